@@ -15,113 +15,104 @@ from encoders.console import Console
 from encoders.cr5.cr5_settings import Cr5Settings, Pairs
 from encoders.document import EncoderSpec
 from encoders.languages import normalise
-from indexer.collection.settings import Settings
 from papers import cr5 as tables
 from papers.cr5_data import Wikipedia, read_dictionary, read_europarl
 from papers.paper_table import PaperTable, data_json, documents_in_words
-from papers.systems import System, open_log, runs_of_pairs, say_logged
-from query.commands.help import Command
-from query.commands.options import PATH, Number, common_options, languages_option, plot_option
+from papers.runner import Table, command_of, option
+from papers.systems import System, runs_of_pairs, say_logged
+from query.commands.options import PATH, Number, languages_option, plot_option
 from query.evaluation.drawing import save_figure
 
 
-@click.command("cr5", cls=Command)
-@click.option("--wikipedia", type=PATH, required=True, metavar="DIR", help="The paper's articles, unpacked.")
-@click.option("--europarl", type=PATH, metavar="DIR", help="Europarl of the first pair of languages.")
-@click.option("--dictionary", type=PATH, metavar="FILE", help="Dinu et al., of the first pair of languages.")
-@languages_option(default="en,it,da,vi")
-@click.option("--pairs", type=click.Choice(get_args(Pairs)), default="joint", show_default=True, help="As for train.")
-@click.option("--pivot", "pivots", multiple=True, metavar="LANG", help="For --pairs transitive.")
-@click.option("--queries", type=click.IntRange(1), default=1000, show_default=True, help="Articles a pair.")
-@click.option(
-    "--candidates",
-    type=click.IntRange(1),
-    default=200_000,
-    show_default=True,
-    help="Articles of each language to rank; articles not used in training come first (the paper ranks only these).",
-)
-@click.option("--dimensions", type=click.IntRange(1), default=300, show_default=True)
-@click.option(
-    "--intersection",
-    type=click.IntRange(1),
-    metavar="N",
-    help="For --pairs pairwise: greatest number of concepts in common that training takes (table 1, d).",
-)
-@plot_option("Draw precision at k of documents, figure 2")
-@click.option("--ridge", type=Number(0, min_open=True), help="[default: by cross-validation over concepts]")
-@common_options
-def command(
-    wikipedia: Path,
-    europarl: Path | None,
-    dictionary: Path | None,
-    languages: list[str],
-    pairs: Pairs,
-    pivots: tuple[str, ...],
-    queries: int,
-    candidates: int,
-    dimensions: int,
-    intersection: int | None,
-    plot: Path | None,
-    ridge: float | None,
-    settings: Settings,
-    console: Console,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Cr5Tables(Table):
     """Document retrieval on Wikipedia, sentences of Europarl, words of Dinu et al.
 
     DIR of --wikipedia has sparse_matrices and word_indices, as the authors publish them. Sentences and words are of the
     first two languages; the paper's are en,it. For sentences the paper takes idf and the ridge from
     300,000 others of Europarl; here both are the articles'.
     """
-    training = Cr5Settings(dimensions, ridge, pairs, tuple(normalise(code) for code in pivots))
-    if bool(pivots) != training.has_pivots:
-        raise click.UsageError("--pairs transitive and --pivot belong together; give both")
-    if intersection and pairs != "pairwise":
-        raise click.UsageError("--intersection is for --pairs pairwise; give both")
-    data = Wikipedia(wikipedia)
-    missing = [lang for lang in languages if lang not in data.languages]
-    if missing or len(languages) < 2:
-        raise click.UsageError(f"--languages takes two or more of {', '.join(data.languages)}")
-    first, second = languages[:2]
-    texts = read_europarl(europarl, first, second) if europarl else None
-    entries = read_dictionary(dictionary, first, second) if dictionary else None
-    engine = click.get_current_context().with_resource(open_log(settings))
-    models, results = tables.retrieve_documents(data, languages, training, queries, candidates, console, intersection)
-    encoder = EncoderSpec(f"cr5-{pairs}", "cr5", dimensions, tuple(languages), "", "")
-    about: dict[str, Any] = {
-        "dimensions": dimensions,
-        "ridge": ridge or "by cross-validation",
-        "pivots": list(training.pivots),
-    }
-    if intersection:
-        about["intersection"] = intersection
-    log = partial(_log, encoder, about, engine)
-    title, paper, published_training = f"Documents, {pairs} training", tables.PAPER.get(pairs, {}), str(pairs)
-    if intersection:
-        title += f", {intersection:,} concepts in common"
-        published_training = "pairwise, few concepts"
-        paper = tables.PAPER[published_training]
-    task = _Task("documents", title, paper, wikipedia.name, languages, published_training)
-    numbers = log(task, results)
-    _show_table(task, results, numbers, console)
-    logged = [*numbers.values()]
-    if plot:
-        save_figure(tables.precision_figure(results, paper), plot)
-        console.say(f"drawn: {plot}")
-    model = models[first, second]
-    taught = languages[:2] if pairs == "pairwise" else languages
-    if texts and europarl:
-        task = _Task("sentences", "Sentences of Europarl", tables.PAPER_SENTENCES, europarl.name, taught)
-        results = tables.retrieve_sentences(model, (first, second), texts, 2 * queries, candidates)
+
+    wikipedia: Path = option(type=PATH, required=True, metavar="DIR", help="The paper's articles, unpacked.")
+    europarl: Path | None = option(type=PATH, metavar="DIR", help="Europarl of the first pair of languages.")
+    dictionary: Path | None = option(type=PATH, metavar="FILE", help="Dinu et al., of the first pair of languages.")
+    languages: list[str] = option(languages_option(default="en,it,da,vi"))
+    pairs: Pairs = option(type=click.Choice(get_args(Pairs)), default="joint", show_default=True, help="As for train.")
+    pivots: tuple[str, ...] = option("--pivot", "pivots", multiple=True, metavar="LANG", help="For --pairs transitive.")
+    queries: int = option(type=click.IntRange(1), default=1000, show_default=True, help="Articles a pair.")
+    candidates: int = option(
+        type=click.IntRange(1),
+        default=200_000,
+        show_default=True,
+        help="Articles of each language to rank; articles not used in training come first "
+        "(the paper ranks only these).",
+    )
+    dimensions: int = option(type=click.IntRange(1), default=300, show_default=True)
+    intersection: int | None = option(
+        type=click.IntRange(1),
+        metavar="N",
+        help="For --pairs pairwise: greatest number of concepts in common that training takes (table 1, d).",
+    )
+    plot: Path | None = option(plot_option("Draw precision at k of documents, figure 2"))
+    ridge: float | None = option(type=Number(0, min_open=True), help="[default: by cross-validation over concepts]")
+
+    def compute(self) -> None:  # noqa: D102
+        training = Cr5Settings(self.dimensions, self.ridge, self.pairs, tuple(normalise(code) for code in self.pivots))
+        if bool(self.pivots) != training.has_pivots:
+            raise click.UsageError("--pairs transitive and --pivot belong together; give both")
+        if self.intersection and self.pairs != "pairwise":
+            raise click.UsageError("--intersection is for --pairs pairwise; give both")
+        data = Wikipedia(self.wikipedia)
+        missing = [lang for lang in self.languages if lang not in data.languages]
+        if missing or len(self.languages) < 2:
+            raise click.UsageError(f"--languages takes two or more of {', '.join(data.languages)}")
+        first, second = self.languages[:2]
+        texts = read_europarl(self.europarl, first, second) if self.europarl else None
+        entries = read_dictionary(self.dictionary, first, second) if self.dictionary else None
+        engine = self.open_log()
+        models, results = tables.retrieve_documents(
+            data, self.languages, training, self.queries, self.candidates, self.console, self.intersection
+        )
+        encoder = EncoderSpec(f"cr5-{self.pairs}", "cr5", self.dimensions, tuple(self.languages), "", "")
+        about: dict[str, Any] = {
+            "dimensions": self.dimensions,
+            "ridge": self.ridge or "by cross-validation",
+            "pivots": list(training.pivots),
+        }
+        if self.intersection:
+            about["intersection"] = self.intersection
+        log = partial(_log, encoder, about, engine)
+        title, paper, published_training = (
+            f"Documents, {self.pairs} training",
+            tables.PAPER.get(self.pairs, {}),
+            str(self.pairs),
+        )
+        if self.intersection:
+            title += f", {self.intersection:,} concepts in common"
+            published_training = "pairwise, few concepts"
+            paper = tables.PAPER[published_training]
+        task = _Task("documents", title, paper, self.wikipedia.name, self.languages, published_training)
         numbers = log(task, results)
-        _show_table(task, results, numbers, console)
-        logged += numbers.values()
-    if entries and dictionary:
-        task = _Task("words", "Words", tables.PAPER_WORDS, dictionary.name, taught)
-        results = tables.retrieve_words(model, (first, second), entries, 1500)
-        numbers = log(task, results)
-        _show_table(task, results, numbers, console)
-        logged += numbers.values()
-    say_logged(logged, console)
+        _show_table(task, results, numbers, self.console)
+        logged = [*numbers.values()]
+        if self.plot:
+            save_figure(tables.precision_figure(results, paper), self.plot)
+            self.console.say(f"drawn: {self.plot}")
+        model = models[first, second]
+        taught = self.languages[:2] if self.pairs == "pairwise" else self.languages
+        if texts and self.europarl:
+            task = _Task("sentences", "Sentences of Europarl", tables.PAPER_SENTENCES, self.europarl.name, taught)
+            results = tables.retrieve_sentences(model, (first, second), texts, 2 * self.queries, self.candidates)
+            numbers = log(task, results)
+            _show_table(task, results, numbers, self.console)
+            logged += numbers.values()
+        if entries and self.dictionary:
+            task = _Task("words", "Words", tables.PAPER_WORDS, self.dictionary.name, taught)
+            results = tables.retrieve_words(model, (first, second), entries, 1500)
+            numbers = log(task, results)
+            _show_table(task, results, numbers, self.console)
+            logged += numbers.values()
+        say_logged(logged, self.console)
 
 
 @dataclass(frozen=True)
@@ -230,3 +221,6 @@ def _queries(results: Sequence[tables.Retrieved]) -> str:
     """Numbers of queries, from the fewest to the most."""
     counts = sorted({result.ours.queries for result in results})
     return f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
+
+
+command = command_of(Cr5Tables, "cr5")

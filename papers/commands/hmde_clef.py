@@ -2,57 +2,57 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import click
 
 from encoders.console import Console
 from encoders.machine.placement import Device
-from indexer.collection.settings import Settings
 from papers.cached_encoder import CachedEncoder
 from papers.commands.clef_options import clef_options
 from papers.hmde_clef import PAPER, PAPER_DATA, RANKED_BY, SYSTEMS, ClefTable, RetrievalData, score_pairs
 from papers.hmde_methods import METHODS, open_method
 from papers.paper_table import PaperTable, data_json, documents_in_words
-from papers.systems import System, open_log, say_logged
-from query.commands.help import Command
-from query.commands.options import common_options, default_encoder_option, device_option
+from papers.runner import Table, command_of, option
+from papers.systems import System, say_logged
+from query.commands.options import default_encoder_option, device_option
 
 
-@click.command("hmde-clef", cls=Command)
-@clef_options(required=True)
-@default_encoder_option()
-@click.option("--method", type=click.Choice(METHODS), help="How a document's vector is made; longformer needs PyTorch.")
-@device_option
-@common_options
-def command(
-    retrieval: RetrievalData,
-    encoder: str,
-    method: str | None,
-    device: Device,
-    settings: Settings,
-    console: Console,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class RetrievalTable(Table):
     """Retrieval between languages by plain cosine, title and description (table 2).
 
     The paper's data is CLEF-2003: --documents de=DIR, and the same for fi, it and ru, folders of the disks; --qrels in
     the same way; --topics, the files of topics 141 to 200. Any collection with topics in several languages will do.
     """
-    engine = click.get_current_context().with_resource(open_log(settings))
-    loaded = CachedEncoder(open_method(encoder, method, device, console), settings.home, console)
-    table = score_pairs(retrieval, loaded, console)
-    system = System(
-        "hmde-clef",
-        RANKED_BY,
-        loaded.spec,
-        table.documents,
-        table.runs(),
-        retrieval.topics_name,
-        retrieval.topics_hash,
-        retrieval.qrels_hash,
+
+    retrieval: RetrievalData = option(clef_options(required=True))
+    encoder: str = option(default_encoder_option())
+    method: str | None = option(
+        type=click.Choice(METHODS), help="How a document's vector is made; longformer needs PyTorch."
     )
-    number = system.log(engine)
-    _show_table(table, f"{loaded.spec.name} by {loaded.spec.method}", number, system.topics, console)
-    say_logged([number], console)
-    loaded.say_cached()
+    device: Device = option(device_option)
+
+    def compute(self) -> None:  # noqa: D102
+        engine = self.open_log()
+        loaded = CachedEncoder(
+            open_method(self.encoder, self.method, self.device, self.console), self.settings.home, self.console
+        )
+        table = score_pairs(self.retrieval, loaded, self.console)
+        system = System(
+            "hmde-clef",
+            RANKED_BY,
+            loaded.spec,
+            table.documents,
+            table.runs(),
+            self.retrieval.topics_name,
+            self.retrieval.topics_hash,
+            self.retrieval.qrels_hash,
+        )
+        number = system.log(engine)
+        _show_table(table, f"{loaded.spec.name} by {loaded.spec.method}", number, system.topics, self.console)
+        say_logged([number], self.console)
+        loaded.say_cached()
 
 
 def _show_table(table: ClefTable, encoder: str, evaluation: int, topics: str, console: Console) -> None:
@@ -90,3 +90,6 @@ def _show_table(table: ClefTable, encoder: str, evaluation: int, topics: str, co
             ],
         }
     )
+
+
+command = command_of(RetrievalTable, "hmde-clef")

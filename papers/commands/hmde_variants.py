@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import click
@@ -10,7 +10,6 @@ import click
 from encoders.console import Console
 from encoders.languages import normalise
 from encoders.machine.placement import Device
-from indexer.collection.settings import Settings
 from onnx_export.models import find_model
 from papers.cached_encoder import CachedEncoder
 from papers.classification import LabelledSplit, labelled_documents, stored_split
@@ -22,51 +21,13 @@ from papers.hmde_mldoc import classify_fine_tuned, classify_frozen
 from papers.hmde_variants import PAPER, PAPER_DATA, Variant, variant_of
 from papers.mldoc_data import read_mldoc
 from papers.paper_table import PaperTable, data_json, documents_in_words
+from papers.runner import Table, command_of, option
 from query.commands import completion
-from query.commands.help import Command
-from query.commands.options import FILLED, PATH, common_options, device_option
+from query.commands.options import FILLED, PATH, device_option
 
 
-@click.command("hmde-variants", cls=Command)
-@click.option(
-    "--encoder",
-    "encoders",
-    type=FILLED,
-    multiple=True,
-    required=True,
-    metavar="FOLDER",
-    help="Folder that dragoman train hmde made; several.",
-    shell_complete=completion.encoders,
-)
-@clef_options(required=False)
-@click.option("--mldoc", type=PATH, metavar="DIR", help="Folder that MLDoc's own script filled.")
-@click.option("--labelled", multiple=True, metavar="SOURCE", help="Or documents with the fields label and split.")
-@click.option("--train", "taught", default="en", show_default=True, metavar="LANG", help="Language to learn from.")
-@click.option("--fine-tuned", is_flag=True, help="Train each encoder for the task, as the paper does; needs PyTorch.")
-@click.option(
-    "--checkpoint",
-    "checkpoints",
-    multiple=True,
-    metavar="NAME|FOLDER",
-    help="With --fine-tuned: Hugging Face model of the lower encoders, or of each --encoder in turn.  "
-    "[default: of the default encoder]",
-)
-@fine_tuning_options()
-@device_option
-@common_options
-def command(
-    encoders: tuple[str, ...],
-    retrieval: RetrievalData | None,
-    mldoc: Path | None,
-    labelled: tuple[str, ...],
-    taught: str,
-    fine_tuned: bool,
-    checkpoints: tuple[str, ...],
-    tuning: FineTuning | None,
-    device: Device,
-    settings: Settings,
-    console: Console,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class VariantsTable(Table):
     """Trainings compared by both tasks (tables 3 and 4, figure 2).
 
     Each folder is scored by retrieval between languages, as in hmde-clef, and by classification, as in hmde-mldoc: the
@@ -74,38 +35,77 @@ def command(
     needs folders whose lower encoder learnt (train hmde --preset paper) and stayed as it was (--freeze), table 4
     folders over sentences and over windows (--segmentation plain-windows), figure 2 folders trained on other data.
     """
-    if mldoc and labelled:
-        raise click.UsageError("name one collection to classify: --mldoc DIR or --labelled SOURCE")
-    if not (retrieval or mldoc or labelled):
-        raise click.UsageError("name the data: --documents, --qrels and --topics, or --mldoc or --labelled, or all")
-    if not fine_tuned and (checkpoints or tuning):
-        raise click.UsageError("--checkpoint, --epochs and --rate belong to --fine-tuned; give it too")
-    if len(checkpoints) > 1 and len(checkpoints) != len(encoders):
-        raise click.UsageError("give one --checkpoint for all, or as many as --encoder, in the same order")
-    checkpoint_of = dict(zip(encoders, checkpoints * len(encoders), strict=False))
-    variants = {encoder: variant_of(find_model(encoder, console)) for encoder in encoders}
-    taught = normalise(taught)
-    split = None
-    if mldoc or labelled:
-        split = stored_split(read_mldoc(mldoc) if mldoc else labelled_documents(labelled, console), taught)
-    scored = {}
-    counts: dict[str, int] = {}
-    for encoder, variant in variants.items():
-        cached = CachedEncoder(open_method(encoder, None, device, console), settings.home, console)
-        clir = None
-        if retrieval:
-            table = score_pairs(retrieval, cached, console)
-            clir = table.mean if table.paper_pairs_mean is None else table.paper_pairs_mean
-            counts = table.documents
-        xldc = None
-        if split and fine_tuned:
-            trainable = trainable_encoder(cached, encoder, checkpoint_of.get(encoder), device, console)
-            xldc = classify_fine_tuned([split], taught, trainable, tuning or FineTuning(), console).mean.accuracy
-        elif split:
-            xldc = classify_frozen([split], taught, cached, console).mean.accuracy
-        scored[encoder] = replace(variant, xldc=xldc, clir=clir)
-        cached.say_cached()
-    _show(scored, _data(retrieval, counts, split, fine_tuned=fine_tuned), console)
+
+    encoders: tuple[str, ...] = option(
+        "--encoder",
+        "encoders",
+        type=FILLED,
+        multiple=True,
+        required=True,
+        metavar="FOLDER",
+        help="Folder that dragoman train hmde made; several.",
+        shell_complete=completion.encoders,
+    )
+    retrieval: RetrievalData | None = option(clef_options(required=False))
+    mldoc: Path | None = option(type=PATH, metavar="DIR", help="Folder that MLDoc's own script filled.")
+    labelled: tuple[str, ...] = option(
+        multiple=True, metavar="SOURCE", help="Or documents with the fields label and split."
+    )
+    taught: str = option(
+        "--train", "taught", default="en", show_default=True, metavar="LANG", help="Language to learn from."
+    )
+    fine_tuned: bool = option(is_flag=True, help="Train each encoder for the task, as the paper does; needs PyTorch.")
+    checkpoints: tuple[str, ...] = option(
+        "--checkpoint",
+        "checkpoints",
+        multiple=True,
+        metavar="NAME|FOLDER",
+        help="With --fine-tuned: Hugging Face model of the lower encoders, or of each --encoder in turn.  "
+        "[default: of the default encoder]",
+    )
+    tuning: FineTuning | None = option(fine_tuning_options())
+    device: Device = option(device_option)
+
+    def compute(self) -> None:  # noqa: D102
+        taught = self.taught
+        if self.mldoc and self.labelled:
+            raise click.UsageError("name one collection to classify: --mldoc DIR or --labelled SOURCE")
+        if not (self.retrieval or self.mldoc or self.labelled):
+            raise click.UsageError("name the data: --documents, --qrels and --topics, or --mldoc or --labelled, or all")
+        if not self.fine_tuned and (self.checkpoints or self.tuning):
+            raise click.UsageError("--checkpoint, --epochs and --rate belong to --fine-tuned; give it too")
+        if len(self.checkpoints) > 1 and len(self.checkpoints) != len(self.encoders):
+            raise click.UsageError("give one --checkpoint for all, or as many as --encoder, in the same order")
+        checkpoint_of = dict(zip(self.encoders, self.checkpoints * len(self.encoders), strict=False))
+        variants = {encoder: variant_of(find_model(encoder, self.console)) for encoder in self.encoders}
+        taught = normalise(taught)
+        split = None
+        if self.mldoc or self.labelled:
+            split = stored_split(
+                read_mldoc(self.mldoc) if self.mldoc else labelled_documents(self.labelled, self.console), taught
+            )
+        scored = {}
+        counts: dict[str, int] = {}
+        for encoder, variant in variants.items():
+            cached = CachedEncoder(
+                open_method(encoder, None, self.device, self.console), self.settings.home, self.console
+            )
+            clir = None
+            if self.retrieval:
+                table = score_pairs(self.retrieval, cached, self.console)
+                clir = table.mean if table.paper_pairs_mean is None else table.paper_pairs_mean
+                counts = table.documents
+            xldc = None
+            if split and self.fine_tuned:
+                trainable = trainable_encoder(cached, encoder, checkpoint_of.get(encoder), self.device, self.console)
+                xldc = classify_fine_tuned(
+                    [split], taught, trainable, self.tuning or FineTuning(), self.console
+                ).mean.accuracy
+            elif split:
+                xldc = classify_frozen([split], taught, cached, self.console).mean.accuracy
+            scored[encoder] = replace(variant, xldc=xldc, clir=clir)
+            cached.say_cached()
+        _show(scored, _data(self.retrieval, counts, split, fine_tuned=self.fine_tuned), self.console)
 
 
 def _data(
@@ -156,3 +156,6 @@ def _show(scored: dict[str, Variant], our_data: str, console: Console) -> None:
             ],
         }
     )
+
+
+command = command_of(VariantsTable, "hmde-variants")

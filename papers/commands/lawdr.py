@@ -15,7 +15,6 @@ from encoders.document import EncoderSpec
 from encoders.machine.placement import Device
 from encoders.methods.sentences import Sentences
 from encoders.wording import counted
-from indexer.collection.settings import Settings
 from onnx_export.models import open_sentence
 from papers.cached_encoder import CachedEncoder
 from papers.lawdr import Data, Probe, Recalls, alignment_tables, sentences_figure
@@ -34,98 +33,92 @@ from papers.lawdr_paper import (
 )
 from papers.lawdr_vectors import unit_sentences
 from papers.paper_table import PaperTable, data_json, documents_in_words
-from papers.systems import System, open_log, say_logged
+from papers.runner import Table, command_of, option
+from papers.systems import System, say_logged
 from query.alignment.gold import stated_pairs
-from query.commands.help import Command
-from query.commands.options import PATH, common_options, default_encoder_option, device_option, plot_option
+from query.commands.options import PATH, default_encoder_option, device_option, plot_option
 from query.evaluation.drawing import save_figure
 
 
-@click.command("lawdr", cls=Command)
-@click.option("--wmt16", "lett", type=PATH, metavar="DIR", help="Folder of DOMAIN.lett.gz files.")
-@click.option("--pairs", type=PATH, metavar="FILE", help="True pairs of WMT16: URL in English, tab, in French.")
-@click.option("--wmt19", "commentary", type=PATH, metavar="DIR", help="Unpacked documents.tgz, or the .tsv.gz files.")
-@click.option(
-    "--rank",
-    default="auto",
-    show_default=True,
-    metavar="auto|M",
-    help="Rank of the language subspaces; auto: by the paper's rule; 0: the mean.",
-)
-@click.option(
-    "--inputs",
-    type=click.Choice([*get_args(Inputs), "both"]),
-    default="single",
-    show_default=True,
-    help="Read single sentences, or as many together as fit.",
-)
-@click.option("--unnormalised", is_flag=True, help="Add up sentences' vectors as they are, not scaled to unit length.")
-@plot_option("Draw the sentences by language, figure 1")
-@default_encoder_option()
-@device_option
-@common_options
-def command(
-    lett: Path | None,
-    pairs: Path | None,
-    commentary: Path | None,
-    rank: str,
-    inputs: str,
-    unnormalised: bool,
-    plot: Path | None,
-    encoder: str,
-    device: Device,
-    settings: Settings,
-    console: Console,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class AlignmentTables(Table):
     """Document alignment on WMT16 and on the news commentary of WMT19, and the language probe.
 
     --wmt16 takes the folder of the task's websites, --wmt19 the unpacked documents of news commentary v14: a folder a
     language, in it a file a document, of the same name in every language; or the .tsv.gz files of pairs of languages.
     Language subspaces and densities are those of the task's own sentences, language by language.
     """
-    if not (lett or commentary):
-        raise click.UsageError("name the data: --wmt16 DIR --pairs FILE, --wmt19 DIR, or both")
-    if bool(lett) != bool(pairs):
-        raise click.UsageError("--wmt16 and --pairs belong together; give both")
-    asked_rank = _asked_rank(rank)
-    data = Data(
-        lett_files(lett) if lett else [],
-        stated_pairs(pairs) if pairs else set(),
-        list(read_commentary(commentary)) if commentary else [],
+
+    lett: Path | None = option("--wmt16", "lett", type=PATH, metavar="DIR", help="Folder of DOMAIN.lett.gz files.")
+    pairs: Path | None = option(type=PATH, metavar="FILE", help="True pairs of WMT16: URL in English, tab, in French.")
+    commentary: Path | None = option(
+        "--wmt19", "commentary", type=PATH, metavar="DIR", help="Unpacked documents.tgz, or the .tsv.gz files."
     )
-    engine = click.get_current_context().with_resource(open_log(settings))
-    sentence = open_sentence(encoder, console, device, unnormalised=unnormalised)
-    column = paper_column(sentence.folder.config)
-    numbers: list[int] = []
-    results: list[dict[str, Any]] = []
-    for read in get_args(Inputs) if inputs == "both" else (inputs,):
-        method = Sentences(sentence, together=read == "multi")
-        cached = CachedEncoder(method, settings.home, console)
-        vectors = partial(cached.sentences, method.sentence_vectors) if unnormalised else unit_sentences(cached)
-        recalls, probes = alignment_tables(data, asked_rank, vectors, method.spec.dim, console)
-        evaluations = {
-            (recall.task, variant): _system(
-                recall,
-                variant,
-                method.spec,
-                {"rank": recall.rank} if variant.debiased else {},
-                read,
-                data,
-            ).log(engine)
-            for recall in recalls
-            for variant in VARIANTS
-        }
-        numbers += evaluations.values()
-        table = _Table(read, column, method.spec, len(data.lett))
-        table.show(recalls, probes, console)
-        results.append(table.as_json(recalls, probes, evaluations))
-        if plot:
-            drawn = plot.with_stem(f"{plot.stem}-{read}") if inputs == "both" else plot
-            save_figure(sentences_figure(probes, method.spec.name), drawn)
-            console.say(f"drawn: {drawn}")
-        cached.say_cached()
-    console.emit({"encoder": sentence.folder.config.name, "unnormalised": unnormalised, "inputs": results})
-    say_logged(numbers, console)
+    rank: str = option(
+        default="auto",
+        show_default=True,
+        metavar="auto|M",
+        help="Rank of the language subspaces; auto: by the paper's rule; 0: the mean.",
+    )
+    inputs: str = option(
+        type=click.Choice([*get_args(Inputs), "both"]),
+        default="single",
+        show_default=True,
+        help="Read single sentences, or as many together as fit.",
+    )
+    unnormalised: bool = option(is_flag=True, help="Add up sentences' vectors as they are, not scaled to unit length.")
+    plot: Path | None = option(plot_option("Draw the sentences by language, figure 1"))
+    encoder: str = option(default_encoder_option())
+    device: Device = option(device_option)
+
+    def compute(self) -> None:  # noqa: D102
+        if not (self.lett or self.commentary):
+            raise click.UsageError("name the data: --wmt16 DIR --pairs FILE, --wmt19 DIR, or both")
+        if bool(self.lett) != bool(self.pairs):
+            raise click.UsageError("--wmt16 and --pairs belong together; give both")
+        asked_rank = _asked_rank(self.rank)
+        data = Data(
+            lett_files(self.lett) if self.lett else [],
+            stated_pairs(self.pairs) if self.pairs else set(),
+            list(read_commentary(self.commentary)) if self.commentary else [],
+        )
+        engine = self.open_log()
+        sentence = open_sentence(self.encoder, self.console, self.device, unnormalised=self.unnormalised)
+        column = paper_column(sentence.folder.config)
+        numbers: list[int] = []
+        results: list[dict[str, Any]] = []
+        for read in get_args(Inputs) if self.inputs == "both" else (self.inputs,):
+            method = Sentences(sentence, together=read == "multi")
+            cached = CachedEncoder(method, self.settings.home, self.console)
+            vectors = (
+                partial(cached.sentences, method.sentence_vectors) if self.unnormalised else unit_sentences(cached)
+            )
+            recalls, probes = alignment_tables(data, asked_rank, vectors, method.spec.dim, self.console)
+            evaluations = {
+                (recall.task, variant): _system(
+                    recall,
+                    variant,
+                    method.spec,
+                    {"rank": recall.rank} if variant.debiased else {},
+                    read,
+                    data,
+                ).log(engine)
+                for recall in recalls
+                for variant in VARIANTS
+            }
+            numbers += evaluations.values()
+            table = _Table(read, column, method.spec, len(data.lett))
+            table.show(recalls, probes, self.console)
+            results.append(table.as_json(recalls, probes, evaluations))
+            if self.plot:
+                drawn = self.plot.with_stem(f"{self.plot.stem}-{read}") if self.inputs == "both" else self.plot
+                save_figure(sentences_figure(probes, method.spec.name), drawn)
+                self.console.say(f"drawn: {drawn}")
+            cached.say_cached()
+        self.console.emit(
+            {"encoder": sentence.folder.config.name, "unnormalised": self.unnormalised, "inputs": results}
+        )
+        say_logged(numbers, self.console)
 
 
 def _asked_rank(text: str) -> int | None:
@@ -259,3 +252,6 @@ class _Table:
 
 
 _INPUTS: Mapping[Inputs, str] = {"single": "single sentences", "multi": "sentences together"}
+
+
+command = command_of(AlignmentTables, "lawdr")

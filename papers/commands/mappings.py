@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -12,7 +13,6 @@ from encoders.console import Console
 from encoders.document import Document, Encoder
 from encoders.machine.placement import Device
 from encoders.methods.method_registry import METHODS
-from indexer.collection.settings import Settings
 from onnx_export.huggingface.hub_source import require_torch
 from onnx_export.models import open_named
 from papers.cached_encoder import CachedEncoder
@@ -28,12 +28,11 @@ from papers.mappings import (
     retrieve_mates,
 )
 from papers.paper_table import PaperTable, data_json
-from papers.systems import System, open_log, say_logged
+from papers.runner import Table, command_of, option
+from papers.systems import System, say_logged
 from query.alignment.mate_retrieval_sweep import Point, Sweep, mates_figure
-from query.commands.help import Command
 from query.commands.options import (
     PATH,
-    common_options,
     default_encoder_option,
     device_option,
     languages_option,
@@ -42,55 +41,50 @@ from query.commands.options import (
 from query.evaluation.drawing import save_figure
 
 
-@click.command("mappings", cls=Command)
-@click.option("--jrc", type=PATH, metavar="DIR", help="JRC-Acquis, the archives of its languages unpacked.")
-@click.option("--wikipedia", type=PATH, multiple=True, metavar="FILE", help="A wikicomp file; may be repeated.")
-@languages_option("Languages of JRC-Acquis.", default="en,ro,nl,de,fr")
-@click.option(
-    "--documents", type=click.IntRange(1), default=6538, show_default=True, help="Documents of a language, at most."
-)
-@default_encoder_option()
-@click.option("--method", type=click.Choice(METHODS), default="first", show_default=True, help="The paper's: first.")
-@device_option
-@sweep_options({NCA: learn_networks})
-@common_options
-def command(
-    jrc: Path | None,
-    wikipedia: tuple[Path, ...],
-    languages: list[str],
-    documents: int,
-    encoder: str,
-    method: str,
-    device: Device,
-    sweep: Sweep,
-    plot: Path | None,
-    settings: Settings,
-    console: Console,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class MatesTables(Table):
     """Mate retrieval over all ordered pairs of languages: 60 % teach, 20 % validate, 20 % are tested.
 
     --jrc takes the folder where jrc-LL.tgz were unpacked, --wikipedia comparable articles of two languages as
     linguatools publishes them (wikicomp-2014_LLLL.xml, compressed or not).
     """
-    if not jrc and not wikipedia:
-        raise click.UsageError("name the data: --jrc DIR, --wikipedia FILE, or both")
-    if NCA in sweep.methods:
-        require_torch()  # before documents are encoded
-    engine = click.get_current_context().with_resource(open_log(settings))
-    loaded = CachedEncoder(open_named(encoder, method, console, device=device), settings.home, console)
-    drawn_points: list[Point] = []
-    numbers: list[int] = []
-    sources = [("JRC-Acquis", read_jrc(jrc, languages, documents), PAPER)] if jrc else []
-    sources += [(file.name, read_wikicomp(file, documents), {}) for file in wikipedia]
-    for name, texts, paper in sources:
-        points, logged = _show_table(name, texts, loaded, sweep, paper, engine, console)
-        drawn_points = drawn_points or points
-        numbers += logged
-    say_logged(numbers, console)
-    loaded.say_cached()
-    if plot:
-        save_figure(mates_figure(drawn_points, sweep), plot)
-        console.say(f"drawn: {plot}")
+
+    jrc: Path | None = option(type=PATH, metavar="DIR", help="JRC-Acquis, the archives of its languages unpacked.")
+    wikipedia: tuple[Path, ...] = option(
+        type=PATH, multiple=True, metavar="FILE", help="A wikicomp file; may be repeated."
+    )
+    languages: list[str] = option(languages_option("Languages of JRC-Acquis.", default="en,ro,nl,de,fr"))
+    documents: int = option(
+        type=click.IntRange(1), default=6538, show_default=True, help="Documents of a language, at most."
+    )
+    encoder: str = option(default_encoder_option())
+    method: str = option(type=click.Choice(METHODS), default="first", show_default=True, help="The paper's: first.")
+    device: Device = option(device_option)
+    sweep: Sweep = option(sweep_options({NCA: learn_networks}))
+    plot: Path | None = option()
+
+    def compute(self) -> None:  # noqa: D102
+        if not self.jrc and not self.wikipedia:
+            raise click.UsageError("name the data: --jrc DIR, --wikipedia FILE, or both")
+        if NCA in self.sweep.methods:
+            require_torch()  # before documents are encoded
+        engine = self.open_log()
+        loaded = CachedEncoder(
+            open_named(self.encoder, self.method, self.console, device=self.device), self.settings.home, self.console
+        )
+        drawn_points: list[Point] = []
+        numbers: list[int] = []
+        sources = [("JRC-Acquis", read_jrc(self.jrc, self.languages, self.documents), PAPER)] if self.jrc else []
+        sources += [(file.name, read_wikicomp(file, self.documents), {}) for file in self.wikipedia]
+        for name, texts, paper in sources:
+            points, logged = _show_table(name, texts, loaded, self.sweep, paper, engine, self.console)
+            drawn_points = drawn_points or points
+            numbers += logged
+        say_logged(numbers, self.console)
+        loaded.say_cached()
+        if self.plot:
+            save_figure(mates_figure(drawn_points, self.sweep), self.plot)
+            self.console.say(f"drawn: {self.plot}")
 
 
 def _show_table(
@@ -142,3 +136,6 @@ def _show_table(
         }
     )
     return mates.points, numbers
+
+
+command = command_of(MatesTables, "mappings")

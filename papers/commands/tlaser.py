@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,15 +18,14 @@ from encoders.methods.combined_encoder import SEPARATOR
 from encoders.methods.method_registry import SENTENCE_METHODS
 from encoders.methods.token_windows import First
 from encoders.wording import counted
-from indexer.collection.settings import Settings
 from onnx_export.huggingface.hub_source import require_torch
 from onnx_export.models import find_model, open_named
 from papers import tlaser as tables
 from papers.cached_encoder import CachedEncoder
 from papers.classification import Classifier, averages, labelled_documents
 from papers.paper_table import data_json, documents_in_words, show_data
-from query.commands.help import Command
-from query.commands.options import PATH, common_options, device_option, encoder_option, languages_option
+from papers.runner import Table, command_of, option
+from query.commands.options import PATH, device_option, encoder_option, languages_option
 from query.report.language_pairs import PairTable
 
 _PAPER_SEARCH = "none: the paper has no table of similarity search"
@@ -34,45 +33,8 @@ _AVERAGES = ["", ">cross", ">same", ">all"]
 _BILINGUAL = {"en", "es"}
 
 
-@click.command("tlaser", cls=Command)
-@encoder_option("Made by train tlaser, or any other.", required=True)
-@click.option("--mldoc", type=PATH, metavar="DIR", help="Folder of english.train.1000, english.dev and so on.")
-@click.option("--tatoeba", type=PATH, metavar="DIR", help="Folder of tatoeba.deu-eng.deu and so on.")
-@click.option("--documents", multiple=True, metavar="SOURCE", help="Documents of your own with label and concept.")
-@languages_option("[default: en,de,fr,es,it of MLDoc, else all]")
-@click.option("--splits", type=click.IntRange(1), default=5, show_default=True, help="Random splits of --documents.")
-@click.option(
-    "--method", type=click.Choice(SENTENCE_METHODS), help="How a document's vector is made.  [default: as for index]"
-)
-@click.option(
-    "--words",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Encode the first N words of a document as one sequence.  [the paper's T-LASER: 750]",
-)
-@click.option(
-    "--classifier",
-    type=click.Choice(get_args(Classifier)),
-    default="logistic",
-    show_default=True,
-    help="feed-forward: the paper's network, which needs the train extra.",
-)
-@device_option
-@common_options
-def command(
-    encoder: str,
-    mldoc: Path | None,
-    tatoeba: Path | None,
-    documents: tuple[str, ...],
-    languages: list[str],
-    splits: int,
-    method: str | None,
-    words: int | None,
-    classifier: Classifier,
-    device: Device,
-    settings: Settings,
-    console: Console,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class TlaserTables(Table):
     """Topic classification from each language to each other, and similarity search, on frozen vectors.
 
     A classifier learns in one language and is tested in all. --documents takes files as for index whose documents have
@@ -80,37 +42,74 @@ def command(
     --method sentences where the encoder was made by train tlaser: it has read sentences. With --words 750 a document is
     one sequence, as in the paper. Tatoeba's sentences are encoded whole (method first), whatever --method says.
     """
-    if not (mldoc or tatoeba or documents):
-        raise click.UsageError("name the data: --mldoc DIR, --tatoeba DIR, or --documents SOURCE")
-    if words and method:
-        raise click.UsageError("--words makes one sequence of a document; leave --method out")
-    if classifier == "feed-forward":
-        require_torch()  # before documents are encoded
-    corpus = tables.mldoc_corpus(mldoc, languages or list(tables.FIGURES["pairs"])) if mldoc else {}
-    pairs = tables.read_tatoeba(tatoeba, languages) if tatoeba else {}
-    labelled = labelled_documents(documents, console, languages) if documents else []
-    if words:
-        method = _whole_text_method(encoder, console)
-        _warn_short(encoder, words, console)
-        labelled = tables.first_words(labelled, words)
-        corpus = {
-            lang: {part: tables.first_words(texts, words) for part, texts in parts.items()}
-            for lang, parts in corpus.items()
-        }
-    if corpus or labelled:
-        loaded = CachedEncoder(open_named(encoder, method, console, device=device), settings.home, console)
-        if corpus:
-            tests = {lang: len(parts["test"]) for lang, parts in corpus.items()}
-            _show_mldoc(tables.classify_mldoc(corpus, loaded, console, classifier), loaded.spec.name, tests, console)
-        if labelled:
-            results = tables.classify_documents(labelled, splits, loaded, console, classifier)
-            _show_documents(results, loaded.spec.name, console)
-        loaded.say_cached()
-    if pairs:
-        opened = open_named(encoder, _whole_text_method(encoder, console), console, device=device)
-        sentence_encoder = CachedEncoder(opened, settings.home, console)
-        _show_search(tables.search_sentences(pairs, sentence_encoder, console), console)
-        sentence_encoder.say_cached()
+
+    encoder: str = option(encoder_option("Made by train tlaser, or any other.", required=True))
+    mldoc: Path | None = option(type=PATH, metavar="DIR", help="Folder of english.train.1000, english.dev and so on.")
+    tatoeba: Path | None = option(type=PATH, metavar="DIR", help="Folder of tatoeba.deu-eng.deu and so on.")
+    documents: tuple[str, ...] = option(
+        multiple=True, metavar="SOURCE", help="Documents of your own with label and concept."
+    )
+    languages: list[str] = option(languages_option("[default: en,de,fr,es,it of MLDoc, else all]"))
+    splits: int = option(type=click.IntRange(1), default=5, show_default=True, help="Random splits of --documents.")
+    method: str | None = option(
+        type=click.Choice(SENTENCE_METHODS),
+        help="How a document's vector is made.  [default: as for index]",
+    )
+    words: int | None = option(
+        type=click.IntRange(1),
+        metavar="N",
+        help="Encode the first N words of a document as one sequence.  [the paper's T-LASER: 750]",
+    )
+    classifier: Classifier = option(
+        type=click.Choice(get_args(Classifier)),
+        default="logistic",
+        show_default=True,
+        help="feed-forward: the paper's network, which needs the train extra.",
+    )
+    device: Device = option(device_option)
+
+    def compute(self) -> None:  # noqa: D102
+        method = self.method
+        if not (self.mldoc or self.tatoeba or self.documents):
+            raise click.UsageError("name the data: --mldoc DIR, --tatoeba DIR, or --documents SOURCE")
+        if self.words and method:
+            raise click.UsageError("--words makes one sequence of a document; leave --method out")
+        if self.classifier == "feed-forward":
+            require_torch()  # before documents are encoded
+        corpus = tables.mldoc_corpus(self.mldoc, self.languages or list(tables.FIGURES["pairs"])) if self.mldoc else {}
+        pairs = tables.read_tatoeba(self.tatoeba, self.languages) if self.tatoeba else {}
+        labelled = labelled_documents(self.documents, self.console, self.languages) if self.documents else []
+        if self.words:
+            method = _whole_text_method(self.encoder, self.console)
+            _warn_short(self.encoder, self.words, self.console)
+            labelled = tables.first_words(labelled, self.words)
+            corpus = {
+                lang: {part: tables.first_words(texts, self.words) for part, texts in parts.items()}
+                for lang, parts in corpus.items()
+            }
+        if corpus or labelled:
+            loaded = CachedEncoder(
+                open_named(self.encoder, method, self.console, device=self.device), self.settings.home, self.console
+            )
+            if corpus:
+                tests = {lang: len(parts["test"]) for lang, parts in corpus.items()}
+                _show_mldoc(
+                    tables.classify_mldoc(corpus, loaded, self.console, self.classifier),
+                    loaded.spec.name,
+                    tests,
+                    self.console,
+                )
+            if labelled:
+                results = tables.classify_documents(labelled, self.splits, loaded, self.console, self.classifier)
+                _show_documents(results, loaded.spec.name, self.console)
+            loaded.say_cached()
+        if pairs:
+            opened = open_named(
+                self.encoder, _whole_text_method(self.encoder, self.console), self.console, device=self.device
+            )
+            sentence_encoder = CachedEncoder(opened, self.settings.home, self.console)
+            _show_search(tables.search_sentences(pairs, sentence_encoder, self.console), self.console)
+            sentence_encoder.say_cached()
 
 
 def _whole_text_method(reference: str, console: Console) -> str:
@@ -248,3 +247,6 @@ def _as_json(table: PairTable) -> dict[str, Any]:
 
 def _rounded(value: float) -> float | None:
     return round(value, 6) if np.isfinite(value) else None
+
+
+command = command_of(TlaserTables, "tlaser")
