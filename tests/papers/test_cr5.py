@@ -90,8 +90,7 @@ def test_every_training_prints_the_papers_figures_beside_ours(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     arguments = ["--wikipedia", str(wikipedia), "--europarl", str(europarl), "--dictionary", str(dictionary)]
-    sizes = ["--queries", "3", "--dimensions", "16", "--ridge", "0.3", "--pairs", *training]
-    assert compute(["cr5", *arguments, *sizes, "--json", "-q"]) == 0
+    assert compute(["cr5", *arguments, *QUICK, "--pairs", *training, "--json", "-q"]) == 0
     documents, sentences, words = map(json.loads, capsys.readouterr().out.splitlines())
     assert documents["task"] == f"Documents, {training[0]} training"
     assert len(documents["rows"]) == 24
@@ -171,7 +170,7 @@ def test_concepts_whose_articles_teach_nothing_are_not_in_common(
 
 
 def test_precision_at_k_is_drawn_for_each_pair_of_languages(wikipedia: Path, tmp_path: Path) -> None:
-    arguments = ["--wikipedia", str(wikipedia), "--queries", "3", "--dimensions", "16", "--ridge", "0.3", "-q"]
+    arguments = ["--wikipedia", str(wikipedia), *QUICK, "-q"]
     plot = tmp_path / "figure2.svg"
     assert compute(["cr5", *arguments, "--languages", "en,it,da", "--plot", str(plot)]) == 0
     drawn = plot.read_text()
@@ -212,8 +211,7 @@ def test_candidates_are_first_those_that_taught_nothing() -> None:
 
 
 def test_a_table_is_printed_for_people(wikipedia: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    sizes = ["--queries", "3", "--dimensions", "16", "--ridge", "0.3", "--languages", "en,it"]
-    assert compute(["cr5", "--wikipedia", str(wikipedia), *sizes]) == 0
+    assert compute(["cr5", "--wikipedia", str(wikipedia), *QUICK, "--languages", "en,it"]) == 0
     out = capsys.readouterr().out
     assert "Documents, joint training, in %" in out
     assert "70.5 85.4 90.1" in out

@@ -65,10 +65,15 @@ def disks(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def clef(disks: Path) -> list[str]:
+    """The options that name the disks."""
+    kinds = (("documents", "{}"), ("qrels", "qrels.{}"))
+    given = [f"--{what}={lang}={disks / name.format(lang)}" for lang in ("de", "it") for what, name in kinds]
+    return given + [f"--topics={disks / f'top-{lang}.txt'}" for lang in ("de", "it")]
+
+
 def test_clef_gives_the_papers_figures_beside_ours(disks: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = [f"--{what}={lang}={disks / name}" for lang in ("de", "it") for what, name in _of(lang)]
-    topics = [f"--topics={disks / f'top-{lang}.txt'}" for lang in ("de", "it")]
-    assert compute(["hmde-clef", *given, *topics, "--json", "-q", "--device", "cpu"]) == 0
+    assert compute(["hmde-clef", *clef(disks), "--json", "-q", "--device", "cpu"]) == 0
     told = json.loads(capsys.readouterr().out)
     by_pair = {(one["query"], one["documents"]): one for one in told["pairs"]}
     assert by_pair.keys() == {("de", "it"), ("it", "de")}
@@ -80,10 +85,8 @@ def test_clef_gives_the_papers_figures_beside_ours(disks: Path, capsys: pytest.C
 def test_the_table_is_logged_by_pairs_and_a_second_call_encodes_nothing_again(
     disks: Path, small: ModelFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = [f"--{what}={lang}={disks / name}" for lang in ("de", "it") for what, name in _of(lang)]
-    topics = [f"--topics={disks / f'top-{lang}.txt'}" for lang in ("de", "it")]
     home = ["--home", str(disks / "home")]
-    command = ["hmde-clef", *given, *topics, *home, "--encoder", str(small.path), "--device", "cpu"]
+    command = ["hmde-clef", *clef(disks), *home, "--encoder", str(small.path), "--device", "cpu"]
     assert compute([*command, "--json"]) == 0
     told = capsys.readouterr()
     first = json.loads(told.out)
@@ -121,9 +124,7 @@ def test_the_table_is_logged_by_pairs_and_a_second_call_encodes_nothing_again(
 def test_a_guessed_encoding_is_said_and_only_records_that_could_not_be_read_are_warned_of(
     disks: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = [f"--{what}={lang}={disks / name}" for lang in ("de", "it") for what, name in _of(lang)]
-    topics = [f"--topics={disks / f'top-{lang}.txt'}" for lang in ("de", "it")]
-    command = ["hmde-clef", *given, *topics, "--device", "cpu"]
+    command = ["hmde-clef", *clef(disks), "--device", "cpu"]
     assert compute(command) == 0
     told = capsys.readouterr().err
     assert "FR940101.sgml: records are not UTF-8 and taken for windows-1252" in told
@@ -171,17 +172,11 @@ def test_the_papers_nine_pairs_are_compared_whatever_others_there_are(
 def test_without_all_of_the_papers_pairs_there_is_no_mean_of_theirs(
     disks: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = [f"--{what}={lang}={disks / name}" for lang in ("de", "it") for what, name in _of(lang)]
-    topics = [f"--topics={disks / f'top-{lang}.txt'}" for lang in ("de", "it")]
-    assert compute(["hmde-clef", *given, *topics, "-q", "--device", "cpu", "--method", "first"]) == 0
+    assert compute(["hmde-clef", *clef(disks), "-q", "--device", "cpu", "--method", "first"]) == 0
     out = capsys.readouterr().out
     assert "multilingual-e5-small by first" in out
     assert "mean of all 2" in out
     assert "nine" not in out
-
-
-def _of(lang: str) -> list[tuple[str, str]]:
-    return [("documents", lang), ("qrels", f"qrels.{lang}")]
 
 
 def test_documents_without_judgements_are_wrong_usage(disks: Path) -> None:
@@ -301,11 +296,9 @@ def test_trainings_are_compared_by_both_tasks(
     target = tmp_path / "trained"
     options = ["--segmentation", "plain-windows", "--steps", "2", "--batch", "4", "--held-out", "0", "-q"]
     assert run(["train", "hmde", *sources, "-o", str(target), "--encoder", str(small.path), *options]) == 0
-    given = [f"--{what}={lang}={disks / name}" for lang in ("de", "it") for what, name in _of(lang)]
-    topics = [f"--topics={disks / f'top-{lang}.txt'}" for lang in ("de", "it")]
     command = ["hmde-variants", f"--encoder={target}", "-q", "--device", "cpu"]
     capsys.readouterr()
-    assert compute([*command, *given, *topics, "--mldoc", str(mldoc), "--json"]) == 0
+    assert compute([*command, *clef(disks), "--mldoc", str(mldoc), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     (ours,) = told["variants"]
     assert (ours["segments"], ours["updates"]) == ("plain-windows", "frozen")
