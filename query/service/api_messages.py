@@ -16,7 +16,6 @@ MOST_FACETS = 10
 """Maximum number of facets of one search."""
 LONGEST = 10_000
 """Maximum number of characters of a query."""
-
 _NOT_BLANK = r"[^\s\x1c-\x1f\x85\ufeff]"
 """A character that no reader of the schema takes for a blank."""
 

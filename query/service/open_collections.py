@@ -73,21 +73,6 @@ _OF_COLLECTION = 6
 """Number of columns of ``_STATE`` that are the collection's; then come its calibration's, and last the run's."""
 _State = tuple[Any, ...]
 """What decides how a collection is searched: the columns of ``_STATE`` but the last."""
-_NAMES = sa.select(Collection.name).order_by(Collection.name)
-
-
-@dataclass(frozen=True)
-class _OpeningFailure:
-    """Why a collection could not be opened.
-
-    Attributes:
-        state: of the collection in the database at that time, as ``_STATE`` reads it.
-        failed_at: time of the attempt, in seconds of ``time.monotonic``.
-    """
-
-    state: _State
-    error: ModelMismatch | MissingPart
-    failed_at: float
 
 
 @dataclass
@@ -116,7 +101,11 @@ class _OpenCollection:
 
 
 class OpenCollections:
-    """The collections that are served."""
+    """The collections that are served.
+
+    Attributes:
+        engine: the database.
+    """
 
     def __init__(self, options: ServiceOptions, metrics: Metrics) -> None:
         """Open the database and the reranker; collections are opened when they are first searched.
@@ -130,20 +119,15 @@ class OpenCollections:
         self._reranker = (
             HitReranker(open_reranker(options.rerank, Console(), options.device)) if options.rerank else None
         )
-        self._engine = connect(options.settings.database)
+        self.engine = connect(options.settings.database)
         self._open: dict[str, _OpenCollection] = {}
-        self._failures: dict[str, _OpeningFailure] = {}
+        self._failures: dict[str, tuple[_State, ModelMismatch | MissingPart, float]] = {}  # at times of time.monotonic
         self._encoders: dict[tuple[str, str], QueryBatcher] = {}
         self._locks: dict[str, threading.Lock] = {}
         self._openings, self._loading = 0, threading.Lock()
         self._lock = threading.Lock()
         for name in options.collections:
-            collections.require(self._engine, name)
-
-    @property
-    def engine(self) -> sa.Engine:
-        """The database."""
-        return self._engine
+            collections.require(self.engine, name)
 
     @property
     def reranker(self) -> str | None:
@@ -154,14 +138,14 @@ class OpenCollections:
         """Names of the collections that are served."""
         if self._options.collections:
             return list(self._options.collections)
-        with self._engine.connect() as connection:
-            return list(connection.scalars(_NAMES))
+        with self.engine.connect() as connection:
+            return list(connection.scalars(sa.select(Collection.name).order_by(Collection.name)))
 
     def rows(self) -> list[Collection]:
         """The rows of all collections that are served."""
         return [
             collection
-            for collection in collections.all_collections(self._engine)
+            for collection in collections.all_collections(self.engine)
             if not self._options.collections or collection.name in self._options.collections
         ]
 
@@ -192,12 +176,12 @@ class OpenCollections:
 
     def _acquire(self, name: str) -> tuple[_OpenCollection, dt.datetime | None]:
         """The open collection, which counts a search more, and the end of the last run over its documents."""
-        with self._engine.connect() as connection:
+        with self.engine.connect() as connection:
             row = connection.execute(_STATE, {"name": name}).one_or_none()
         if row is None:
             with self._lock:
                 self._retire(self._open.pop(name, None))
-            collections.require(self._engine, name)
+            collections.require(self.engine, name)
             raise NoCollection(f"there is no collection {name!r}")
         *columns, last_run_ended = row
         state = tuple(columns)
@@ -217,15 +201,15 @@ class OpenCollections:
             if previous is not None and previous.state == state:
                 previous.searches += 1
                 return previous
-        failure = self._failures.get(name)
-        if failure is not None and failure.state == state and time.monotonic() - failure.failed_at < _RETRY_SECONDS:
-            raise copy(failure.error)  # a traceback of its own
+        failed_state, failure, failed_at = self._failures.get(name, (None, None, 0.0))
+        if failure and failed_state == state and time.monotonic() - failed_at < _RETRY_SECONDS:
+            raise copy(failure)  # a traceback of its own
         same_store = previous is not None and previous.state[:_OF_COLLECTION] == state[:_OF_COLLECTION]
         try:
             with self._opening():
                 return self._opened(name, state, last_run_ended, previous if same_store else None)
         except (ModelMismatch, MissingPart) as error:
-            self._failures[name] = _OpeningFailure(state, error, time.monotonic())
+            self._failures[name] = state, error, time.monotonic()
             raise
 
     def _opened(
@@ -258,8 +242,8 @@ class OpenCollections:
                 self._openings -= 1
 
     def _load(self, name: str) -> Searcher:
-        collection = collections.require(self._engine, name)
-        encoder = self._query_encoder(collection, load(self._engine, collection))
+        collection = collections.require(self.engine, name)
+        encoder = self._query_encoder(collection, load(self.engine, collection))
         ranking = RankingOptions(hybrid=self._options.hybrid)
         searcher = Searcher.open(
             name,
@@ -288,7 +272,7 @@ class OpenCollections:
             if batcher := loaded():  # another thread has loaded it meanwhile
                 return batcher
             encoder = open_query_encoder(collection, calibration, self._options.device, Console())
-            batcher = QueryBatcher(encoder, encoded=self._metrics.encoded, kept=self._metrics.kept)
+            batcher = QueryBatcher(encoder, self._metrics)
             with self._lock:
                 self._encoders[key] = batcher
         return batcher
@@ -306,9 +290,9 @@ class OpenCollections:
 
     def _with_calibration(self, searcher: Searcher, calibration_id: str) -> Searcher:
         """A searcher of the same store with another calibration, and the encoder of queries that it needs."""
-        collection = collections.require(self._engine, searcher.collection)
+        collection = collections.require(self.engine, searcher.collection)
         plain = calibration_id == NONE
-        calibration = None if plain else load(self._engine, collection, calibration_id)
+        calibration = None if plain else load(self.engine, collection, calibration_id)
         ranking = RankingOptions(calibration=calibration_id, hybrid=self._options.hybrid)
         encoder = self._query_encoder(collection, calibration)
         return replace(searcher, encoder=encoder, calibration=calibration, ranking=ranking)
@@ -386,4 +370,4 @@ class OpenCollections:
                 self._retire(opened)
             self._open.clear()
             self._encoders.clear()
-        self._engine.dispose()
+        self.engine.dispose()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from encoders.document import Document, Encoded, Encoder, EncoderSpec, FloatArray, HasQueryLimit
 from encoders.waiting_calls import WaitingCalls
+from query.service.service_metrics import Metrics
 
 _MOST = 32
 """Maximum number of queries encoded in one call."""
@@ -27,14 +28,9 @@ class QueryBatcher:
     only, so they are kept when the calibration changes.
     """
 
-    def __init__(self, encoder: Encoder, *, encoded: Callable[[int], None], kept: Callable[[bool], None]) -> None:
-        """Encode by an encoder.
-
-        ``encoded`` is called with the number of queries of each batch, ``kept`` for each query with whether its vector
-        was kept.
-        """
-        self._encoder = encoder
-        self._count_encoded, self._count_kept = encoded, kept
+    def __init__(self, encoder: Encoder, metrics: Metrics) -> None:
+        """Encode by an encoder, and count batches and kept vectors."""
+        self._encoder, self._metrics = encoder, metrics
         self._vectors: OrderedDict[_Key, FloatArray] = OrderedDict()
         self._lock = threading.Lock()
         self._waiting = WaitingCalls(self._encode, at_once=1, most=_MOST)
@@ -52,7 +48,7 @@ class QueryBatcher:
         """Queries → (queries, dim) unit rows."""
         kept = [self._kept(query) for query in queries]
         for vector in kept:
-            self._count_kept(vector is not None)
+            self._metrics.kept(vector is not None)
         new = [query for query, vector in zip(queries, kept, strict=True) if vector is None]
         encoded = iter(self._waiting.call("", new))
         rows = [next(encoded) if vector is None else vector for vector in kept]
@@ -74,7 +70,7 @@ class QueryBatcher:
         new = {_key(query): query for query in queries if self._kept(query) is None}
         vectors: dict[_Key, FloatArray] = {}
         if new:
-            self._count_encoded(len(new))
+            self._metrics.encoded(len(new))
             vectors = dict(zip(new, self._encoder.encode_queries(list(new.values())), strict=True))
         with self._lock:
             self._vectors.update(vectors)

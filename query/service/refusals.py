@@ -23,6 +23,10 @@ _ERROR_TYPES = {401: "security_exception", 403: "security_exception", 404: "reso
 """Elasticsearch's names of errors, by status."""
 
 
+PRODUCT_HEADER = {"X-Elastic-Product": "Elasticsearch"}
+"""Clients of Elasticsearch read no answer without it."""
+
+
 class Refused(Exception):
     """A request that the service refuses to answer.
 
@@ -98,6 +102,12 @@ def answer(error: Exception, *, unfit: int = 400) -> JSONResponse:
     """A failure as a JSON response, with the status ``unfit`` if the request does not fit the collection."""
     refused = refusal(error, unfit=unfit)
     return JSONResponse({"error": str(refused)}, refused.status, headers(refused))
+
+
+def elastic_answer(error: Exception, media: str = "application/json") -> JSONResponse:
+    """A failure as a response in Elasticsearch's own shape."""
+    refused = refusal(error)
+    return JSONResponse(elastic_error(refused), refused.status, {**headers(refused), **PRODUCT_HEADER}, media)
 
 
 def elastic_error(refused: Refused) -> dict[str, object]:

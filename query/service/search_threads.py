@@ -46,7 +46,8 @@ class SearchThreads:
         """
         if self._admitted >= self._capacity:
             self._metrics.refused.labels("full").inc()
-            raise Refused(429, "there is more to search than can be done now; try again", self._seconds_until_room())
+            until_room = max(1.0, self._average_seconds * self._admitted / self._threads)
+            raise Refused(429, "there is more to search than can be done now; try again", until_room)
         deadline = time.monotonic() + self._seconds
 
         def act_in_time() -> T:
@@ -74,9 +75,6 @@ class SearchThreads:
         self._admitted -= 1
         self._metrics.waiting.set(self._admitted)
         self._average_seconds += _AVERAGE_WEIGHT * (time.monotonic() - begun - self._average_seconds)
-
-    def _seconds_until_room(self) -> float:
-        return max(1.0, self._average_seconds * self._admitted / self._threads)
 
     def close(self) -> None:
         """Let running searches end, and cancel waiting ones."""

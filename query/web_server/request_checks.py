@@ -9,7 +9,6 @@ import time
 from collections.abc import Mapping
 from hashlib import sha256
 
-from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from query.service import refusals
@@ -86,7 +85,8 @@ class AccessMiddleware:
             if status:
                 _logger.debug("a failure was answered", exc_info=error)  # Starlette raises it again
             else:
-                await _answer(error, elastic=is_elastic(scope))(scope, receive, send_with_headers)
+                answer = refusals.elastic_answer if is_elastic(scope) else refusals.answer
+                await answer(error)(scope, receive, send_with_headers)
         finally:
             route = getattr(scope.get("route"), "path", "refused")
             self._metrics.requests.labels(route, str(status or 500)).inc()
@@ -215,14 +215,6 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 def _with_headers(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     present = {name for name, _ in headers}
     return [*headers, *((name, value) for name, value in _HEADERS if name not in present)]
-
-
-def _answer(error: Exception, *, elastic: bool) -> JSONResponse:
-    if not elastic:
-        return refusals.answer(error)
-    refused = refusals.refusal(error)
-    headers = {**refusals.headers(refused), "X-Elastic-Product": "Elasticsearch"}
-    return JSONResponse(refusals.elastic_error(refused), refused.status, headers)
 
 
 def _check_sizes(scope: Scope) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from mcp.server import Server, ServerRequestContext
 from mcp.shared.exceptions import MCPError
@@ -51,15 +51,12 @@ _INSTRUCTIONS = (
     "The tool collections lists what can be searched, search finds documents, similar finds documents similar to "
     "a document, in other languages, document returns a document's text."
 )
-_READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-
 
 _Arguments = TypeVar("_Arguments", bound=BaseModel)
-_Answer = TypeVar("_Answer", bound=BaseModel)
 
 
 @dataclass(frozen=True)
-class _AgentTool(Generic[_Arguments, _Answer]):
+class _AgentTool:
     """A tool.
 
     Attributes:
@@ -69,10 +66,10 @@ class _AgentTool(Generic[_Arguments, _Answer]):
 
     title: str
     description: str
-    arguments: type[_Arguments]
-    answer: type[_Answer]
-    call: Callable[[_Arguments], Awaitable[_Answer]]
-    text: Callable[[_Answer], str]
+    arguments: type[BaseModel]
+    answer: type[BaseModel]
+    call: Callable[[Any], Awaitable[BaseModel]]
+    text: Callable[[Any], str]
 
     def definition(self, name: str) -> Tool:
         """The tool as agents see it."""
@@ -82,7 +79,7 @@ class _AgentTool(Generic[_Arguments, _Answer]):
             description=self.description,
             input_schema=self.arguments.model_json_schema(),
             output_schema=self.answer.model_json_schema(mode="serialization"),
-            annotations=_READS,
+            annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
         )
 
     async def result(self, arguments: dict[str, Any]) -> CallToolResult:
@@ -104,7 +101,7 @@ class AgentTools:
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._tools: dict[str, _AgentTool[Any, Any]] = {
+        self._tools: dict[str, _AgentTool] = {
             "search": _AgentTool(
                 "Find documents in any language",
                 "Finds documents about a query, best first, whatever their language. Each hit has the document's id, "

@@ -106,10 +106,5 @@ def named_places(places: Sequence[Place], names: Sequence[str]) -> list[NamedPla
 
 
 def _fits(name: str, known: str) -> bool:
-    return name == known or ("*" in name and matches(known, name))
-
-
-def matches(name: str, pattern: str) -> bool:
-    """Whether a name that is no pattern and not ``_all`` matches; only patterns with a dot match hidden names."""
-    plain = not any(character in name for character in "*?:<>") and name[:1] not in {"-", "_", ""}
-    return plain and name.startswith(".") == pattern.startswith(".") and fnmatchcase(name, pattern)
+    """Whether a name or pattern of a path stands for a known name; only patterns with a dot match hidden names."""
+    return name == known or ("*" in name and known.startswith(".") == name.startswith(".") and fnmatchcase(known, name))

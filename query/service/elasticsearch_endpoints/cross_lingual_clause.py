@@ -264,11 +264,10 @@ def _number(settings: Mapping[str, Any], name: str, default: int) -> int:
 
 
 def _min_score(value: Any) -> float | None:
-    if value is None:
-        return None
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if value is not None and not is_number:
         raise Refused(400, "min_score must be a number")
-    return float(value)
+    return value if value is None else float(value)
 
 
 def _request(clause: Any, k: int, *, explain: bool) -> SearchRequest:
@@ -289,18 +288,15 @@ def _request(clause: Any, k: int, *, explain: bool) -> SearchRequest:
 
 def _source(value: Any) -> Any:
     """``_source`` of a body, if it is a boolean, a pattern, a list of patterns, or both lists by name."""
-    names = {"includes", "include", "excludes", "exclude"}
-    by_name = isinstance(value, dict) and value.keys() <= names
+    by_name = isinstance(value, dict) and value.keys() <= {"includes", "include", "excludes", "exclude"}
     groups = [] if isinstance(value, bool) else list(value.values()) if by_name else [value]
-    if not all(map(_is_patterns, groups)):
-        raise Refused(400, "_source is true, false, a field, a list of fields, or an object with includes and excludes")
-    for patterns in groups:
-        _check_patterns([patterns] if isinstance(patterns, str) else patterns)
+    for patterns in ([group] if isinstance(group, str) else group for group in groups):
+        if not isinstance(patterns, list) or not all(isinstance(pattern, str) for pattern in patterns):
+            raise Refused(
+                400, "_source is true, false, a field, a list of fields, or an object with includes and excludes"
+            )
+        _check_patterns(patterns)
     return value
-
-
-def _is_patterns(value: Any) -> bool:
-    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(pattern, str) for pattern in value))
 
 
 def _check_patterns(patterns: Sequence[str]) -> None:

@@ -39,13 +39,13 @@ class Call:
 
     Attributes:
         endpoint: one of ``_ENDPOINTS``; empty: a client's greeting.
-        path: as it is passed on.
+        target: path and parameters as they are passed on.
         indices: names in the path.
     """
 
     method: str
     endpoint: str
-    path: str
+    target: str
     indices: Sequence[str]
     parameters: dict[str, str]
 
@@ -75,13 +75,9 @@ class Call:
             )
         if method not in ({"GET", "POST"} if endpoint else {"GET", "HEAD"}):
             raise Refused(405, f"{method} is not answered here; ask the Elasticsearch cluster itself")
-        written = "/" + "/".join(quote(part, safe="") for part in parts)
-        return cls(method, endpoint, written, names[0].split(",") if names else (), parameters)
-
-    @property
-    def target(self) -> str:
-        """Path and parameters as they are passed on."""
-        return f"{self.path}?{urlencode(self.parameters)}" if self.parameters else self.path
+        target = "/" + "/".join(quote(part, safe="") for part in parts)
+        target += f"?{urlencode(parameters)}" if parameters else ""
+        return cls(method, endpoint, target, names[0].split(",") if names else (), parameters)
 
 
 def _decoded(part: bytes) -> str:
@@ -110,18 +106,14 @@ def body_lines(call: Call, body: bytes, content_type: str, encoding: str) -> tup
             json.loads(line.decode(), object_pairs_hook=_unique_names, parse_constant=_refuse_constant)
             for line in lines
         ]
+        _check_depth(values)
     except RecursionError:
-        raise _too_deep() from None
+        raise Refused(400, f"the body is nested too deeply; {_MAX_LEVELS} levels are read") from None
     except ValueError as error:
-        raise Refused(400, f"the body is no JSON that can be passed on ({error})") from None
-    _check_depth(values)
+        raise Refused(400, f"the body is no JSON that can be read ({error})") from None
     if has_surrogate(values):
         raise Refused(400, "the body has half of a surrogate pair, which is no character; leave it out")
     return lines, values
-
-
-def _too_deep() -> Refused:
-    return Refused(400, f"the body is nested too deeply; {_MAX_LEVELS} levels are read")
 
 
 def _check_depth(values: Sequence[Any]) -> None:
@@ -136,7 +128,7 @@ def _check_depth(values: Sequence[Any]) -> None:
         ]
         if not level:
             return
-    raise _too_deep()
+    raise RecursionError
 
 
 def _refuse_constant(name: str) -> None:

@@ -34,14 +34,10 @@ from query.service.elasticsearch_endpoints.search_calls import (
 from query.service.elasticsearch_endpoints.search_response import Group
 from query.service.elasticsearch_endpoints.searched_collections import Searched, SearchedCollection
 from query.service.open_collections import OpenCollections
-from query.service.refusals import Refused
+from query.service.refusals import PRODUCT_HEADER, Refused
 from query.service.search_threads import SearchThreads
 from query.service.service_options import ServiceOptions
 
-_PRODUCT_HEADER = {"x-elastic-product": "Elasticsearch"}
-_SEARCH_ID_HEADER = "x-dragoman-search"
-"""Header of an answer with the search's id in the query log, which /api/clicks takes."""
-_JSON_TYPE = "application/json"
 _BUSY_SECONDS = 2.0
 """Seconds until a caller may try again what the cluster had no room for."""
 _REFRESH_SECONDS = 2.0
@@ -80,12 +76,10 @@ class SearchEndpoints:
         try:
             return await self._answer(request, media)
         except Exception as error:  # noqa: BLE001 - every failure is an answer; what it may say is decided in one place
-            refusal = refusals.refusal(error)
-            headers = {**_PRODUCT_HEADER, **refusals.headers(refusal)}
-            return Response(json.dumps(refusals.elastic_error(refusal)), refusal.status, headers, media)
+            return refusals.elastic_answer(error, media)
 
     async def _answer(self, request: Request, media: str) -> Response:
-        caller, headers = request.state.caller, dict(_PRODUCT_HEADER)
+        caller, headers = request.state.caller, dict(PRODUCT_HEADER)
         call = Call.parse(request.method, request.scope["raw_path"], request.scope["query_string"])
         if not call.endpoint:
             return Response(json.dumps(_GREETING), 200, headers, media)
@@ -105,7 +99,7 @@ class SearchEndpoints:
             answer = await self._threads.do(lambda: self._count(call.indices, search, caller))
         else:
             answer, search_id = await self._threads.do(lambda: self._search(call.indices, search, caller))
-            headers |= {_SEARCH_ID_HEADER: search_id} if search_id else {}
+            headers |= {"x-dragoman-search": search_id} if search_id else {}  # which /api/clicks takes
         return Response(json.dumps(answer, ensure_ascii=False), 200, headers, media)
 
     async def _answer_several(
@@ -132,7 +126,7 @@ class SearchEndpoints:
         ]
         answer = {"took": round(1000 * (time.perf_counter() - begun)), "responses": responses}
         media = _media(request.headers.get("accept", ""))
-        return Response(json.dumps(answer, ensure_ascii=False), 200, _PRODUCT_HEADER, media)
+        return Response(json.dumps(answer, ensure_ascii=False), 200, PRODUCT_HEADER, media)
 
     async def _one_of_several(self, call: Call, header: Any, body: Any, caller: Caller) -> dict[str, Any]:
         """The answer to a search of an ``_msearch``, or its refusal; its header has indices and parameters."""
@@ -165,7 +159,7 @@ class SearchEndpoints:
             call.method, call.target, request.headers, body, caller.authorization
         )
         wait_header = refusals.wait_header(_BUSY_SECONDS) if status in {429, 503} else {}
-        return Response(content, status, {**_PRODUCT_HEADER, **returned_headers, **wait_header})
+        return Response(content, status, {**PRODUCT_HEADER, **returned_headers, **wait_header})
 
     def _require_served(self, names: Sequence[str]) -> None:
         served = {name for place in self._places if place.server == self._server for name in place.indices}
@@ -196,7 +190,11 @@ class SearchEndpoints:
         begun = time.perf_counter()
         with self._searched(indices, search, caller) as searched:
             if len(searched.collections) > 1:
-                search = _without_words(search)
+                if search.asked.hybrid:
+                    raise Refused(
+                        400, "hybrid can't be combined with several indices: scores of words compare within one alone"
+                    )
+                search = replace(search, asked=search.asked.model_copy(update={"hybrid": False}))
             groups_once: list[list[Group]] = []
 
             def grouped(hits: Sequence[Hit]) -> list[Group]:
@@ -245,11 +243,8 @@ class SearchEndpoints:
             self._refresh_places()
         places = named_places(self._places, indices)
         if len(places) > 1 and search.asked.calibration not in {"", NONE}:
-            raise Refused(
-                400,
-                "calibration can't be combined with several indices, as a calibration is of one collection; "
-                f"leave it out, or take {NONE}",
-            )
+            of_one = "calibration can't be combined with several indices, as a calibration is of one collection"
+            raise Refused(400, f"{of_one}; leave it out, or take {NONE}")
         with ExitStack() as stack:
             yield Searched.of(self._collections(places, search, caller, stack))
 
@@ -296,18 +291,7 @@ def _require_inside(values: Sequence[Any]) -> None:
         raise Refused(403, f"{reason} needs your own Elasticsearch credentials")
 
 
-def _without_words(search: CrossLingual) -> CrossLingual:
-    """A search of several collections, which are ranked without words.
-
-    Raises:
-        Refused: the search asks for words.
-    """
-    if search.asked.hybrid:
-        raise Refused(400, "hybrid can't be combined with several indices: scores of words compare within one alone")
-    return replace(search, asked=search.asked.model_copy(update={"hybrid": False}))
-
-
 def _media(accept: str) -> str:
     """The content type of an answer: Elasticsearch's own if the caller accepts that."""
     match = re.match(r"application/vnd\.elasticsearch\+json; ?compatible-with=\d+", accept)
-    return match[0] if match else _JSON_TYPE
+    return match[0] if match else "application/json"

@@ -131,10 +131,8 @@ class Searched:
         by_name = {collection.place.collection: collection for collection in collections}
         if len(collections) == 1:
             return cls(by_name, collections[0].searcher)
-        searcher = joined(
-            {name: collection.searcher for name, collection in by_name.items()},
-            {name: collection.filters for name, collection in by_name.items()},
-        )
+        searchers = {name: collection.searcher for name, collection in by_name.items()}
+        searcher = joined(searchers, {name: collection.filters for name, collection in by_name.items()})
         searcher.reranker = collections[0].searcher.reranker
         return cls(by_name, searcher)
 
@@ -188,19 +186,16 @@ class Searched:
         Raises:
             BadInput: no document of any collection has them.
         """
-        missing = None
+        missing: list[BadInput] = []
         for collection in self.collections.values():
             store = collection.searcher.store
             if not isinstance(store, ChecksFields):
-                return
+                return None
             try:
-                store.require_fields(list(collection.filters or ()) if names is None else names)
+                return store.require_fields(list(collection.filters or ()) if names is None else names)
             except BadInput as error:
-                missing = missing or error
-            else:
-                return
-        if missing:
-            raise missing
+                missing.append(error)
+        raise missing[0]
 
     def _of(self, doc_id: str) -> tuple[SearchedCollection, str]:
         """The collection of a hit, and the document's id there."""

@@ -12,6 +12,7 @@ import pytest
 from encoders.document import Document, Encoded, EncoderSpec, FloatArray
 from query.service import query_batcher
 from query.service.query_batcher import QueryBatcher
+from query.service.service_metrics import Metrics
 from tests.conftest import until
 
 SPEC = EncoderSpec("slow", "first", 2, (), "model", "build")
@@ -45,7 +46,7 @@ def encoder() -> Slow:
 
 @pytest.fixture
 def waiting(encoder: Slow) -> Iterator[QueryBatcher]:
-    made = QueryBatcher(encoder, encoded=lambda _: None, kept=lambda _: None)
+    made = QueryBatcher(encoder, Metrics())
     yield made
     encoder.may.set()
 
