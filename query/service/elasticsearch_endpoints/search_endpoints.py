@@ -163,12 +163,10 @@ class SearchEndpoints:
 
     def _require_served(self, names: Sequence[str]) -> None:
         served = {name for place in self._places if place.server == self._server for name in place.indices}
-        if other := next((name for name in names if name not in served), None):
-            raise Refused(
-                403,
-                f"{other[:100]!r} is no index of a collection that is served; "
-                "send your own Elasticsearch credentials to read others",
-            )
+        for name in names:
+            if name not in served:
+                unserved = f"{name[:100]!r} is no index of a collection that is served"
+                raise Refused(403, f"{unserved}; send your own Elasticsearch credentials to read others")
 
     @property
     def _server(self) -> str:
