@@ -37,7 +37,6 @@ from indexer.stores.embedded import EmbeddedStore
 from onnx_export.models import DEFAULT
 from query.calibration_fitting.calibration_fit import calibrate_open
 from query.calibration_fitting.calibration_request import CalibrationRequest
-from query.calibration_fitting.language_statistics import SAMPLE
 from query.calibration_fitting.open_collection import OpenCollection
 from query.ranking.fair_ranker import MANY, candidates_of_a_language
 from query.ranking.searcher import Searcher
@@ -60,8 +59,6 @@ _CHECKED = 24
 _WARM, _ROUNDS = 40, 40
 _STATISTICS_INTERVAL = 1.1
 """Seconds within which Elasticsearch counts its processor time anew: it does so once a second."""
-_PAGES = 4
-"""Pages of a scan that are timed."""
 _COLLECTION = "growth"
 _SLOW_IMPORTS = ("ir_measures", "pytrec_eval", "scipy.sparse.csgraph", "sklearn.svm")
 """What a calibration imports: seconds where compiled modules are not kept, whatever the size."""
@@ -237,20 +234,12 @@ def searched(shape: Shape, store_url: str, home: str) -> dict[str, Any]:
     with searcher:
         store, calibration = searcher.store, searcher.calibration
         assert calibration is not None
-        pages = store.scan(synthetic.spec.model)
-        scanned = harness.Stopwatches(0)
-        for _ in range(_PAGES):
-            scanned.step("page", partial(next, pages, None))
-        with harness.Stopwatch() as sampled:
-            store.sample(synthetic.spec.model, "en", SAMPLE)
         watches = harness.Stopwatches(_WARM)
         for number in range(_WARM + _ROUNDS):
             text = f"Page {number * 997 % shape.documents}"
             corrected = calibration.correct_queries(synthetic.encode_queries([Document("q", "en", text)]), "en")
-            vectors = {lang: calibration.queries_for_store(corrected, lang) for lang in searcher.languages}
-            query = VectorQuery(synthetic.spec.model, vectors, candidates(shape), with_vectors=True)
-            watches.step("candidates", partial(store.search, query))
-            in_german = replace(query, vectors={"de": vectors["de"]})
+            vectors = {"de": calibration.queries_for_store(corrected, "de")}
+            in_german = VectorQuery(synthetic.spec.model, vectors, candidates(shape), with_vectors=True)
             watches.step("of one language", partial(store.search, in_german))
             watches.step("search", partial(searcher.search, text, lang="en"))
         with CpuTime(store) as cpu:
@@ -260,31 +249,21 @@ def searched(shape: Shape, store_url: str, home: str) -> dict[str, Any]:
     return figures | {
         "search_cpu_ms": 1000 * cpu.seconds / (_ROUNDS // 2),
         "first_s": first.seconds,
-        "candidates_ms": medians["candidates"],
         "of_one_language_ms": medians["of one language"],
         "search_ms": medians["search"],
-        "scan_ms": scanned.medians()["page"],
-        "sample_s": sampled.seconds,
         "memory_mb": harness.peak_memory(),
     }
 
 
 def calibrated(settings: Settings, synthetic: Synthetic) -> dict[str, Any]:
-    """Calibrate a filled store for the first time: what decided, seconds, MB of the calibration."""
+    """Calibrate a filled store for the first time: seconds."""
     with open_database(settings.database) as engine:
         collections.register(engine, _COLLECTION, settings, DEFAULT, synthetic.spec)
     with OpenCollection.open(_COLLECTION, settings) as opened:
         opened.encoder = synthetic
         with harness.Stopwatch() as watch, CpuTime(opened.store) as cpu:
-            report = calibrate_open(opened, CalibrationRequest())
-        calibration = opened.calibration()
-    assert calibration is not None
-    return {
-        "decided_by": report.stored.summary.decided_by,
-        "calibration_s": watch.seconds,
-        "calibration_cpu_s": cpu.seconds,
-        "calibration_mb": len(calibration.to_bytes()) / 1e6,
-    }
+            calibrate_open(opened, CalibrationRequest())
+    return {"calibration_s": watch.seconds, "calibration_cpu_s": cpu.seconds}
 
 
 def candidates(shape: Shape) -> int:
@@ -315,30 +294,20 @@ class Server:
     def __init__(self, server: ElasticServer) -> None:
         self.url, self._client = server.url, client_of(server.url)
 
-    def settled(self, index: str) -> float:
-        """Wait until the server has nothing to merge; seconds."""
-        with harness.Stopwatch() as watch:
-            self._client.indices.refresh(index=index)
-            while self._primaries(index)["merges"]["current"]:
-                time.sleep(1)
-        return watch.seconds
+    def settle(self, index: str) -> None:
+        """Wait until the server has nothing to merge."""
+        self._client.indices.refresh(index=index)
+        while self._primaries(index)["merges"]["current"]:
+            time.sleep(1)
 
     def figures(self, index: str, documents: int) -> dict[str, float]:
-        """KB a document on disk and of vectors, segments, and the server's memory in MB: its own, and mapped files."""
+        """KB a document on disk and of vectors."""
         primaries = self._primaries(index)
         vectors = primaries["dense_vector"]["off_heap"]
-        (node,) = self._client.nodes.info(metric="process")["nodes"].values()
-        (heap,) = self._client.nodes.stats(metric="jvm")["nodes"].values()
-        status = Path(f"/proc/{node['process']['id']}/status").read_text(encoding="utf-8")
-        memory = {name: int(kb) / 1000 for name, kb in re.findall(r"Rss(\w+):\s+(\d+) kB", status)}
         return {
             "disk_kb": primaries["store"]["size_in_bytes"] / documents / 1000,
             "raw_kb": vectors["total_vec_size_bytes"] / documents / 1000,
             "walked_kb": (vectors["total_vex_size_bytes"] + vectors["total_veq_size_bytes"]) / documents / 1000,
-            "segments": primaries["segments"]["count"],
-            "heap_mb": heap["jvm"]["mem"]["heap_used_in_bytes"] / 1e6,
-            "own_mb": memory["Anon"],
-            "mapped_mb": memory["File"],
         }
 
     def _primaries(self, index: str) -> Any:
@@ -383,7 +352,7 @@ def grown(
                 figures = {"rate": put / put_s, "put_cpu_ms": 1000 * cpu.seconds / put}
                 start = shape.documents
                 if server and isinstance(store, ElasticStore):
-                    figures["settle_s"] = server.settled(store.index)
+                    server.settle(store.index)
                     figures["exact"] = exact.share_found(store, synthetic.spec.model, candidates(shape))
             figures |= harness.measure_apart(_SEARCHED, json.dumps([asdict(shape), store_url, home]))
             if isinstance(store, EmbeddedStore):
@@ -399,25 +368,16 @@ def grown(
 _FIGURES = {
     "put, documents/s": "{rate:,.0f}",
     "processor time of a document, which is made meanwhile, ms": "{put_cpu_ms:.2f}",
-    "merging afterwards, s": "{settle_s:.0f}",
-    "segments": "{segments}",
     "disk, kB a document": "{disk_kb:.1f}",
     "raw vectors of it, kB": "{raw_kb:.2f}",
     "graph and int8 vectors of it, kB": "{walked_kb:.2f}",
-    "server's own memory, MB": "{own_mb:,.0f}",
-    "heap in use, MB": "{heap_mb:,.0f}",
-    "files that the server has mapped in memory, MB": "{mapped_mb:,.0f}",
     "exact ten best among the candidates": "{exact:.1%}",
     "first calibration, s": "{calibration_s:.0f}",
     "its processor time, s": "{calibration_cpu_s:.0f}",
-    "its size, MB": "{calibration_mb:.1f}",
     "opening and first search, s": "{first_s:.1f}",
-    "candidates in all languages, p50 ms": "{candidates_ms:.1f}",
     "candidates in one language, p50 ms": "{of_one_language_ms:.1f}",
     "search in all languages, p50 ms": "{search_ms:.1f}",
     "processor time of a search, ms": "{search_cpu_ms:.0f}",
-    "512 documents of a scan, ms": "{scan_ms:.0f}",
-    "a sample of 2,000 of a language, s": "{sample_s:.2f}",
     "peak memory of the searching process, MB": "{memory_mb:,.0f}",
 }
 """Figures and how each is shown; a figure that was not measured stays empty."""

@@ -252,7 +252,7 @@ def race_with_follow(
     options = ["--store", f"{server}/{prefix}", "--text", "body", "--lang-field", "lang", "--every", "0.2"]
     options += ["--companion"] if companion else []
     options += ["--encoder", encoder] if encoder else []
-    environment = {**environment_of(settings), "PYTHONFAULTHANDLER": "1"}
+    environment = environment_of(settings)
     with client_of(server) as client:
         writers = _writers(client, attachment.index, 0, per_second / 2)
         for writer in writers:
@@ -277,7 +277,7 @@ def race_with_follow(
                     written_for = 2.0
                 _require(log, follow.poll() is None, "the follower ended by itself")
                 follow.send_signal(signal.SIGINT)
-                _require(log, _interrupted(follow), "the follower did not end as told")
+                _require(log, follow.wait(120) == INTERRUPTED, "the follower did not end as told")
             finally:
                 follow.kill()
                 follow.wait()
@@ -294,16 +294,6 @@ def race_with_follow(
                 outcome = _outcome(client, attachment, writers, _vectors(store, collection.model), opened)
     warnings = [line for line in log.read_text(encoding="utf-8").splitlines() if "trying again" in line]
     return replace(outcome, calibrations=calibrations, wrong=[*outcome.wrong, *warnings])
-
-
-def _interrupted(follow: subprocess.Popen[bytes]) -> bool:
-    """Whether a process ends as interrupted within two minutes; if it does not end, it writes where its threads are."""
-    try:
-        return follow.wait(120) == INTERRUPTED
-    except subprocess.TimeoutExpired:
-        follow.send_signal(signal.SIGABRT)
-        follow.wait(10)
-        return False
 
 
 def _attachment(server: str, prefix: str, *, companion: bool) -> Attachment:

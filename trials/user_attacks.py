@@ -121,6 +121,18 @@ class _Stage:
         self.closed.mkdir()
         self.report = ["report", "-c", "demo", "-o", str(folder / "report.html")]
         self.align = ["align", str(self.source), f"{DEMO}/docs.de.jsonl", "--encoder", str(self.encoder)]
+        self.migrate = ["migrate", "-c", "demo", "--encoder", str(self.encoder), "--anyway"]
+        self.writes = [
+            self.index("new"), self.index("demo"), ["delete", "demo:en:mould", "-c", "demo"],
+            ["calibrate", "-c", "demo"], ["delete", "--all", "-y", "-c", "demo"],
+            ["evaluate", "-c", "demo", *TOPICS, "--langs", "de"], ["serve", "-c", "demo", "--log", "--port", str(port)],
+        ]  # fmt: skip
+        elsewhere = ["--text", "text", "--lang", "en", "--store", "http://127.0.0.1:1"]
+        # the home has nothing for these
+        self.refused_before_writing = [
+            self.migrate, ["rollback", "-c", "demo"], ["pause", "-c", "demo"], ["cancel", "-c", "demo"],
+            ["attach", "help", "-c", "help", *elsewhere], ["detach", "-c", "demo"],
+        ]  # fmt: skip
 
     def index(self, collection: str, source: Path | None = None) -> list[str]:
         """A command that indexes."""
@@ -130,29 +142,6 @@ class _Stage:
     def copy(self, name: str) -> Path:
         """A copy of the home."""
         return Path(shutil.copytree(self.home, self.folder / name.replace(" ", "-")))
-
-    @property
-    def migrate(self) -> list[str]:
-        return ["migrate", "-c", "demo", "--encoder", str(self.encoder), "--anyway"]
-
-    @property
-    def writes(self) -> list[list[str]]:
-        """Commands that write into the home."""
-        return [
-            self.index("new"), self.index("demo"), ["delete", "demo:en:mould", "-c", "demo"],
-            ["calibrate", "-c", "demo"], ["delete", "--all", "-y", "-c", "demo"],
-            ["evaluate", "-c", "demo", *TOPICS, "--langs", "de"],
-            ["serve", "-c", "demo", "--log", "--port", str(self.port)],
-        ]  # fmt: skip
-
-    @property
-    def refused_before_writing(self) -> list[list[str]]:
-        """Commands that end before they write, because the home has nothing for them."""
-        elsewhere = ["--text", "text", "--lang", "en", "--store", "http://127.0.0.1:1"]
-        return [
-            self.migrate, ["rollback", "-c", "demo"], ["pause", "-c", "demo"], ["cancel", "-c", "demo"],
-            ["attach", "help", "-c", "help", *elsewhere], ["detach", "-c", "demo"],
-        ]  # fmt: skip
 
 
 def _at(home: Path, *commands: Sequence[str]) -> list[list[str]]:
