@@ -21,7 +21,7 @@ from elasticsearch import Elasticsearch, helpers
 from indexer.collection.settings import Settings
 from indexer.index_sources import index
 from query.ranking.searcher import Searcher
-from trials.command import DRAGOMAN, environment_of
+from trials.command import DRAGOMAN, environment_of, fell
 from trials.documents import sentences
 from trials.process_figures import BOUNDS, DESCRIPTORS, MEMORY, THREADS, Watched, sample, watching
 from trials.servers.elastic import client_of
@@ -72,8 +72,7 @@ def _of_this_process() -> float:
 
 
 def _not_above(what: str, before: float, after: float) -> str:
-    held = after <= before + _MEMORY_OF_SEARCHES
-    return "" if held else f"{what}: {before:,.0f} MB before, {after:,.0f} MB after"
+    return fell(what, f"{before:,.0f} MB, then {after:,.0f} MB", held=after <= before + _MEMORY_OF_SEARCHES)
 
 
 def many_collections(folder: Path, collections: int) -> Iterator[str]:
@@ -150,7 +149,10 @@ def worker_and_watch(folder: Path, place: str, seconds: float) -> Iterator[str]:
         while _done(settings, "status", "-c", "w0") and time.monotonic() < until:
             time.sleep(0.5)
         looking = stack.enter_context(_command(settings, "status", "--watch", "--every", "0.1", "-c", "w0"))
-        yield from _watched("status --watch", looking, elastic, seconds)
+        with watching(looking.pid, elastic) as watched:
+            time.sleep(seconds)
+        yield "" if looking.poll() is None else f"status --watch ended with {looking.returncode}"
+        yield from watched.grown()
         begun = ("worker", "--encoder", str(encoder), "--device", "cpu")
         worker = stack.enter_context(_command(settings, *begun))
         yield _ended("index", publisher, 0, [0])
@@ -160,20 +162,9 @@ def worker_and_watch(folder: Path, place: str, seconds: float) -> Iterator[str]:
             while time.monotonic() < until:
                 number += 1
                 yield _done(settings, "index", str(_source(folder, number, 100)), "-c", f"w{number}", *chosen)
-        yield from (_named("worker", figure) for figure in watched.grown())
+        yield from watched.grown()
         yield "" if worker.poll() is None else f"worker ended by itself with {worker.returncode}"
         yield _ended("worker", worker, signal.SIGTERM, [0])
-
-
-def _watched(what: str, command: subprocess.Popen[bytes], elastic: str, seconds: float) -> Iterator[str]:
-    with watching(command.pid, elastic) as watched:
-        time.sleep(seconds)
-    yield "" if command.poll() is None else f"{what} ended with {command.returncode}"
-    yield from (_named(what, figure) for figure in watched.grown())
-
-
-def _named(what: str, figure: str) -> str:
-    return figure and f"{what}: {figure}"
 
 
 def following(folder: Path, place: str, seconds: float) -> Iterator[str]:
@@ -188,7 +179,7 @@ def following(folder: Path, place: str, seconds: float) -> Iterator[str]:
             _write_for(client, name, follower, seconds / 2)  # it attaches, calibrates, and loads what that needs
             with watching(follower.pid, server) as watched:
                 _write_for(client, name, follower, seconds)
-            yield from (_named("attach --follow", figure) for figure in watched.grown())
+            yield from watched.grown()
             yield _ended("attach --follow", follower, signal.SIGINT, [130])
         yield _done(settings, "attach", "-c", "f")
         yield _done(settings, "detach", "-c", "f")

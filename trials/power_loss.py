@@ -259,11 +259,9 @@ class Machine:
         )
 
     def __enter__(self) -> Self:
-        """Nothing more."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the process."""
         self._runner.kill()
         self._runner.communicate()
         self._listener.close()

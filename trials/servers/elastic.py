@@ -66,7 +66,6 @@ class ElasticServer(ServerProcess):
 
     @property
     def url(self) -> str:
-        """URL of the server."""
         scheme = "https" if self.settings.get("xpack.security.http.ssl.enabled") == "true" else "http"
         return f"{scheme}://127.0.0.1:{self.port}"
 
@@ -116,7 +115,6 @@ class ElasticServer(ServerProcess):
         )
 
     def command(self) -> Sequence[str | Path]:
-        """The command that runs the server in the foreground, with the settings as arguments."""
         settings = {
             "discovery.type": "single-node",
             "http.port": str(self.port),

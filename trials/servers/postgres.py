@@ -19,11 +19,7 @@ class PostgresServer(ServerProcess):
     user = "postgres" if os.geteuid() == 0 else None
 
     def __init__(self, folder: Path) -> None:
-        """Make a cluster.
-
-        Raises:
-            ServerMissing: PostgreSQL is not installed.
-        """
+        """Make a cluster; ``ServerMissing`` if PostgreSQL is not installed."""
         super().__init__(folder)
         debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
         self._program = program("postgres", "postgresql", *debian)
@@ -45,7 +41,6 @@ class PostgresServer(ServerProcess):
 
     @property
     def url(self) -> str:
-        """URL of the database."""
         return f"postgresql://dragoman@127.0.0.1:{self.port}/dragoman"
 
     def command(self) -> Sequence[str | Path]:

@@ -17,11 +17,7 @@ class RabbitServer(ServerProcess):
     name = "RabbitMQ"
 
     def __init__(self, folder: Path) -> None:
-        """Find the program.
-
-        Raises:
-            ServerMissing: RabbitMQ is not installed.
-        """
+        """Find the program; ``ServerMissing`` if RabbitMQ is not installed."""
         super().__init__(folder)
         debian = sorted(Path("/usr/lib/rabbitmq/lib").glob("rabbitmq_server-*/sbin"), reverse=True)
         self._program = program("rabbitmq-server", _PACKAGE, *debian)
@@ -34,11 +30,9 @@ class RabbitServer(ServerProcess):
 
     @property
     def url(self) -> str:
-        """URL of the broker."""
         return f"amqp://guest:guest@127.0.0.1:{self.port}//"
 
     def command(self) -> Sequence[str | Path]:
-        """The command that runs the server in the foreground, beside its port mapper."""
         return ["sh", "-c", '"$0" & exec "$1"', self._epmd, self._program]
 
     def environment(self) -> Mapping[str, str]:
@@ -65,7 +59,6 @@ class RabbitServer(ServerProcess):
         ).stdout  # fmt: skip
 
     def answers(self) -> bool:
-        """Whether it opens a channel."""
         from kombu import Connection
 
         try:

@@ -16,11 +16,7 @@ class RedisServer(ServerProcess):
     name = "Redis"
 
     def __init__(self, folder: Path) -> None:
-        """Find the program.
-
-        Raises:
-            ServerMissing: Redis is not installed.
-        """
+        """Find the program; ``ServerMissing`` if Redis is not installed."""
         super().__init__(folder)
         self._program = program("redis-server", "redis-server")
         self.port = free_port()
@@ -32,12 +28,10 @@ class RedisServer(ServerProcess):
         return f"redis://127.0.0.1:{self.port}/{int(process[2:])}"
 
     def command(self) -> Sequence[str | Path]:
-        """The command that runs the server in the foreground, without snapshots."""
         address: list[str | Path] = ["--bind", "127.0.0.1", "--port", str(self.port), "--dir", self.folder]
         return [self._program, *address, "--save", "", "--databases", "256"]
 
     def answers(self) -> bool:
-        """Whether it answers a ping."""
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
                 connection.sendall(b"PING\r\n")
