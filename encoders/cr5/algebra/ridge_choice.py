@@ -3,7 +3,7 @@
 A few words resemble a query. Whole documents find their mates with almost any λ, and best with a λ that is too small
 for queries (on lohelp .03 to .1, where .3 to 1 is best for topics).
 
-From 400 to 1,436 concepts the best λ hardly changes (benchmarks/RESULTS.md, *Cr5: λ by training concepts*), so a few
+From 400 to 1,436 concepts the best λ hardly changes (docs/methods/cr5.md), so a few
 concepts choose it. It depends on whether the concepts outnumber the dimensions: a model of all directions that the
 concepts give is best with a small λ. So a fold learns as many dimensions for its concepts as the training does.
 """
