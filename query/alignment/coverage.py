@@ -18,14 +18,10 @@ _BLOCK = 16_384
 
 @dataclass(frozen=True)
 class PassageRows:
-    """The passages of many documents; the passages of a document are consecutive rows.
+    """The passages of many documents; the passages of a document are consecutive rows."""
 
-    Attributes:
-        vectors: (passages, dim) int8, as in ``Passages``.
-        starts: (documents + 1,) first row of each document, then the number of rows; each document has a passage.
-    """
-
-    vectors: Int8Array
+    vectors: Int8Array  # (passages, dim) int8, as in ``Passages``
+    # (documents + 1,) first row of each document, then the number of rows; each document has a passage
     starts: IntArray
 
     @classmethod

@@ -43,10 +43,8 @@ class Recall:
 def shared_values(a: Side, b: Side, field: str) -> SharedValues:
     """The true pairs of two sides whose documents have a field.
 
-    A value that several documents have counts for as many pairs as the side with fewer such documents has.
-
-    Raises:
-        BadInput: a side has no document with the field, or no value is on both sides.
+    A value that several documents have counts for as many pairs as the side with fewer such documents has. Raises
+    BadInput: a side has no document with the field, or no value is on both sides.
     """
     for side in (a, b):
         if not any(side.values):
@@ -61,8 +59,7 @@ def shared_values(a: Side, b: Side, field: str) -> SharedValues:
 def stated_pairs(path: Path) -> AbstractSet[tuple[str, str]]:
     """The true pairs that a file states: two ids a line with a tab between; text after a second tab is ignored.
 
-    Raises:
-        BadInput: the file can't be read, a line is not a pair, or the file has no pair.
+    Raises BadInput: the file can't be read, a line is not a pair, or the file has no pair.
     """
     file = SourceFile(path, str(path))
     pairs = set()
@@ -89,8 +86,7 @@ def stated_pairs(path: Path) -> AbstractSet[tuple[str, str]]:
 def recall_of(pairs: Pairs, a: Side, b: Side, gold: Gold) -> Recall:
     """Count the true pairs among an alignment's pairs.
 
-    Raises:
-        BadInput: no stated pair has both documents in these sides.
+    Raises BadInput: no stated pair has both documents in these sides.
     """
     matched = list(zip(pairs.rows.tolist(), pairs.cols.tolist(), strict=True))
     if isinstance(gold, SharedValues):

@@ -39,19 +39,12 @@ _PAIRS_AT_ONCE = 32_000_000
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of documents: candidates for a match, or matched pairs by descending score.
+    """Pairs of documents: candidates for a match, or matched pairs by descending score."""
 
-    Attributes:
-        rows: (pairs,) positions of documents in the first side.
-        cols: (pairs,) positions in the second side.
-        cosines: (pairs,) float32.
-        scores: (pairs,) float32 margins.
-    """
-
-    rows: IntArray
-    cols: IntArray
-    cosines: FloatArray
-    scores: FloatArray
+    rows: IntArray  # (pairs,) positions of documents in the first side
+    cols: IntArray  # (pairs,) positions in the second side
+    cosines: FloatArray  # (pairs,) float32
+    scores: FloatArray  # (pairs,) float32 margins
 
     def at(self, positions: IntArray) -> Pairs:
         """The pairs at some positions, in the order of the positions."""
@@ -60,15 +53,10 @@ class Pairs:
 
 @dataclass(frozen=True)
 class NeighbourMeans:
-    """Mean cosine of each document to its nearest documents on the other side.
+    """Mean cosine of each document to its nearest documents on the other side."""
 
-    Attributes:
-        forward: (n,) mean cosine of each row's k nearest columns.
-        backward: (m,) mean cosine of each column's k nearest rows.
-    """
-
-    forward: FloatArray
-    backward: FloatArray
+    forward: FloatArray  # (n,) mean cosine of each row's k nearest columns
+    backward: FloatArray  # (m,) mean cosine of each column's k nearest rows
 
 
 def align(x: FloatArray, y: FloatArray, *, k: int = 4, margin: Margin = "ratio", threshold: float = -math.inf) -> Pairs:
@@ -115,8 +103,7 @@ def align(x: FloatArray, y: FloatArray, *, k: int = 4, margin: Margin = "ratio",
 def check(x: FloatArray, y: FloatArray, k: int, threshold: float) -> None:
     """Check that two sides can be aligned.
 
-    Raises:
-        BadInput: a vector or the threshold is not a number, ``k`` is below 1, or the sides' widths differ.
+    Raises BadInput: a vector or the threshold is not a number, ``k`` is below 1, or the sides' widths differ.
     """
     if math.isnan(threshold):
         raise BadInput("the threshold is no number; give one such as 1.05, or leave it out")

@@ -118,11 +118,8 @@ def mates_by_method(folder: Path, parallel: Parallel, model: str) -> tuple[dict[
 
     The methods are raw, centred, and the mapping's method, each over all documents. Maps are applied to vectors centred
     by the documents' own means, as in a search. A language that a map does not know is left unmapped, or is mapped by
-    the mean of the known languages' maps.
-
-    Raises:
-        BadInput: no concept is in all languages, the folder holds no mapping.
-        ModelMismatch: the mapping is for vectors of another model.
+    the mean of the known languages' maps. Raises BadInput: no concept is in all languages, the folder holds no mapping;
+    ModelMismatch: the mapping is for vectors of another model.
     """
     if not parallel.concepts:
         raise BadInput(

@@ -24,20 +24,14 @@ Learner = Callable[[ConceptSplit, int], Comparer]
 
 @dataclass(frozen=True)
 class Sweep:
-    """Methods and settings to try.
-
-    Attributes:
-        dimensions: dimensions to try; none: the methods' defaults.
-        pairs: numbers of training concepts to try; none: all concepts.
-        seed: seed of the first split.
-        learners: methods beyond ``METHODS``, by name; dimensions mean nothing to them.
-    """
+    """Methods and settings to try."""
 
     methods: Sequence[str]
-    dimensions: Sequence[int] = ()
-    pairs: Sequence[int] = ()
+    dimensions: Sequence[int] = ()  # dimensions to try; none: the methods' defaults
+    pairs: Sequence[int] = ()  # numbers of training concepts to try; none: all concepts
     splits: int = 3
-    seed: int = 0
+    seed: int = 0  # seed of the first split
+    # methods beyond ``METHODS``, by name; dimensions mean nothing to them
     learners: Mapping[str, Learner] = field(default_factory=dict)
 
     @property
@@ -57,21 +51,15 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Point:
-    """The result of one method at one value, a mean over ordered pairs of languages and splits.
-
-    Attributes:
-        value: value of the swept setting; none if no setting is swept, or the method doesn't depend on the setting.
-        spread: standard deviations over splits.
-        pairs: means by pair of languages (of queries, of documents).
-        concepts: means by concept, over the splits that test it and the pairs of languages.
-    """
+    """The result of one method at one value, a mean over ordered pairs of languages and splits."""
 
     method: str
+    # value of the swept setting; none if no setting is swept, or the method doesn't depend on the setting
     value: int | None
     mean: MateScores
-    spread: MateScores
-    pairs: dict[tuple[str, str], MateScores]
-    concepts: Mapping[str, MateScores]
+    spread: MateScores  # standard deviations over splits
+    pairs: dict[tuple[str, str], MateScores]  # means by pair of languages (of queries, of documents)
+    concepts: Mapping[str, MateScores]  # means by concept, over the splits that test it and the pairs of languages
 
     @property
     def value_text(self) -> str:
@@ -100,8 +88,8 @@ def _rounded(mates: MateScores) -> dict[str, float]:
 def run_sweep(parallel: Parallel, sweep: Sweep, console: Console) -> list[Point]:
     """Evaluate every method at every value, over all splits.
 
-    Raises:
-        BadInput: too few concepts are in all languages, or ``sweep.pairs`` asks for more training concepts than exist.
+    Raises BadInput: too few concepts are in all languages, or ``sweep.pairs`` asks for more training concepts than
+    exist.
     """
     settings = [
         (method, value) for method in sweep.methods for value in (sweep.values if sweep.varies(method) else (None,))

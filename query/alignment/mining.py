@@ -34,44 +34,30 @@ use them up slowly; after the last round each document takes the nearest unmatch
 
 @dataclass(frozen=True)
 class AlignmentPlan:
-    """How to align.
-
-    Attributes:
-        k: neighbours of the margin.
-        threshold: least score of a pair.
-        debias: what is taken out of each side: none: nothing; 0: the side's mean; m: the side's subspace of rank m.
-        passages: score candidates by how well their passages cover each other, not by the documents' vectors.
-        rounds: how often maps are learnt from the clear pairs.
-    """
+    """How to align."""
 
     margin: Margin = "ratio"
-    k: int = 4
-    threshold: float = -math.inf
+    k: int = 4  # neighbours of the margin
+    threshold: float = -math.inf  # least score of a pair
+    # what is taken out of each side: none: nothing; 0: the side's mean; m: the side's subspace of rank m
     debias: int | None = 0
-    passages: bool = True
-    rounds: int = 1
+    passages: bool = True  # score candidates by how well their passages cover each other, not by the documents' vectors
+    rounds: int = 1  # how often maps are learnt from the clear pairs
 
 
 @dataclass(frozen=True)
 class Mined:
-    """The result of an alignment.
+    """The result of an alignment."""
 
-    Attributes:
-        pairs: best first; their cosines are those of the vectors as the encoder made them.
-        learnt_from: number of clear pairs that the maps were learnt from; 0 if no maps are used.
-        k: neighbours of the margin: no more than a quarter of the smaller side.
-    """
-
-    pairs: Pairs
-    learnt_from: int
-    k: int
+    pairs: Pairs  # best first; their cosines are those of the vectors as the encoder made them
+    learnt_from: int  # number of clear pairs that the maps were learnt from; 0 if no maps are used
+    k: int  # neighbours of the margin: no more than a quarter of the smaller side
 
 
 def mine(a: Side, b: Side, plan: AlignmentPlan) -> Mined:
     """One-to-one pairs of two sides' documents.
 
-    Raises:
-        BadInput: the sides' vectors don't go together, or have values that are no numbers.
+    Raises BadInput: the sides' vectors don't go together, or have values that are no numbers.
     """
     check(a.vectors, b.vectors, plan.k, plan.threshold)
     smaller = min(len(a.doc_ids), len(b.doc_ids))

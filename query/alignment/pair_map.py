@@ -27,15 +27,10 @@ _SEED = 0
 
 @dataclass(frozen=True)
 class PairMaps:
-    """A map for each side.
+    """A map for each side."""
 
-    Attributes:
-        x: (dim, dim) float32; the rows of the first side are multiplied by ``x`` from the right.
-        y: (dim, dim) float32 for the second side.
-    """
-
-    x: FloatArray
-    y: FloatArray
+    x: FloatArray  # (dim, dim) float32; the rows of the first side are multiplied by ``x`` from the right
+    y: FloatArray  # (dim, dim) float32 for the second side
 
 
 def clear_pairs(scored: Pairs, n: int, m: int) -> IntArray:

@@ -18,21 +18,15 @@ _BATCH = 64
 
 @dataclass(frozen=True)
 class Side:
-    """Documents to be paired with another side's.
+    """Documents to be paired with another side's."""
 
-    Attributes:
-        name: what messages call the side.
-        doc_ids: (n,) ids.
-        vectors: (n, dim) float32 unit rows.
-        values: (n,) value of the field that the documents of a true pair share, as text; none if a document has none.
-        unknown: ids of documents that were left out because the encoder knows no word of them.
-    """
-
-    name: str
-    doc_ids: Sequence[str]
-    vectors: FloatArray
+    name: str  # what messages call the side
+    doc_ids: Sequence[str]  # (n,) ids
+    vectors: FloatArray  # (n, dim) float32 unit rows
     passages: PassageRows
+    # (n,) value of the field that the documents of a true pair share, as text; none if a document has none
     values: Sequence[str | None]
+    # ids of documents that were left out because the encoder knows no word of them
     unknown: Sequence[str] = field(default=())
 
     def only(self, places: IntArray) -> Side:

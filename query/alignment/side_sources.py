@@ -34,16 +34,12 @@ class _Place:
 
 @dataclass(frozen=True)
 class Sides:
-    """Opens two sides: languages of collections, which have vectors, or sources of documents, which are encoded.
-
-    Attributes:
-        gold: field whose value the documents of a true pair share; empty: there is none.
-        encoder: name or folder of the encoder of sources; by default the collection's encoder, or else ``DEFAULT``.
-    """
+    """Opens two sides: languages of collections, which have vectors, or sources of documents, which are encoded."""
 
     settings: Settings
     console: Console
-    gold: str = ""
+    gold: str = ""  # field whose value the documents of a true pair share; empty: there is none
+    # name or folder of the encoder of sources; by default the collection's encoder, or else ``DEFAULT``
     encoder: str | None = None
     method: str | None = None
     device: Device = "auto"
@@ -51,9 +47,8 @@ class Sides:
     def open(self, a: str, b: str) -> tuple[Side, Side]:
         """Open both sides with vectors of the same model.
 
-        Raises:
-            BadInput: a name is no source and no language of a collection, or the two names don't go together.
-            ModelMismatch: the two collections have vectors of different models.
+        Raises BadInput: a name is no source and no language of a collection, or the two names don't go together;
+        ModelMismatch: the two collections have vectors of different models.
         """
         places = self._place(a), self._place(b)
         if (places[0].collection and places[0] == places[1]) or a == b:

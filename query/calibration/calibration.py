@@ -51,34 +51,23 @@ class UnreadableCalibration(StoreError):
 
 @dataclass(frozen=True)
 class LanguageStatistics:
-    """Statistics of one language.
+    """Statistics of one language."""
 
-    Attributes:
-        documents: number of document vectors in the mean.
-        means: the mean of each kind of vectors: a sentence lies elsewhere than a page. Means are shrunk towards the
-            pooled mean if the documents are few.
-        bank: (n, dim) int8 pseudo-queries, encoded as queries; only their direction counts.
-        sources: (n,) id of each pseudo-query's document; empty for a query out of a log.
-    """
-
-    documents: int
+    documents: int  # number of document vectors in the mean
+    # the mean of each kind of vectors: a sentence lies elsewhere than a page. Means are shrunk towards the pooled mean
+    # if the documents are few.
     means: Means
-    bank: Int8Array
-    sources: tuple[str, ...]
+    bank: Int8Array  # (n, dim) int8 pseudo-queries, encoded as queries; only their direction counts
+    sources: tuple[str, ...]  # (n,) id of each pseudo-query's document; empty for a query out of a log
 
 
 @dataclass(frozen=True)
 class Bank:
-    """The n corrected pseudo-queries of a language.
-
-    Attributes:
-        sources: (n,) ids of their documents, each once; empty for queries out of a log.
-        neighbours: number of pseudo-queries in a document's neighbourhood.
-    """
+    """The n corrected pseudo-queries of a language."""
 
     queries: CorrectedQueries
-    sources: tuple[str, ...]
-    neighbours: int
+    sources: tuple[str, ...]  # (n,) ids of their documents, each once; empty for queries out of a log
+    neighbours: int  # number of pseudo-queries in a document's neighbourhood
 
     @cached_property
     def _columns(self) -> Mapping[str, int]:
@@ -97,27 +86,18 @@ class Bank:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What a collection has learnt.
-
-    Attributes:
-        languages: statistics by normalised language tag, in order.
-        pooled: means of the vectors of all languages, for a language without statistics.
-        balance: balance of a search that states none; 0: nothing is balanced … 1: every language is equal.
-        mates: whether documents about the same thing in several languages take part in each other's scores.
-        bar: cosine from which a mate counts fully, without the languages' means.
-        space: how corrected queries and documents are compared.
-        earlier_id: id of the earlier version's calibration that this was read from; empty: none.
-    """
+    """What a collection has learnt."""
 
     model: str
-    languages: Mapping[str, LanguageStatistics]
-    pooled: Means
+    languages: Mapping[str, LanguageStatistics]  # statistics by normalised language tag, in order
+    pooled: Means  # means of the vectors of all languages, for a language without statistics
     vector_parts: VectorParts
+    # balance of a search that states none; 0: nothing is balanced … 1: every language is equal
     balance: float = BALANCE
-    mates: bool = False
-    bar: float = BAR
-    space: Space = PLAIN_SPACE
-    earlier_id: str = ""
+    mates: bool = False  # whether documents about the same thing in several languages take part in each other's scores
+    bar: float = BAR  # cosine from which a mate counts fully, without the languages' means
+    space: Space = PLAIN_SPACE  # how corrected queries and documents are compared
+    earlier_id: str = ""  # id of the earlier version's calibration that this was read from; empty: none
 
     def __post_init__(self) -> None:
         """Check the balance."""
@@ -256,8 +236,7 @@ class Calibration:
     def from_bytes(cls, data: bytes, stored_id: str = "") -> Calibration:
         """Read an artifact with its id; of an earlier version's, what this version ranks by.
 
-        Raises:
-            UnreadableCalibration: the artifact is damaged, or was made by a version that this one can't read.
+        Raises UnreadableCalibration: the artifact is damaged, or was made by a version that this one can't read.
         """
         try:
             with np.load(io.BytesIO(data), allow_pickle=False) as archive:

@@ -53,26 +53,19 @@ class CommonSpaceSummary:
 
 @dataclass(frozen=True)
 class Summary:
-    """A calibration without its vectors.
-
-    Attributes:
-        weights: weights of the parts of combined vectors; empty for one part.
-        languages: by language, the number of documents and of pseudo-queries in the statistics.
-        map: what the maps that it ranks with say of themselves, the ``method`` and more; the languages of documents
-            that are ``unknown`` to them; and whether the mean of their maps ``stands_in`` there. None without maps.
-        mates: whether mates count; none if a map or a person left nothing to decide.
-        common_space: the common space; none without.
-        is_earlier: whether an earlier version made the calibration, with settings that no longer exist.
-    """
+    """A calibration without its vectors."""
 
     balance: float
-    weights: tuple[float, ...]
+    weights: tuple[float, ...]  # weights of the parts of combined vectors; empty for one part
+    # by language, the number of documents and of pseudo-queries in the statistics
     languages: Mapping[str, Mapping[str, int]]
     decided_by: DecidedBy
+    # what the maps that it ranks with say of themselves, the ``method`` and more; the languages of documents that are
+    # ``unknown`` to them; and whether the mean of their maps ``stands_in`` there. None without maps.
     map: Mapping[str, Any] | None = None
-    mates: MatesSummary | None = None
-    common_space: CommonSpaceSummary | None = None
-    is_earlier: bool = False
+    mates: MatesSummary | None = None  # whether mates count; none if a map or a person left nothing to decide
+    common_space: CommonSpaceSummary | None = None  # the common space; none without
+    is_earlier: bool = False  # whether an earlier version made the calibration, with settings that no longer exist
 
     @property
     def few(self) -> dict[str, int]:

@@ -40,18 +40,12 @@ class CalibrationRow(Base):
 
 @dataclass(frozen=True)
 class StoredCalibration:
-    """A stored calibration without its vectors.
+    """A stored calibration without its vectors."""
 
-    Attributes:
-        id: hash of all that decides a ranking.
-        created: time of creation, in UTC.
-        active: whether searches use the calibration while the collection holds vectors of the model.
-    """
-
-    id: str
+    id: str  # hash of all that decides a ranking
     model: str
-    created: dt.datetime
-    active: bool
+    created: dt.datetime  # time of creation, in UTC
+    active: bool  # whether searches use the calibration while the collection holds vectors of the model
     summary: Summary
 
 
@@ -90,10 +84,8 @@ def active(engine: sa.Engine, collection: Collection) -> StoredCalibration | Non
 def load(engine: sa.Engine, collection: Collection, wanted: str = "") -> Calibration | None:
     """The calibration whose id begins with ``wanted``; unless given, the active calibration or none.
 
-    Raises:
-        BadInput: no id, or more than one, begins with ``wanted``.
-        ModelMismatch: the calibration is of another model than the collection's vectors.
-        UnreadableCalibration: the artifact can't be read.
+    Raises BadInput: no id, or more than one, begins with ``wanted``; ModelMismatch: the calibration is of another model
+    than the collection's vectors; UnreadableCalibration: the artifact can't be read.
     """
     stored = _named(engine, collection, wanted) if wanted else active(engine, collection)
     return read(engine, collection.name, stored.id) if stored else None
@@ -111,12 +103,9 @@ def read(engine: sa.Engine, name: str, calibration_id: str) -> Calibration:
 def use(engine: sa.Engine, name: str, wanted: str) -> str:
     """Make the calibration whose id begins with ``wanted`` the active one of a collection's model; return its id.
 
-    ``none``: none is active.
-
-    Raises:
-        BadInput: there is no such collection; or no id, or more than one, begins with ``wanted``.
-        ModelMismatch: the calibration is of another model than the collection's vectors.
-        UnreadableCalibration: the artifact can't be read.
+    ``none``: none is active. Raises BadInput: there is no such collection; or no id, or more than one, begins with
+    ``wanted``; ModelMismatch: the calibration is of another model than the collection's vectors; UnreadableCalibration:
+    the artifact can't be read.
     """
     collection, chosen = require(engine, name), NONE
     if wanted != NONE:

@@ -51,14 +51,10 @@ class CorrectedQueries:
 
 
 class Space:
-    """How corrected queries and documents are compared; here vectors are compared as they are.
+    """How corrected queries and documents are compared; here vectors are compared as they are."""
 
-    Attributes:
-        name: what the space is, for a person; empty if vectors are compared as they are.
-        maps_of_documents: a person's or a migration's maps, which documents need; none: only queries are mapped.
-    """
-
-    name: str = ""
+    name: str = ""  # what the space is, for a person; empty if vectors are compared as they are
+    # a person's or a migration's maps, which documents need; none: only queries are mapped
     maps_of_documents: SpaceMaps | None = None
 
     @property
@@ -160,8 +156,7 @@ class MappedSpace(Space):
 def check_model(maps: SpaceMaps, model: str, dim: int) -> None:
     """Check that maps are for vectors of a model with ``dim`` dimensions.
 
-    Raises:
-        ModelMismatch: the maps are for another model or width.
+    Raises ModelMismatch: the maps are for another model or width.
     """
     if maps.model != model:
         raise ModelMismatch(
@@ -175,8 +170,7 @@ def check_model(maps: SpaceMaps, model: str, dim: int) -> None:
 def read_space(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Space:
     """The space of an artifact's header and arrays.
 
-    Raises:
-        KeyError, TypeError, ValueError: an entry is missing or wrong.
+    Raises KeyError, TypeError, ValueError: an entry is missing or wrong.
     """
     if "common_space" in header:
         return CommonSpace.rounded({lang: arrays[f"common_space/{lang}"] for lang in header["common_space"]})

@@ -28,18 +28,12 @@ BALANCES = (0.0, 0.5, 0.75, 1.0)
 
 @dataclass(frozen=True)
 class Decision:
-    """A calibration as it was decided.
-
-    Attributes:
-        decided_by: what decided.
-        mates: whether mates count, and why.
-        common_space: the common space that is used; none: none is.
-    """
+    """A calibration as it was decided."""
 
     calibration: Calibration
-    decided_by: DecidedBy
-    mates: MatesSummary | None = None
-    common_space: CommonSpaceSummary | None = None
+    decided_by: DecidedBy  # what decided
+    mates: MatesSummary | None = None  # whether mates count, and why
+    common_space: CommonSpaceSummary | None = None  # the common space that is used; none: none is
 
     def judged(self, calibration: Calibration) -> Decision:
         """The decision after judgements chose a calibration."""
@@ -97,8 +91,7 @@ def decide_by_judgements(
 ) -> Decision:
     """Change a decision where judged topics are significantly better answered: space, mates, balance, in this order.
 
-    Raises:
-        BadInput: too few topics have a relevant document in the collection.
+    Raises BadInput: too few topics have a relevant document in the collection.
     """
     best = decision.calibration
     trial = Trial(store, best.model, from_judgements(store, encoder, judged.topics, judged.qrels, seed))

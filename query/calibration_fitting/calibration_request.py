@@ -29,30 +29,21 @@ class JudgedTopics:
 class CalibrationRequest:
     """What is asked of a new calibration.
 
-    Attributes:
-        balance: balance of searches that state none; none: ¾, or what judgements decide.
-        weights: weights of the encoders that the collection combines; empty: equal weights.
-        judged: topics that decide space, mates and balance.
-        logged_queries: queries for the banks of pseudo-queries.
-        maps: maps to rank with; none: none.
-        seed: seed of the random samples.
-        encoded_queries: more logged queries, by language, (n, dim) unit rows.
-        taken_over: whether the balance is the previous calibration's, by which a person or judgements decided it.
-        judged_before: the previous calibration, if judgements decided it and its balance is taken over: mates count as
-            in it, and there is a common space only if it has one.
-
-    Raises:
-        BadInput: the balance is not between 0 and 1, or is given together with topics that decide it.
+    Raises BadInput: the balance is not between 0 and 1, or is given together with topics that decide it.
     """
 
-    balance: float | None = None
-    weights: tuple[float, ...] = ()
-    judged: JudgedTopics | None = None
-    logged_queries: Sequence[Document] = ()
-    maps: SpaceMaps | None = None
-    seed: int = 0
+    balance: float | None = None  # balance of searches that state none; none: ¾, or what judgements decide
+    weights: tuple[float, ...] = ()  # weights of the encoders that the collection combines; empty: equal weights
+    judged: JudgedTopics | None = None  # topics that decide space, mates and balance
+    logged_queries: Sequence[Document] = ()  # queries for the banks of pseudo-queries
+    maps: SpaceMaps | None = None  # maps to rank with; none: none
+    seed: int = 0  # seed of the random samples
+    # more logged queries, by language, (n, dim) unit rows
     encoded_queries: Mapping[str, FloatArray] = field(default_factory=dict)
+    # whether the balance is the previous calibration's, by which a person or judgements decided it
     taken_over: bool = False
+    # the previous calibration, if judgements decided it and its balance is taken over: mates count as in it, and there
+    # is a common space only if it has one
     judged_before: Calibration | None = None
 
     def __post_init__(self) -> None:

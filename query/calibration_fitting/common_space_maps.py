@@ -31,18 +31,13 @@ _FEWEST = 40
 
 @dataclass(frozen=True)
 class _Question:
-    """A centred pseudo-query of a subject.
-
-    Attributes:
-        documents: its document and this one's mates, by language.
-        target: (dim,) mean of the documents' vectors, where the maps should lead them and the query.
-    """
+    """A centred pseudo-query of a subject."""
 
     subject: int
     lang: str
     query: FloatArray
-    documents: Mapping[str, str]
-    target: FloatArray
+    documents: Mapping[str, str]  # its document and this one's mates, by language
+    target: FloatArray  # (dim,) mean of the documents' vectors, where the maps should lead them and the query
 
 
 def learn_common_space(

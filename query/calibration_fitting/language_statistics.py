@@ -36,18 +36,13 @@ class PseudoQuery(NamedTuple):
 
 @dataclass
 class CalibrationSamples:
-    """The samples that a calibration is fitted to, by language.
-
-    Attributes:
-        queries: moments of the pseudo-queries' vectors.
-        bank: (n, dim) int8 pseudo-queries.
-        sources: (n,) id of each pseudo-query's document; empty for a logged query.
-    """
+    """The samples that a calibration is fitted to, by language."""
 
     documents: dict[str, PartMoments] = field(default_factory=dict)
     passages: dict[str, PartMoments] = field(default_factory=dict)
-    queries: dict[str, PartMoments] = field(default_factory=dict)
-    bank: dict[str, Int8Array] = field(default_factory=dict)
+    queries: dict[str, PartMoments] = field(default_factory=dict)  # moments of the pseudo-queries' vectors
+    bank: dict[str, Int8Array] = field(default_factory=dict)  # (n, dim) int8 pseudo-queries
+    # (n,) id of each pseudo-query's document; empty for a logged query
     sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def draw(self, count: int, seed: int, langs: Sequence[str]) -> list[PseudoQuery]:

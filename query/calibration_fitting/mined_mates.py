@@ -46,25 +46,18 @@ _BELOW_BAR = 1 / 3
 
 @dataclass(frozen=True)
 class MinedMates:
-    """Mates of sampled documents.
+    """Mates of sampled documents."""
 
-    Attributes:
-        queries: the pseudo-queries of the sampled documents.
-        targets: the other languages in which the mates of a language's documents were sought.
-        mates: id of each document's mate by language; only mates that another mate of the document confirms, but in a
-            collection of two languages all.
-        confirmed_share: share of the checked mates that are confirmed; none in a collection of two languages.
-        sure: whether the mates are sure enough to decide by.
-        bar: cosine that two thirds of these mates have, at least ``BAR``.
-        vectors: (dim,) vectors without the languages' means, by id: of the sampled documents, of their mates, and more.
-    """
-
-    queries: Sequence[PseudoQuery]
-    targets: Mapping[str, Sequence[str]]
+    queries: Sequence[PseudoQuery]  # the pseudo-queries of the sampled documents
+    targets: Mapping[str, Sequence[str]]  # the other languages in which the mates of a language's documents were sought
+    # id of each document's mate by language; only mates that another mate of the document confirms, but in a collection
+    # of two languages all
     mates: Mapping[str, Mapping[str, str]]
+    # share of the checked mates that are confirmed; none in a collection of two languages
     confirmed_share: float | None
-    sure: bool
-    bar: float
+    sure: bool  # whether the mates are sure enough to decide by
+    bar: float  # cosine that two thirds of these mates have, at least ``BAR``
+    # (dim,) vectors without the languages' means, by id: of the sampled documents, of their mates, and more
     vectors: Mapping[str, FloatArray] = field(default_factory=dict, compare=False)
 
     def subjects(self) -> dict[str, int]:

@@ -42,8 +42,7 @@ class OpenCollection:
     ) -> Iterator[OpenCollection]:
         """Open a collection by its name; the device is that of its encoders.
 
-        Raises:
-            BadInput: there is no such collection.
+        Raises BadInput: there is no such collection.
         """
         with database.open_database(settings.database) as engine:
             collection = collections.require(engine, name)

@@ -34,21 +34,14 @@ _BLOCK = 32
 
 @dataclass(frozen=True)
 class Question:
-    """A query with its answers in a collection.
+    """A query with its answers in a collection."""
 
-    Attributes:
-        vector: (dim,) vector of the query, as the encoder made it.
-        topic: the queries of one topic, in any languages, are one observation.
-        answers: ids of the documents that answer.
-        hidden: ids of documents that the query does not meet.
-        targets: languages of documents that are asked, the same for all queries of a language; empty: all.
-    """
-
-    vector: FloatArray
+    vector: FloatArray  # (dim,) vector of the query, as the encoder made it
     lang: str
-    topic: str
-    answers: Collection[str]
-    hidden: Collection[str] = ()
+    topic: str  # the queries of one topic, in any languages, are one observation
+    answers: Collection[str]  # ids of the documents that answer
+    hidden: Collection[str] = ()  # ids of documents that the query does not meet
+    # languages of documents that are asked, the same for all queries of a language; empty: all
     targets: tuple[str, ...] = ()
 
 
@@ -57,8 +50,7 @@ def from_judgements(
 ) -> list[Question]:
     """Questions of topics of any languages with judgements, whose topic ids are the topics' ids.
 
-    Raises:
-        BadInput: too few topics have a relevant document in the store.
+    Raises BadInput: too few topics have a relevant document in the store.
     """
     relevant: dict[str, set[str]] = {}
     for qrel in qrels:

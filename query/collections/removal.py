@@ -54,9 +54,7 @@ def remove_collection(
 def remove_documents(engine: sa.Engine, collection: Collection, doc_ids: Sequence[str], settings: Settings) -> int:
     """Remove documents of a collection by their ids; returns the number of documents removed.
 
-    Raises:
-        BadInput: the collection has none of these documents.
-        StoreError: the store can't be reached.
+    Raises BadInput: the collection has none of these documents; StoreError: the store can't be reached.
     """
     with closing(collection.open_store(settings, database_id=read_database_id(engine))) as store:
         deleted = store.delete(doc_ids)

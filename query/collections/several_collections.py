@@ -72,28 +72,16 @@ class SeveralStores:
         }
 
     def vectors(self, model: str, doc_ids: Sequence[str]) -> FloatArray:
-        """Stored vectors, (ids, dim) float32.
-
-        Raises:
-            MissingDocuments: an id is not stored.
-        """
+        """Stored vectors, (ids, dim) float32. Raises MissingDocuments: an id is not stored."""
         rows = self._read(doc_ids, lambda store, own_ids: store.vectors(model, own_ids))
         return np.stack(rows) if rows else np.zeros((0, self._width(model)), dtype=np.float32)
 
     def passages(self, model: str, doc_ids: Sequence[str]) -> list[Passages]:
-        """Stored passages, one for each id.
-
-        Raises:
-            MissingDocuments: an id is not stored.
-        """
+        """Stored passages, one for each id. Raises MissingDocuments: an id is not stored."""
         return self._read(doc_ids, lambda store, own_ids: store.passages(model, own_ids))
 
     def get(self, doc_ids: Sequence[str]) -> list[Document]:
-        """The documents in the order of the ids.
-
-        Raises:
-            MissingDocuments: an id is not stored.
-        """
+        """The documents in the order of the ids. Raises MissingDocuments: an id is not stored."""
         documents = self._read(doc_ids, lambda store, own_ids: store.get(own_ids))
         return [replace(document, doc_id=doc_id) for doc_id, document in zip(doc_ids, documents, strict=True)]
 
@@ -135,10 +123,8 @@ def joined(searchers: Mapping[str, Searcher], filters: Mapping[str, Filters | No
     """A searcher of several collections as one, by their names, each with filters of its own.
 
     It must not be closed: it uses the stores and the encoder of the searchers, which are narrowed to the caller's
-    rights already.
-
-    Raises:
-        BadInput: the collections have vectors of different models, or only some of them have a calibration.
+    rights already. Raises BadInput: the collections have vectors of different models, or only some of them have a
+    calibration.
     """
     searchers = dict(sorted(searchers.items()))  # so that the order of names does not matter
     models = {name: (searcher.stored_model, searcher.spec.model) for name, searcher in searchers.items()}
@@ -187,10 +173,8 @@ def pooled(searchers: Mapping[str, Searcher]) -> Calibration:
     """One calibration for calibrated collections of one model, by their names.
 
     It ranks as that of the largest collection does, with the languages' means; a common space is fitted to one
-    collection, and is left out. Sources of pseudo-queries are ``NAME/ID``.
-
-    Raises:
-        BadInput: a collection is compared through maps of documents.
+    collection, and is left out. Sources of pseudo-queries are ``NAME/ID``. Raises BadInput: a collection is compared
+    through maps of documents.
     """
     calibrations = {name: searcher.calibration for name, searcher in searchers.items() if searcher.calibration}
     for name, calibration in calibrations.items():

@@ -34,39 +34,25 @@ from query.trec_files.trec_run import Run
 
 @dataclass(frozen=True)
 class EarlierRun:
-    """A run that was scored before.
+    """A run that was scored before."""
 
-    Attributes:
-        run: id of a logged run, or the tag of a run file.
-        name: the run's name in its evaluation.
-        measures: names of its measures.
-        scores: by topic id and measure.
-        judged_by: hash of its evaluation's qrels, and languages of the documents whose judgements counted there (none:
-            all languages); none: the judgements of the evaluation that it is compared with.
-        documents_in: as in ``LoggedRun``.
-    """
-
-    run: str
-    name: str
-    measures: Sequence[str]
-    scores: Topics
+    run: str  # id of a logged run, or the tag of a run file
+    name: str  # the run's name in its evaluation
+    measures: Sequence[str]  # names of its measures
+    scores: Topics  # by topic id and measure
+    # hash of its evaluation's qrels, and languages of the documents whose judgements counted there (none: all
+    # languages); none: the judgements of the evaluation that it is compared with
     judged_by: tuple[str, list[str] | None] | None = None
-    documents_in: list[str] | None = None
+    documents_in: list[str] | None = None  # as in ``LoggedRun``
 
 
 @dataclass(frozen=True)
 class Earlier:
-    """What an evaluation is compared with.
+    """What an evaluation is compared with."""
 
-    Attributes:
-        name: number of a logged evaluation, or the tag of a run file.
-        runs: one run or more.
-        pairs: the runs of pairs of languages.
-    """
-
-    name: str
-    runs: Sequence[EarlierRun]
-    pairs: Sequence[PairRun] = ()
+    name: str  # number of a logged evaluation, or the tag of a run file
+    runs: Sequence[EarlierRun]  # one run or more
+    pairs: Sequence[PairRun] = ()  # the runs of pairs of languages
 
 
 @dataclass(frozen=True)
@@ -162,11 +148,8 @@ def evaluate_collection(
 
     The encoder's name and how it ranks replace an empty tag of the plan; the options ``ranking`` replace those of the
     calibration. The results are compared with ``compared_with``, a logged run or a TREC run file. ``device`` is where
-    topics are encoded.
-
-    Raises:
-        BadInput: there is no such collection or run, or no topic has a relevant document.
-        StoreError: the log can't be written.
+    topics are encoded. Raises BadInput: there is no such collection or run, or no topic has a relevant document;
+    StoreError: the log can't be written.
     """
     console = console or Console(quiet=True)
     warn_of_undetermined(topic_set, console)
@@ -208,8 +191,7 @@ def _earlier(
 def read_earlier(engine: sa.Engine, name: str, topic_set: TopicSet, plan: EvaluationPlan) -> Run | Earlier:
     """The run of a TREC file, or the logged runs that an id stands for, read before any topic is ranked.
 
-    Raises:
-        BadInput: there is no such run, or the file has none of the topics.
+    Raises BadInput: there is no such run, or the file has none of the topics.
     """
     if Path(name).is_file():
         run = Run.read_trec(name)

@@ -86,8 +86,7 @@ def difference_figure(comparisons: Sequence[Comparison]) -> Figure:
 def save_figure(figure: Figure, path: str | Path) -> None:
     """Write a figure in the format of the file's ending.
 
-    Raises:
-        BadInput: no picture format has this ending, or the file can't be written.
+    Raises BadInput: no picture format has this ending, or the file can't be written.
     """
     try:
         with plain_texts():

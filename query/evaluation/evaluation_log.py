@@ -35,26 +35,16 @@ _RUN_ID = re.compile(r"(\d{1,9})(?:\.([A-Za-z0-9-]+))?")
 
 @dataclass(frozen=True)
 class Setup:
-    """The collection, topics and settings of an evaluation; each field is a column of ``EvaluationRow``.
-
-    Attributes:
-        tag: a person's name for the system.
-        model: id of the model.
-        build: id of the encoder's build.
-        space: id of model and calibration.
-        settings: settings of search and evaluation, JSON values.
-        topics: names of the topics' files.
-        topics_hash: hash of the topics' files; ``qrels_hash`` is that of the judgements' files.
-    """
+    """The collection, topics and settings of an evaluation; each field is a column of ``EvaluationRow``."""
 
     collection: str
-    tag: str
-    model: str
-    build: str
-    space: str
-    settings: Annotated[Mapping[str, Any], mapped_column(sa.JSON)]
-    topics: str
-    topics_hash: str
+    tag: str  # a person's name for the system
+    model: str  # id of the model
+    build: str  # id of the encoder's build
+    space: str  # id of model and calibration
+    settings: Annotated[Mapping[str, Any], mapped_column(sa.JSON)]  # settings of search and evaluation, JSON values
+    topics: str  # names of the topics' files
+    topics_hash: str  # hash of the topics' files; ``qrels_hash`` is that of the judgements' files
     qrels_hash: str
 
     @property
@@ -77,34 +67,27 @@ class EvaluationRow(Base):
 
 
 class LoggedRun(Base):
-    """A run as the log holds it; ``name``, ``kind`` and ``lang`` are as in ``ScoredRun``.
-
-    Attributes:
-        key: number of the row.
-        evaluation: number of the evaluation.
-        main: whether the evaluation's number alone means this run.
-        topics: number of topics that count.
-        unjudged: topics left out because the qrels have no relevant document for them.
-        without_hits: topics that count 0 because the run has no hits for them.
-        logged_means: mean score by measure, as it was named when it was logged.
-        counts: by language, the numbers of ``RelevantCounts``; none in runs that an earlier version logged.
-        trec: the run, compressed; read from the database only when it is used.
-    """
+    """A run as the log holds it; ``name``, ``kind`` and ``lang`` are as in ``ScoredRun``."""
 
     __tablename__ = "evaluation_runs"
     __table_args__ = (sa.UniqueConstraint("evaluation_id", "name", name="uq_evaluation_runs_name"),)
 
-    key: Mapped[int] = mapped_column("id", primary_key=True)
+    key: Mapped[int] = mapped_column("id", primary_key=True)  # number of the row
+    # number of the evaluation
     evaluation: Mapped[int] = mapped_column("evaluation_id", sa.ForeignKey("evaluations.id", ondelete="CASCADE"))
     name: Mapped[str]
     kind: Mapped[RunKind] = mapped_column(sa.String)
     lang: Mapped[str]
-    main: Mapped[bool]
-    topics: Mapped[int] = mapped_column("topic_count")
+    main: Mapped[bool]  # whether the evaluation's number alone means this run
+    topics: Mapped[int] = mapped_column("topic_count")  # number of topics that count
+    # topics left out because the qrels have no relevant document for them
     unjudged: Mapped[list[str]] = mapped_column(sa.JSON)
-    without_hits: Mapped[list[str]] = mapped_column(sa.JSON)
+    without_hits: Mapped[list[str]] = mapped_column(sa.JSON)  # topics that count 0 because the run has no hits for them
+    # mean score by measure, as it was named when it was logged
     logged_means: Mapped[dict[str, float]] = mapped_column("means", sa.JSON)
+    # by language, the numbers of ``RelevantCounts``; none in runs that an earlier version logged
     counts: Mapped[dict[str, list[int]] | None] = mapped_column("found", sa.JSON)
+    # the run, compressed; read from the database only when it is used
     trec: Mapped[bytes | None] = mapped_column(sa.LargeBinary, deferred=True)
     evaluation_row: Mapped[EvaluationRow] = relationship(lazy="joined", innerjoin=True)
 
@@ -285,8 +268,7 @@ def pairs(engine: sa.Engine, run: LoggedRun) -> list[PairRun]:
 def find(engine: sa.Engine, run_id: str) -> LoggedRun:
     """The run with an id such as ``7.de``, or the main run of evaluation ``7``.
 
-    Raises:
-        BadInput: there is no such run.
+    Raises BadInput: there is no such run.
     """
     with transaction(engine) as session:
         return _run(session, run_id)
@@ -295,8 +277,7 @@ def find(engine: sa.Engine, run_id: str) -> LoggedRun:
 def scores(engine: sa.Engine, run_id: str) -> dict[str, dict[str, float]]:
     """A run's scores by topic id and measure; measures of fairness may be missing for a topic.
 
-    Raises:
-        BadInput: there is no such run.
+    Raises BadInput: there is no such run.
     """
     with transaction(engine) as session:
         run = _run(session, run_id)
@@ -314,10 +295,7 @@ def export(engine: sa.Engine, run_id: str) -> Iterator[str]:
     """The lines of a run's TREC file.
 
     A pooled run has the rankings of its languages' runs, with topics ``qid.lang``; a pooled run of a paper's table has
-    its pairs' rankings, with topics ``qid.de-fi``.
-
-    Raises:
-        BadInput: there is no such run, or scores alone were logged.
+    its pairs' rankings, with topics ``qid.de-fi``. Raises BadInput: there is no such run, or scores alone were logged.
     """
     with transaction(engine) as session:
         run = _run(session, run_id)
@@ -349,10 +327,8 @@ def export_judgements(
     """The lines of a TREC file of the judgements that scored a run, for the topics of its file.
 
     With both files ``trec_eval -c`` gives the means of the log. ``langs`` has the languages of the judged documents; a
-    run that was scored by those of some languages needs them.
-
-    Raises:
-        BadInput: there is no such run, or the languages are needed and missing.
+    run that was scored by those of some languages needs them. Raises BadInput: there is no such run, or the languages
+    are needed and missing.
     """
     run = find(engine, run_id)
     within = run.judged_by[1]

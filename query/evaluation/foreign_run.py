@@ -44,12 +44,9 @@ def import_run(
 
     The run's topics are as in ``by_topic_language``. The languages of the documents of ``collection``, if it is named,
     give fairness and, where the plan asks for them, pairs. The results are compared with ``compared_with``, a logged
-    run or another run file.
-
-    Raises:
-        BadInput: the file is no run, has none of the topics, or no topic has a relevant document; there is no such
-            collection, or it has none of the documents; the plan asks for pairs and no collection is named.
-        StoreError: the log can't be written.
+    run or another run file. Raises BadInput: the file is no run, has none of the topics, or no topic has a relevant
+    document; there is no such collection, or it has none of the documents; the plan asks for pairs and no collection is
+    named; StoreError: the log can't be written.
     """
     console = console or Console(quiet=True)
     if plan.pairs and not collection:
@@ -85,8 +82,7 @@ def document_languages(
 ) -> tuple[dict[str, str], list[str]]:
     """The languages of documents by id, and all languages of a collection.
 
-    Raises:
-        BadInput: there is no such collection, or its store is another.
+    Raises BadInput: there is no such collection, or its store is another.
     """
     row = collections.require(engine, collection)
     row.check_store(settings)

@@ -35,11 +35,9 @@ def score_foreign(
     """Score a run; topics are as in ``by_topic_language``.
 
     ``targets`` are the languages of documents, and ``judgements`` has the languages of the ranked documents, too;
-    without them fairness is not computed. ``pairs``: score each language of documents by itself, too.
-
-    Raises:
-        BadInput: as in ``by_topic_language``, or no topic has a relevant document, or the collection has none of the
-            judged documents.
+    without them fairness is not computed. ``pairs``: score each language of documents by itself, too. Raises BadInput:
+    as in ``by_topic_language``, or no topic has a relevant document, or the collection has none of the judged
+    documents.
     """
     judged = relevant_topics(judgements.qrels)
     remarks = [*missing_documents(judgements), *_unknown_hits(run, judgements.langs)] if targets else []
@@ -98,10 +96,7 @@ def by_topic_language(run: Run, topics: Mapping[str, Sequence[Topic]]) -> dict[s
     """A run's rankings of the topics, by topic language, with the topics' own ids.
 
     The run's topics are ``qid.lang``, or plain ids if ``topics`` are in one language; ids are normalised as those of
-    topics and judgements are.
-
-    Raises:
-        BadInput: the run has none of the topics, or one topic by two ids.
+    topics and judgements are. Raises BadInput: the run has none of the topics, or one topic by two ids.
     """
     rankings = _by_normalised_id(run, topics)
     named = {lang: {f"{topic.qid}.{lang}": topic.qid for topic in lang_topics} for lang, lang_topics in topics.items()}

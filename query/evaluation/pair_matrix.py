@@ -29,18 +29,12 @@ MATRICES = (*TABLES, ".png", ".svg", ".pdf")
 
 @dataclass(frozen=True)
 class PairRun:
-    """The run of one pair of languages.
+    """The run of one pair of languages."""
 
-    Attributes:
-        run: the run's id.
-        lang: language of the topics; ``documents`` is that of the documents.
-        scores: by topic id and measure.
-    """
-
-    run: str
-    lang: str
+    run: str  # the run's id
+    lang: str  # language of the topics; ``documents`` is that of the documents
     documents: str
-    scores: Topics
+    scores: Topics  # by topic id and measure
 
     @property
     def pair(self) -> tuple[str, str]:
@@ -50,18 +44,13 @@ class PairRun:
 
 @dataclass(frozen=True)
 class PairMatrix:
-    """One measure of a pair of languages in each cell.
+    """One measure of a pair of languages in each cell."""
 
-    Attributes:
-        name: the evaluation whose pairs these are; ``against`` is what they are compared with, empty if nothing is.
-        runs: a run for each cell; a pair without relevant documents has no cell.
-        comparisons: by pair, for those that the other evaluation has, too.
-    """
-
-    name: str
+    name: str  # the evaluation whose pairs these are; ``against`` is what they are compared with, empty if nothing is
     measure: str
-    runs: Sequence[PairRun]
+    runs: Sequence[PairRun]  # a run for each cell; a pair without relevant documents has no cell
     against: str = ""
+    # by pair, for those that the other evaluation has, too
     comparisons: dict[tuple[str, str], Comparison] = field(default_factory=dict)
 
     @cached_property
@@ -103,10 +92,8 @@ def pair_matrix(
 ) -> PairMatrix:
     """The matrix of an evaluation's pairs, tested against those of an earlier evaluation.
 
-    A pair that the earlier evaluation lacks, or has without a common topic, is not tested.
-
-    Raises:
-        BadInput: there are no pairs, the runs lack the measure, or no pair can be tested.
+    A pair that the earlier evaluation lacks, or has without a common topic, is not tested. Raises BadInput: there are
+    no pairs, the runs lack the measure, or no pair can be tested.
     """
     if not runs:
         raise BadInput(f"evaluation {name} has no pairs of languages; log them with: dragoman evaluate … --pairs")
@@ -143,8 +130,7 @@ def _share_a_topic(first: PairRun, second: PairRun, measure: str) -> bool:
 def write_matrix(matrix: PairMatrix, path: Path) -> None:
     """Write a matrix in the form of the file's ending: .csv, .tex, or a picture.
 
-    Raises:
-        BadInput: the ending is of no such form, or the file can't be written.
+    Raises BadInput: the ending is of no such form, or the file can't be written.
     """
     require_writable(path, MATRICES)
     if path.suffix.lower() == ".csv":

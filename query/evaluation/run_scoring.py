@@ -78,9 +78,7 @@ def missing_documents(judgements: Judgements, to: Sequence[str] | None = None) -
     """The remark on judged documents that the collection does not have; none if it has all.
 
     With ``to`` judgements of documents in other languages don't count, nor those of documents of unknown language.
-
-    Raises:
-        BadInput: the collection has none of the judged documents.
+    Raises BadInput: the collection has none of the judged documents.
     """
     judged = {qrel.doc_id for qrel in judgements.qrels}
     known = judged & judgements.langs.keys()

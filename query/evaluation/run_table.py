@@ -27,19 +27,12 @@ LATEX_MARKS = {HIGHER: r"$^{\blacktriangle}$", LOWER: r"$^{\blacktriangledown}$"
 
 @dataclass(frozen=True)
 class TableRow:
-    """A run of the table.
+    """A run of the table."""
 
-    Attributes:
-        run: the run's id.
-        system: the run's tag.
-        topics: number of topics that count.
-        means: by measure.
-    """
-
-    run: str
-    system: str
-    topics: int
-    means: Mapping[str, float]
+    run: str  # the run's id
+    system: str  # the run's tag
+    topics: int  # number of topics that count
+    means: Mapping[str, float]  # by measure
 
 
 @dataclass(frozen=True)
@@ -62,8 +55,7 @@ class RunTable:
     def write(self, path: Path) -> None:
         """Write the table as the file's ending says, one of ``TABLES``.
 
-        Raises:
-            BadInput: the ending is another, or the file can't be written.
+        Raises BadInput: the ending is another, or the file can't be written.
         """
         require_writable(path, TABLES)
         write_lines(path, [self.as_csv() if path.suffix.lower() == ".csv" else self.as_latex()])

@@ -31,46 +31,32 @@ Baseline = Literal["none", "bm25"]
 
 @dataclass(frozen=True)
 class EvaluationPlan:
-    """How to evaluate.
-
-    Attributes:
-        fields: parts of a topic that form the query.
-        to: languages of documents; none: all languages of the collection.
-        depth: number of documents ranked per topic.
-        baseline: also rank within each topic's own language, by the encoder and by this; ``none``: do not.
-        pairs: also rank within each language of documents, for each topic language.
-        lexicons: also rank by PSQ with these.
-    """
+    """How to evaluate."""
 
     measures: Sequence[Measure]
     tag: str
-    fields: Sequence[str] = FIELDS
-    to: Sequence[str] | None = None
-    depth: int = 1000
+    fields: Sequence[str] = FIELDS  # parts of a topic that form the query
+    to: Sequence[str] | None = None  # languages of documents; none: all languages of the collection
+    depth: int = 1000  # number of documents ranked per topic
+    # also rank within each topic's own language, by the encoder and by this; ``none``: do not
     baseline: Baseline = "bm25"
-    pairs: bool = False
-    lexicons: Lexicons = field(default_factory=Lexicons)
+    pairs: bool = False  # also rank within each language of documents, for each topic language
+    lexicons: Lexicons = field(default_factory=Lexicons)  # also rank by PSQ with these
 
 
 @dataclass(frozen=True)
 class ScoredRun:
-    """A run with its scores.
+    """A run with its scores."""
 
-    Attributes:
-        name: unique in its evaluation: ``de``, ``all``, ``de-same``, ``de-bm25``, ``de-fi`` (Finnish documents), and by
-            PSQ ``de-psq``, ``all-psq``, ``de-fi-psq``.
-        lang: language of the topics; ``mul`` for a pooled run.
-        scores: the scores, with the measures of fairness if several languages were searched.
-        trec: the run, compressed by ``pack``; none for a pooled run, which consists of its languages' runs.
-        relevant_counts: relevant documents, and those among the first hundred hits, by their language; empty unless
-            several languages were searched.
-    """
-
+    # unique in its evaluation: ``de``, ``all``, ``de-same``, ``de-bm25``, ``de-fi`` (Finnish documents), and by PSQ
+    # ``de-psq``, ``all-psq``, ``de-fi-psq``
     name: str
     kind: RunKind
-    lang: str
-    scores: Scores
-    trec: bytes | None
+    lang: str  # language of the topics; ``mul`` for a pooled run
+    scores: Scores  # the scores, with the measures of fairness if several languages were searched
+    trec: bytes | None  # the run, compressed by ``pack``; none for a pooled run, which consists of its languages' runs
+    # relevant documents, and those among the first hundred hits, by their language; empty unless several languages were
+    # searched
     relevant_counts: Mapping[str, RelevantCounts] = field(default_factory=dict)
 
     @property
@@ -99,20 +85,14 @@ def topic_of(kind: RunKind, qid: str) -> str:
 
 @dataclass
 class ScoredRuns:
-    """The runs of an evaluation with their scores, and remarks on them.
+    """The runs of an evaluation with their scores, and remarks on them."""
 
-    Attributes:
-        runs: a run for each topic language, each followed by its pairs, its own-language runs, and those of PSQ; the
-            pooled runs are the last, if there are several topic languages.
-        remarks: sentences that a reader of the scores should know.
-        qrels: the judgements that the runs against all target languages were scored by.
-        targets: languages of documents that were searched; empty if they are unknown.
-    """
-
+    # a run for each topic language, each followed by its pairs, its own-language runs, and those of PSQ; the pooled
+    # runs are the last, if there are several topic languages
     runs: list[ScoredRun] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
-    qrels: Sequence[Qrel] = ()
-    targets: Sequence[str] = ()
+    remarks: list[str] = field(default_factory=list)  # sentences that a reader of the scores should know
+    qrels: Sequence[Qrel] = ()  # the judgements that the runs against all target languages were scored by
+    targets: Sequence[str] = ()  # languages of documents that were searched; empty if they are unknown
 
     @property
     def main(self) -> ScoredRun:

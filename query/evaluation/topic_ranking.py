@@ -43,11 +43,9 @@ def rank_and_score(
     """Rank every topic language's topics, against all target languages and within their own, and score the runs.
 
     If the plan restricts the languages of documents, only judgements of documents in these languages count. ``advance``
-    is called with the number of topics ranked since its last call; ``rounds`` says how often each is ranked.
-
-    Raises:
-        BadInput: the qrels judge nothing relevant for any topic, or none of the collection's documents, or a target
-            language is not in the collection.
+    is called with the number of topics ranked since its last call; ``rounds`` says how often each is ranked. Raises
+    BadInput: the qrels judge nothing relevant for any topic, or none of the collection's documents, or a target
+    language is not in the collection.
     """
     targets = searcher.targets(plan.to)
     judgements = Judgements(qrels, languages_of(searcher.store, searcher.stored_model, {qrel.doc_id for qrel in qrels}))

@@ -26,10 +26,8 @@ def rank_by_psq(
     """Runs of PSQ for queries by language: by language of queries, and by language of documents.
 
     PSQ ranks in the languages that there are lexicons for, and in the queries' own language without translation. A
-    language of queries without a lexicon has no runs. One language's terms are in memory at a time.
-
-    Raises:
-        BadInput: there are lexicons, and none is for a language of queries and a target language.
+    language of queries without a lexicon has no runs. One language's terms are in memory at a time. Raises BadInput:
+    there are lexicons, and none is for a language of queries and a target language.
     """
     psq_runs: dict[str, dict[str, Run]] = {}
     pairs = [(lang, documents) for lang in queries for documents in targets if lexicons.has(lang, documents)]

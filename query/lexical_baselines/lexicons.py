@@ -31,17 +31,13 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class Lexicons:
-    """Lexicons by pair of languages.
+    """Lexicons by pair of languages."""
 
-    Attributes:
-        tables: translations by language of topics and language of documents.
-        model: translates the pairs of its languages that have no table; none: there is no such model.
-        names: each lexicon in a few words: its pair, its file or folder, its hash.
-    """
-
+    # translations by language of topics and language of documents
     tables: Mapping[tuple[str, str], Translations] = field(default_factory=dict)
+    # translates the pairs of its languages that have no table; none: there is no such model
     model: Cr5Model | None = None
-    names: Sequence[str] = ()
+    names: Sequence[str] = ()  # each lexicon in a few words: its pair, its file or folder, its hash
 
     def has(self, lang: str, documents: str) -> bool:
         """Whether there is a lexicon from the language of topics to that of documents."""
@@ -70,10 +66,8 @@ def read_lexicons(sources: Sequence[str]) -> Lexicons:
     A file is a JSON object ``{word: {translation: probability}}``, as Patapsco reads it, or has lines ``word``, tab,
     ``translation``, and if there is one, tab, ``probability``. The translations of a word in lines without
     probabilities are equally likely. Probabilities of a word whose sum is above 1 are divided by the sum. A file may be
-    compressed.
-
-    Raises:
-        BadInput: a file can't be read or has something else, a folder is no Cr5 model, two lexicons are for one pair.
+    compressed. Raises BadInput: a file can't be read or has something else, a folder is no Cr5 model, two lexicons are
+    for one pair.
     """
     tables: dict[tuple[str, str], Translations] = {}
     model: Cr5Model | None = None
@@ -97,8 +91,7 @@ def read_lexicons(sources: Sequence[str]) -> Lexicons:
 def read_lexicon(path: Path) -> Translations:
     """Read a lexicon's file, as ``read_lexicons`` describes it.
 
-    Raises:
-        BadInput: the file can't be read, is empty, or has something else.
+    Raises BadInput: the file can't be read, is empty, or has something else.
     """
     file = SourceFile(path, str(path))
     try:

@@ -39,15 +39,10 @@ _NO_HITS = Ranking((), (), np.zeros(0, dtype=np.float32))
 
 @dataclass(frozen=True)
 class RelevantCounts:
-    """Counts of the relevant documents of one language, over all topics.
+    """Counts of the relevant documents of one language, over all topics."""
 
-    Attributes:
-        retrieved: number of relevant documents among the first hundred of their topic's ranking.
-        relevant: number of relevant documents.
-    """
-
-    retrieved: int
-    relevant: int
+    retrieved: int  # number of relevant documents among the first hundred of their topic's ranking
+    relevant: int  # number of relevant documents
 
     @property
     def share(self) -> float:
@@ -57,16 +52,13 @@ class RelevantCounts:
 
 @dataclass(frozen=True)
 class Fairness:
-    """How a run treats the languages of documents.
+    """How a run treats the languages of documents."""
 
-    Attributes:
-        measures: values by topic id, by measure, of ``MEASURES``. A topic without a value is missing, so is a measure
-            without topics: the own-language share if no documents of that language were searched, TLR if nothing is
-            relevant in other languages, LPR if nothing is relevant in both.
-        relevant_counts: counts of relevant documents by language of documents.
-    """
-
+    # values by topic id, by measure, of ``MEASURES``. A topic without a value is missing, so is a measure without
+    # topics: the own-language share if no documents of that language were searched, TLR if nothing is relevant in other
+    # languages, LPR if nothing is relevant in both.
     measures: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    # counts of relevant documents by language of documents
     relevant_counts: Mapping[str, RelevantCounts] = field(default_factory=dict)
 
 

@@ -28,19 +28,12 @@ Measure = Any
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of a run.
+    """The scores of a run."""
 
-    Attributes:
-        means: mean over the topics by measure, in the order asked for; ``Judged@10`` is the last.
-        topics: values by topic id and measure.
-        unjudged: ids of topics that are left out because the qrels have no relevant document for them.
-        without_hits: ids of topics that count 0 because the run has no hits for them.
-    """
-
-    means: Mapping[str, float]
-    topics: Mapping[str, Mapping[str, float]]
-    unjudged: Sequence[str] = ()
-    without_hits: Sequence[str] = ()
+    means: Mapping[str, float]  # mean over the topics by measure, in the order asked for; ``Judged@10`` is the last
+    topics: Mapping[str, Mapping[str, float]]  # values by topic id and measure
+    unjudged: Sequence[str] = ()  # ids of topics that are left out because the qrels have no relevant document for them
+    without_hits: Sequence[str] = ()  # ids of topics that count 0 because the run has no hits for them
 
     def values(self, measure: str) -> dict[str, float]:
         """The values of one measure by topic id."""
@@ -55,10 +48,8 @@ def mean_name(measure: str) -> str:
 def parse_measures(names: Iterable[str]) -> tuple[Measure, ...]:
     """Measures by the names of ir-measures or trec_eval, and ``Judged@10``.
 
-    A string may hold several names between blanks or commas.
-
-    Raises:
-        BadInput: no measure is named, a name is no measure, or a measure lacks its cutoff or a program.
+    A string may hold several names between blanks or commas. Raises BadInput: no measure is named, a name is no
+    measure, or a measure lacks its cutoff or a program.
     """
     words = [word for name in names for word in _NAME.findall(name)]
     if not words:
@@ -117,10 +108,8 @@ def score(
 
     A topic with relevant documents and no hits counts 0; a topic without any relevant document is left out.
 
-    The ids ``topics`` say which topics are scored, by default those of the run and of the qrels.
-
-    Raises:
-        BadInput: no topic has a relevant document.
+    The ids ``topics`` say which topics are scored, by default those of the run and of the qrels. Raises BadInput: no
+    topic has a relevant document.
     """
     import ir_measures  # noqa: PLC0415
 

@@ -32,39 +32,25 @@ class Comparison:
 
     If a topic was asked in several languages (``qid.lang`` of a pooled run), the scores of its versions depend on each
     other. The tests then take the topic, the sum over its versions, as one observation; all else is over versions.
-
-    Attributes:
-        baseline: name of the run that ``run`` is compared with; ``baseline_mean`` is its mean over the common topics.
-        run: name of the run that is compared; ``run_mean`` is its mean over the common topics.
-        difference: ``run_mean - baseline_mean``.
-        effect: difference by the standard deviation of the differences (Cohen's d for pairs); 0 if they don't vary.
-        wins: number of topics where ``run`` is better; at ``losses`` it is worse, at ``ties`` both are equal.
-        p_randomisation: two-sided p of the randomisation test.
-        p_t: two-sided p of the paired t-test; none with a single topic.
-        p_holm: ``p_randomisation`` corrected for all comparisons made together.
-        observations: number of independent topics in the tests.
-        exact: whether all assignments of signs were tried.
-        differences: by topic id, the value of ``run`` minus that of ``baseline``.
-        left_out: number of topics that only one of the runs has.
     """
 
     measure: str
-    baseline: str
-    run: str
+    baseline: str  # name of the run that ``run`` is compared with; ``baseline_mean`` is its mean over the common topics
+    run: str  # name of the run that is compared; ``run_mean`` is its mean over the common topics
     baseline_mean: float
     run_mean: float
-    difference: float
-    effect: float
-    wins: int
+    difference: float  # ``run_mean - baseline_mean``
+    effect: float  # difference by the standard deviation of the differences (Cohen's d for pairs); 0 if they don't vary
+    wins: int  # number of topics where ``run`` is better; at ``losses`` it is worse, at ``ties`` both are equal
     losses: int
     ties: int
-    p_randomisation: float
-    p_t: float | None
-    p_holm: float
-    observations: int
-    exact: bool
-    differences: Mapping[str, float]
-    left_out: int
+    p_randomisation: float  # two-sided p of the randomisation test
+    p_t: float | None  # two-sided p of the paired t-test; none with a single topic
+    p_holm: float  # ``p_randomisation`` corrected for all comparisons made together
+    observations: int  # number of independent topics in the tests
+    exact: bool  # whether all assignments of signs were tried
+    differences: Mapping[str, float]  # by topic id, the value of ``run`` minus that of ``baseline``
+    left_out: int  # number of topics that only one of the runs has
 
     @property
     def mark(self) -> str:
@@ -120,9 +106,7 @@ def compare(
     left out of that measure's comparison.
 
     ``topic`` gives the topic that an id is a version of; these topics are the independent observations of the tests.
-
-    Raises:
-        BadInput: the runs share no topic, or a run lacks a measure.
+    Raises BadInput: the runs share no topic, or a run lacks a measure.
     """
     if not baseline_scores.keys() & run_scores.keys():
         raise BadInput(f"the runs {baseline} and {run} share no topic; compare runs over the same topics")

@@ -19,22 +19,15 @@ _HELD_OUT = 5
 
 @dataclass(frozen=True)
 class PairedSample:
-    """Documents with vectors of both encoders, and their pseudo-queries by both.
-
-    Attributes:
-        old: (n, dim) vectors of the old encoder, as the store has them.
-        new: (n, new dim) vectors of the new encoder.
-        old_queries: (n, dim) the documents' pseudo-queries by the old encoder; a zero row if a document has none.
-        new_queries: (n, new dim) the same pseudo-queries by the new encoder.
-        passages_of: (p,) row of each passage's document.
-    """
+    """Documents with vectors of both encoders, and their pseudo-queries by both."""
 
     documents: Sequence[Document]
-    old: FloatArray
-    new: FloatArray
+    old: FloatArray  # (n, dim) vectors of the old encoder, as the store has them
+    new: FloatArray  # (n, new dim) vectors of the new encoder
+    # (n, dim) the documents' pseudo-queries by the old encoder; a zero row if a document has none
     old_queries: FloatArray
-    new_queries: FloatArray
-    passages_of: npt.NDArray[np.intp]
+    new_queries: FloatArray  # (n, new dim) the same pseudo-queries by the new encoder
+    passages_of: npt.NDArray[np.intp]  # (p,) row of each passage's document
     old_passages: FloatArray
     new_passages: FloatArray
 
@@ -46,19 +39,12 @@ class PairedSample:
 
 @dataclass(frozen=True)
 class MapQuality:
-    """Mean reciprocal ranks of the documents of held-out pseudo-queries, among all documents of the sample.
+    """Mean reciprocal ranks of the documents of held-out pseudo-queries, among all documents of the sample."""
 
-    Attributes:
-        old: old queries, old vectors: the collection as it is.
-        new: new queries, new vectors: what encoding every document again would give.
-        mapped: new queries, old vectors through the map: what migrating gives.
-        queries: number of pseudo-queries.
-    """
-
-    old: float
-    new: float
-    mapped: float
-    queries: int
+    old: float  # old queries, old vectors: the collection as it is
+    new: float  # new queries, new vectors: what encoding every document again would give
+    mapped: float  # new queries, old vectors through the map: what migrating gives
+    queries: int  # number of pseudo-queries
 
     @property
     def kept(self) -> float:
@@ -73,15 +59,11 @@ class MapQuality:
 
 @dataclass(frozen=True)
 class MapRecipe:
-    """How a map is learnt.
+    """How a map is learnt."""
 
-    Attributes:
-        ridge: the penalty, in units of the vectors' spread.
-        back: whether the map is the transpose of the map from new vectors to old instead of the map from old vectors
-            to new. Which of the two ranks better depends on which encoder says more.
-    """
-
-    ridge: float
+    ridge: float  # the penalty, in units of the vectors' spread
+    # whether the map is the transpose of the map from new vectors to old instead of the map from old vectors to new.
+    # Which of the two ranks better depends on which encoder says more.
     back: bool
 
 

@@ -51,24 +51,19 @@ _BESIDE_THEIRS = (
 
 @dataclass(frozen=True)
 class ReencodingReport:
-    """The result of encoding a collection again.
-
-    Attributes:
-        run: documents that got a new vector in the last run, that had one before it, and that the encoder refused,
-            because it knows no word of them; searches no longer find these.
-        comparison: the hits of both encoders.
-    """
+    """The result of encoding a collection again."""
 
     encoder: QueryEncoderSpec
+    # documents that got a new vector in the last run, that had one before it, and that the encoder refused, because it
+    # knows no word of them; searches no longer find these
     run: IndexReport
-    comparison: Comparison
+    comparison: Comparison  # the hits of both encoders
 
 
 def is_migrating(name: str, encoder: str, method: str | None, settings: Settings) -> bool:
     """Whether an encoder already encodes a collection's queries, through a map.
 
-    Raises:
-        BadInput: there is no such collection, or it is attached: its documents belong to another index's owner.
+    Raises BadInput: there is no such collection, or it is attached: its documents belong to another index's owner.
     """
     with open_database(settings.database) as engine:
         collection = collections.require(engine, name)
@@ -84,12 +79,10 @@ def finish_migration(
 ) -> ReencodingReport:
     """Encode every document of a migrating collection with the encoder of its queries.
 
-    If the process is killed, the same call continues the work. If the settings name a broker, workers encode.
-
-    Raises:
-        BadInput: the collection has not migrated, has left its migration meanwhile, or is attached; or documents could
-            not be encoded although the encoder knows their words.
-        DragomanError: store, database or encoder fail; documents encoded so far keep their vectors.
+    If the process is killed, the same call continues the work. If the settings name a broker, workers encode. Raises
+    BadInput: the collection has not migrated, has left its migration meanwhile, or is attached; or documents could not
+    be encoded although the encoder knows their words; DragomanError: store, database or encoder fail; documents encoded
+    so far keep their vectors.
     """
     console, settings = console or Console(quiet=True), settings or Settings.read()
     with open_database(settings.database) as engine, collection_lock(name, engine):

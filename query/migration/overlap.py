@@ -23,17 +23,11 @@ _HITS = 10
 
 @dataclass(frozen=True)
 class Comparison:
-    """How far a collection is ranked as before.
+    """How far a collection is ranked as before."""
 
-    Attributes:
-        overlap: share of the first ten hits before that are also among those after; 0 without queries.
-        queries: number of queries that the overlap was measured on.
-        logged: whether these queries are from the log; else they are documents' titles and first sentences.
-    """
-
-    overlap: float
-    queries: int
-    logged: bool
+    overlap: float  # share of the first ten hits before that are also among those after; 0 without queries
+    queries: int  # number of queries that the overlap was measured on
+    logged: bool  # whether these queries are from the log; else they are documents' titles and first sentences
 
 
 def compare(searcher: Searcher, encoder: Encoder, calibration: Calibration | None, settings: Settings) -> Comparison:

@@ -30,9 +30,7 @@ def paired_sample(
     """Draw ``count`` of a collection's documents, evenly over its languages; both encoders encode them.
 
     The passages are the new encoder's, which come with its document vectors, or the stored passages if these are more.
-
-    Raises:
-        BadInput: the sample has too few documents to learn a map from.
+    Raises BadInput: the sample has too few documents to learn a map from.
     """
     model = old.spec.model
     doc_ids = [doc_id for of_lang in draw(store, model, count, seed=seed).values() for doc_id in of_lang]

@@ -35,22 +35,15 @@ SAMPLE = 2000
 
 @dataclass(frozen=True)
 class MigrationReport:
-    """The measured effect of migrating, and the calibration if the collection has migrated.
-
-    Attributes:
-        documents: number of documents that both encoders encoded, by language.
-        comparison: the hits before and after migrating.
-        calibration: the new active calibration; none if the collection has not migrated.
-        taught: share of these documents that taught an encoder, by the encoder's name.
-    """
+    """The measured effect of migrating, and the calibration if the collection has migrated."""
 
     query_encoder: QueryEncoderSpec
-    documents: Mapping[str, int]
+    documents: Mapping[str, int]  # number of documents that both encoders encoded, by language
     recipe: MapRecipe
     quality: MapQuality
-    comparison: Comparison
-    calibration: StoredCalibration | None
-    taught: Mapping[str, float]
+    comparison: Comparison  # the hits before and after migrating
+    calibration: StoredCalibration | None  # the new active calibration; none if the collection has not migrated
+    taught: Mapping[str, float]  # share of these documents that taught an encoder, by the encoder's name
 
 
 def migrate(
@@ -69,11 +62,8 @@ def migrate(
     """Make another encoder encode a collection's queries; no document is changed.
 
     Both encoders encode ``sample`` documents. ``anyway`` migrates even if the sample says that staying is better;
-    ``dry_run`` reports and changes nothing.
-
-    Raises:
-        BadInput: there is no such collection or encoder, the collection has that encoder already, or is too small.
-        DragomanError: store, database or encoder fail.
+    ``dry_run`` reports and changes nothing. Raises BadInput: there is no such collection or encoder, the collection has
+    that encoder already, or is too small; DragomanError: store, database or encoder fail.
     """
     console, settings = console or Console(quiet=True), settings or Settings.read()
     encoder = absolute(encoder)

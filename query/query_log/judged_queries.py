@@ -31,20 +31,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LoggedSearch:
-    """A search of the log.
-
-    Attributes:
-        created: time of the search, UTC.
-        hits: ids of the documents shown, best first.
-        relevant: ids of the relevant documents: the opened hits, or what the judgements name.
-    """
+    """A search of the log."""
 
     id: str
-    created: dt.datetime
+    created: dt.datetime  # time of the search, UTC
     query: str
     lang: str
-    hits: Sequence[str]
-    relevant: Sequence[str]
+    hits: Sequence[str]  # ids of the documents shown, best first
+    relevant: Sequence[str]  # ids of the relevant documents: the opened hits, or what the judgements name
 
     @property
     def qid(self) -> str:
@@ -86,19 +80,14 @@ def with_judgements(searches: Iterable[LoggedSearch], qrels: Iterable[Qrel]) -> 
 def logged_queries(collection: str, settings: Settings) -> list[Document]:
     """Every logged query of a collection once, sorted by language and text, as documents.
 
-    Raises:
-        BadInput: the log has no query of the collection.
+    Raises BadInput: the log has no query of the collection.
     """
     queries = sorted({(search.lang, search.query, search.qid) for search in require_searches(collection, settings)})
     return [Document(qid, lang, text) for lang, text, qid in queries]
 
 
 def require_searches(collection: str, settings: Settings) -> list[LoggedSearch]:
-    """Searches of a collection, oldest first.
-
-    Raises:
-        BadInput: the log has no search of the collection.
-    """
+    """Searches of a collection, oldest first. Raises BadInput: the log has no search of the collection."""
     searches = logged_searches(collection, settings)
     if not searches:
         raise BadInput(f"the log has no query of {collection}; keep one with: dragoman serve --log")
@@ -137,10 +126,8 @@ def logged_topic_set(
     """Topics and judgements from the log, and by week the number of searches and the MAP of the hits shown.
 
     The qrels files ``judgements`` name the log's queries by the ids of ``topic_lines``; without files, the opened hits
-    are relevant. Only queries in the languages ``langs`` become topics; without languages, all queries.
-
-    Raises:
-        BadInput: no hit was opened yet, or the judgements name no relevant document for a logged query.
+    are relevant. Only queries in the languages ``langs`` become topics; without languages, all queries. Raises
+    BadInput: no hit was opened yet, or the judgements name no relevant document for a logged query.
     """
     searches = require_searches(collection, settings)
     if judgements:

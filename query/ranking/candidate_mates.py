@@ -31,17 +31,11 @@ _GAIN = np.float32(0.98)
 
 @dataclass(frozen=True)
 class Mates:
-    """The mates of one query's candidates.
+    """The mates of one query's candidates."""
 
-    Attributes:
-        rows: (n,) rows of the candidates, ascending.
-        mates: (n, m) row of each candidate's mate in each of m languages.
-        weights: (n, m) float32, 0 to 1: how much the mate counts; 0 if the candidate has no mate there.
-    """
-
-    rows: Rows
-    mates: Rows
-    weights: FloatArray
+    rows: Rows  # (n,) rows of the candidates, ascending
+    mates: Rows  # (n, m) row of each candidate's mate in each of m languages
+    weights: FloatArray  # (n, m) float32, 0 to 1: how much the mate counts; 0 if the candidate has no mate there
 
     @classmethod
     def among(cls, documents: CandidateDocuments, rows: Rows, scores: FloatArray, bar: float) -> Mates:

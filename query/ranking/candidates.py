@@ -21,15 +21,10 @@ from query.ranking.fusion import best_lexical_score, fuse, lexical_scores
 
 @dataclass(frozen=True)
 class RetrievedDocuments:
-    """What a store found for queries.
+    """What a store found for queries."""
 
-    Attributes:
-        nearest: by language, each query's nearest documents.
-        lexical_hits: each query's lexical hits; empty without hybrid search.
-    """
-
-    nearest: Mapping[str, Sequence[NearestDocuments]]
-    lexical_hits: Sequence[LexicalHits] = ()
+    nearest: Mapping[str, Sequence[NearestDocuments]]  # by language, each query's nearest documents
+    lexical_hits: Sequence[LexicalHits] = ()  # each query's lexical hits; empty without hybrid search
 
     def without(self, doc_ids: Sequence[Collection[str]]) -> RetrievedDocuments:
         """What was found, for each query without its documents of ``doc_ids``, which may be empty."""
@@ -85,21 +80,13 @@ class RetrievedDocuments:
 
 @dataclass(frozen=True)
 class CandidateDocuments:
-    """Documents of several languages, to be compared with queries.
+    """Documents of several languages, to be compared with queries."""
 
-    Attributes:
-        doc_ids: (n,) ids, language after language.
-        languages: rows of each language, as a slice.
-        raw: (n, dim) vectors as the encoder made them.
-        vectors: (n, dim) corrected unit vectors.
-        vector_parts: the parts of the vectors.
-    """
-
-    doc_ids: Sequence[str]
-    languages: Mapping[str, slice]
-    raw: FloatArray
-    vectors: FloatArray
-    vector_parts: VectorParts
+    doc_ids: Sequence[str]  # (n,) ids, language after language
+    languages: Mapping[str, slice]  # rows of each language, as a slice
+    raw: FloatArray  # (n, dim) vectors as the encoder made them
+    vectors: FloatArray  # (n, dim) corrected unit vectors
+    vector_parts: VectorParts  # the parts of the vectors
 
     @cached_property
     def langs(self) -> list[str]:
@@ -128,18 +115,13 @@ class CandidateDocuments:
 
 
 class CosinesByPart(NamedTuple):
-    """(n, queries) cosines of n documents and their parts; all but the first are none where passages don't count.
-
-    Attributes:
-        title: NaN for a title that is no passage of its own.
-        passages: (p, queries) cosines of all passages.
-    """
+    """(n, queries) cosines of n documents and their parts; all but the first are none where passages don't count."""
 
     document: FloatArray
-    title: FloatArray | None = None
+    title: FloatArray | None = None  # NaN for a title that is no passage of its own
     opening: FloatArray | None = None
     passage: FloatArray | None = None
-    passages: FloatArray = np.zeros((0, 0), dtype=np.float32)
+    passages: FloatArray = np.zeros((0, 0), dtype=np.float32)  # (p, queries) cosines of all passages
 
     def mean(self) -> FloatArray:
         """(n, queries) mean of the cosines of document, title, opening and, with twice the weight, best passage.
@@ -155,22 +137,15 @@ class CosinesByPart(NamedTuple):
 
 @dataclass(frozen=True)
 class CandidatesWithPassages(CandidateDocuments):
-    """Documents with their passages.
+    """Documents with their passages."""
 
-    Attributes:
-        stored: (n,) passages of each document as they are stored.
-        passages: (p, dim) corrected unit vectors of the passages, document after document; a title is the last.
-        borders: (n + 1,) row of each document's first passage, and the number of passages.
-        passage_languages: rows of each language's passages, as a slice.
-        has_title: (n,) whether the title is a passage of its own.
-        openings: (n, dim) corrected unit vectors of the openings; none if each is its document's first passage.
-    """
-
-    stored: Sequence[Passages]
+    stored: Sequence[Passages]  # (n,) passages of each document as they are stored
+    # (p, dim) corrected unit vectors of the passages, document after document; a title is the last
     passages: FloatArray
-    borders: Rows
-    passage_languages: Mapping[str, slice]
-    has_title: BoolArray
+    borders: Rows  # (n + 1,) row of each document's first passage, and the number of passages
+    passage_languages: Mapping[str, slice]  # rows of each language's passages, as a slice
+    has_title: BoolArray  # (n,) whether the title is a passage of its own
+    # (n, dim) corrected unit vectors of the openings; none if each is its document's first passage
     openings: FloatArray | None
 
     def cosines_by_part(self, queries: CorrectedQueries) -> CosinesByPart:

@@ -206,8 +206,7 @@ class FairRanker:
     def counterparts(self, ranking: Ranking, lang: str) -> dict[str, list[str]]:
         """For hits of a query in a language, the other hits about the same thing; none if the calibration has no mates.
 
-        Raises:
-            MissingDocuments: hits were deleted since they were ranked.
+        Raises MissingDocuments: hits were deleted since they were ranked.
         """
         if not self.calibration.mates:
             return {}
@@ -219,8 +218,7 @@ class FairRanker:
     def with_mates(self, ranking: Ranking, scores: FloatArray, lang: str) -> FloatArray:
         """(n,) other scores of a ranking's hits for a query in a language, with what mates among these hits add.
 
-        Raises:
-            MissingDocuments: hits were deleted since they were ranked.
+        Raises MissingDocuments: hits were deleted since they were ranked.
         """
         if not self._mates_count or len(set(ranking.langs)) < 2:
             return scores
@@ -248,8 +246,7 @@ class FairRanker:
     ) -> list[Ranking]:
         """The rankings of the documents found; the first have details if ``plain`` has the queries in the stored space.
 
-        Raises:
-            MissingDocuments: candidates were deleted since they were found.
+        Raises MissingDocuments: candidates were deleted since they were found.
         """
         lang = search.lang
         ends = [stretch.last for stretch in stretches]

@@ -20,14 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class HitReranker:
-    """A reranker of a collection's hits.
-
-    Attributes:
-        seconds: time that reranking has taken so far.
-    """
+    """A reranker of a collection's hits."""
 
     reranker: Reranker
-    seconds: float = field(default=0.0, init=False)
+    seconds: float = field(default=0.0, init=False)  # time that reranking has taken so far
 
     @property
     def name(self) -> str:

@@ -57,9 +57,8 @@ def open_query_encoder(
 ) -> Encoder:
     """Load the encoder of a collection's queries under a calibration.
 
-    Raises:
-        BadInput: the encoder is not found.
-        ModelMismatch: the encoder's name leads to another model than that of the vectors or of the map.
+    Raises BadInput: the encoder is not found; ModelMismatch: the encoder's name leads to another model than that of the
+    vectors or of the map.
     """
     query_encoder = query_encoder_spec(calibration)
     if query_encoder:
@@ -72,10 +71,8 @@ def without_queries(
 ) -> Encoder:
     """What takes the place of the encoder of queries where none is asked: it is not loaded.
 
-    Several encoders without a calibration are loaded, as they alone know the widths of their vectors.
-
-    Raises:
-        BadInput, ModelMismatch: as ``open_query_encoder``.
+    Several encoders without a calibration are loaded, as they alone know the widths of their vectors. Raises BadInput,
+    ModelMismatch: as ``open_query_encoder``.
     """
     if calibration is None and SEPARATOR in collection.encoder:
         return open_query_encoder(collection, calibration, device, console)
@@ -89,9 +86,7 @@ def open_specified(
 ) -> Encoder:
     """Load the encoder that a collection has migrated to.
 
-    Raises:
-        BadInput: the encoder is not found.
-        ModelMismatch: the encoder's name leads to another model now.
+    Raises BadInput: the encoder is not found; ModelMismatch: the encoder's name leads to another model now.
     """
     encoder = open_named(query_encoder.encoder, query_encoder.method, console, device=device)
     if encoder.spec.model != query_encoder.model:

@@ -21,22 +21,16 @@ _POOLS = tuple(stretch.last for stretch in STRETCHES)
 
 @dataclass
 class QuerySearch:
-    """The search of a query in a collection.
-
-    Attributes:
-        vectors: (1, dim) the query as its encoder made it.
-        hits_of: makes the hits of a ranking.
-        reranking: seconds that reranking took.
-    """
+    """The search of a query in a collection."""
 
     ranker: FairRanker
     query: Document
-    vectors: FloatArray
+    vectors: FloatArray  # (1, dim) the query as its encoder made it
     targets: Sequence[str]
     filters: Filters | None
     reranker: HitReranker | None
-    hits_of: Callable[[Ranking], list[Hit]]
-    reranking: float = field(default=0.0, init=False)
+    hits_of: Callable[[Ranking], list[Hit]]  # makes the hits of a ranking
+    reranking: float = field(default=0.0, init=False)  # seconds that reranking took
 
     def flat(self, count: int, depth: int) -> list[Hit]:
         """The best ``count`` hits of at least ``depth`` ranked documents."""
@@ -71,9 +65,8 @@ def until_read(
 ) -> list[Hit]:
     """The hits of an attempt at a search, made anew if documents were deleted after they were ranked.
 
-    Raises:
-        BadInput: nothing is found as no document has a field of the filters.
-        StoreError: documents are deleted faster than they are read.
+    Raises BadInput: nothing is found as no document has a field of the filters; StoreError: documents are deleted
+    faster than they are read.
     """
     for depth in _DEPTHS:
         with suppress(MissingDocuments):
@@ -91,11 +84,7 @@ def _subject(versions: Sequence[Hit], preferred: Sequence[str]) -> Hit:
 
 
 def facet_paths(store: VectorStore, names: Sequence[str]) -> dict[str, str]:
-    """The paths of facets' values in the documents' fields, by name.
-
-    Raises:
-        BadInput: a facet can't be filtered by.
-    """
+    """The paths of facets' values in the documents' fields, by name. Raises BadInput: a facet can't be filtered by."""
     checks = store if isinstance(store, ChecksFields) else None
     return {name: checks.value_path(name) if checks and name != LANGUAGE_FACET else name for name in names}
 
@@ -109,10 +98,8 @@ def facets_of(
 ) -> Facets:
     """Facets of the documents of hits; ``paths`` are as ``facet_paths`` gives them.
 
-    ``languages`` are the target languages, with their numbers of documents.
-
-    Raises:
-        BadInput: no document has a field of one of the names.
+    ``languages`` are the target languages, with their numbers of documents. Raises BadInput: no document has a field of
+    one of the names.
     """
     total = store.count_passing(list(languages), filters) if filters else sum(languages.values())
     documents = [shown.document for hit in hits for shown in (hit, *hit.also)]

@@ -21,26 +21,18 @@ from query.ranking.search_hits import ScoreParts
 
 @dataclass(frozen=True)
 class ScoredCandidates:
-    """Candidates compared with queries.
-
-    Attributes:
-        by_part: (n, queries) cosines of the documents' parts, with the queries as corrected.
-        cosines: (queries, n) their means, which the margin is taken of.
-        fwd: (queries, n) mean of the query's k largest cosines in the document's language; none without a margin.
-        bwd: (n,) mean of the k largest cosines of the document's vector with the bank; none without a margin.
-        scores: (queries, n) scores to rank by; −∞ if a document is not a candidate of the query.
-        margins: (queries, n) scores before mates took part; none if mates don't count.
-        mates: each query's mates; empty if mates don't count.
-    """
+    """Candidates compared with queries."""
 
     documents: CandidateDocuments
-    by_part: CosinesByPart
-    cosines: FloatArray
+    by_part: CosinesByPart  # (n, queries) cosines of the documents' parts, with the queries as corrected
+    cosines: FloatArray  # (queries, n) their means, which the margin is taken of
+    # (queries, n) mean of the query's k largest cosines in the document's language; none without a margin
     fwd: FloatArray | None
+    # (n,) mean of the k largest cosines of the document's vector with the bank; none without a margin
     bwd: FloatArray | None
-    scores: FloatArray
-    margins: FloatArray | None = None
-    mates: Sequence[Mates] = ()
+    scores: FloatArray  # (queries, n) scores to rank by; −∞ if a document is not a candidate of the query
+    margins: FloatArray | None = None  # (queries, n) scores before mates took part; none if mates don't count
+    mates: Sequence[Mates] = ()  # each query's mates; empty if mates don't count
 
     def selected(self, rows: Rows) -> ScoredCandidates:
         """The candidates of the rows, ascending, compared by their own vectors and not with the bank."""

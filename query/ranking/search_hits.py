@@ -45,40 +45,30 @@ class Passage:
 
 @dataclass(frozen=True)
 class ScoreParts:
-    """The parts of a hit's score.
+    """The parts of a hit's score."""
 
-    Attributes:
-        cosine: cosine of query and document, as the encoder made them.
-        corrected: the same without the languages' means.
-        title: corrected cosine of the title; none if passages were not compared or the title is no passage of its own.
-        opening: corrected cosine of the opening, the first window or sentences of its length; none if passages were not
-            compared.
-        passage: corrected cosine of the best passage; none likewise.
-        compared: the cosine that the margin is taken of: the corrected cosine, or a mean of it and those of the parts.
-        fwd: mean compared cosine of the query's nearest documents in this language; none without a margin.
-        bwd: mean corrected cosine of the query language's pseudo-queries nearest to the document; none likewise.
-        score: the margin score. ``Hit.score`` differs by what mates add, where hybrid search moved the hit, and
-            beyond the first stretch of 150 hits, where scores are lowered below those of the stretch before.
-        mate: id of the document about the same thing, in another language, that is most ahead of the hit by score, or
-            least behind; none: no mate is among the best candidates.
-        mates: what mates add to the margin score, which may be less than 0; none likewise.
-        words: BM25 score as a share of the best in any language; none without hybrid search.
-        reranked: the reranker's score, with what mates add; it orders the first hits, and ``Hit.score`` stays with the
-            place. None if the hit was not reranked.
-    """
-
-    cosine: float
-    corrected: float
+    cosine: float  # cosine of query and document, as the encoder made them
+    corrected: float  # the same without the languages' means
+    # corrected cosine of the title; none if passages were not compared or the title is no passage of its own
     title: float | None
+    # corrected cosine of the opening, the first window or sentences of its length; none if passages were not compared
     opening: float | None
-    passage: float | None
+    passage: float | None  # corrected cosine of the best passage; none likewise
+    # the cosine that the margin is taken of: the corrected cosine, or a mean of it and those of the parts
     compared: float
-    fwd: float | None
+    fwd: float | None  # mean compared cosine of the query's nearest documents in this language; none without a margin
+    # mean corrected cosine of the query language's pseudo-queries nearest to the document; none likewise
     bwd: float | None
+    # the margin score. ``Hit.score`` differs by what mates add, where hybrid search moved the hit, and beyond the first
+    # stretch of 150 hits, where scores are lowered below those of the stretch before.
     score: float
+    # id of the document about the same thing, in another language, that is most ahead of the hit by score, or least
+    # behind; none: no mate is among the best candidates
     mate: str | None
-    mates: float | None
-    words: float | None
+    mates: float | None  # what mates add to the margin score, which may be less than 0; none likewise
+    words: float | None  # BM25 score as a share of the best in any language; none without hybrid search
+    # the reranker's score, with what mates add; it orders the first hits, and ``Hit.score`` stays with the place. None
+    # if the hit was not reranked.
     reranked: float | None = None
 
     @property
@@ -94,18 +84,12 @@ class ScoreParts:
 
 @dataclass(frozen=True)
 class Detail:
-    """Details of a ranked document, for a hit.
+    """Details of a ranked document, for a hit."""
 
-    Attributes:
-        doc_id: the document's id.
-        passages: the document's passages as they are stored.
-        cosines: (p,) cosines of the passages with the query, by corrected vectors; without a title's.
-    """
-
-    doc_id: str
+    doc_id: str  # the document's id
     parts: ScoreParts
-    passages: Passages
-    cosines: FloatArray
+    passages: Passages  # the document's passages as they are stored
+    cosines: FloatArray  # (p,) cosines of the passages with the query, by corrected vectors; without a title's
 
 
 @dataclass(frozen=True)
@@ -193,21 +177,15 @@ class Hits(list[Hit]):
 
 @dataclass(frozen=True)
 class Ranking:
-    """The documents of one query, best first, without their content: what an evaluation needs.
-
-    Attributes:
-        langs: (n,) languages of the documents.
-        scores: (n,) float32, descending.
-        details: makes the details of documents of the ranking, by their ids; none unless asked for. It holds the
-            candidates of all queries that were ranked together in memory.
-        reranked: scores of a reranker by id.
-    """
+    """The documents of one query, best first, without their content: what an evaluation needs."""
 
     doc_ids: Sequence[str]
-    langs: Sequence[str]
-    scores: FloatArray
+    langs: Sequence[str]  # (n,) languages of the documents
+    scores: FloatArray  # (n,) float32, descending
+    # makes the details of documents of the ranking, by their ids; none unless asked for. It holds the candidates of all
+    # queries that were ranked together in memory.
     details: Callable[[Sequence[str]], list[Detail]] | None = None
-    reranked: Mapping[str, float] = field(default_factory=dict)
+    reranked: Mapping[str, float] = field(default_factory=dict)  # scores of a reranker by id
 
     def first(self, k: int) -> Ranking:
         """The ranking of the k best of these documents."""
@@ -318,8 +296,7 @@ def ranked_hits(
 ) -> list[Hit]:
     """The documents of a ranking with details, for a query in the stored space; options are as of ``Searcher.search``.
 
-    Raises:
-        MissingDocuments: documents were deleted since they were ranked.
+    Raises MissingDocuments: documents were deleted since they were ranked.
     """
     hits = []
     documents, details = store.get(ranking.doc_ids), ranking.details_of(ranking.doc_ids)

@@ -22,17 +22,11 @@ _EACH = 20
 
 @dataclass(frozen=True)
 class VectorSample:
-    """Vectors of documents drawn at random, equally many of each language if it has so many.
+    """Vectors of documents drawn at random, equally many of each language if it has so many."""
 
-    Attributes:
-        langs: (n,) languages of the documents.
-        raw: (n, dim) unit vectors as the encoder made them.
-        corrected: (n, dim) unit vectors without the languages' means; none without a calibration.
-    """
-
-    langs: npt.NDArray[np.str_]
-    raw: FloatArray
-    corrected: FloatArray | None
+    langs: npt.NDArray[np.str_]  # (n,) languages of the documents
+    raw: FloatArray  # (n, dim) unit vectors as the encoder made them
+    corrected: FloatArray | None  # (n, dim) unit vectors without the languages' means; none without a calibration
 
     @property
     def languages(self) -> list[str]:

@@ -33,17 +33,11 @@ _EACH_QUERIES = 4
 
 @dataclass(frozen=True)
 class PairTable:
-    """A value for each pair of query language and document language.
+    """A value for each pair of query language and document language."""
 
-    Attributes:
-        queries: languages of the queries, the rows.
-        documents: languages of the documents, the columns.
-        values: (rows, columns) 0 to 1; NaN where a pair has no value.
-    """
-
-    queries: Sequence[str]
-    documents: Sequence[str]
-    values: npt.NDArray[np.float64]
+    queries: Sequence[str]  # languages of the queries, the rows
+    documents: Sequence[str]  # languages of the documents, the columns
+    values: npt.NDArray[np.float64]  # (rows, columns) 0 to 1; NaN where a pair has no value
 
     def means(self) -> tuple[float, float]:
         """Mean over pairs of equal languages, and mean over the other pairs; NaN where no pair has a value."""
@@ -142,15 +136,10 @@ def average_precisions(doc_ids: Sequence[str], relevant: Mapping[str, str]) -> d
 
 @dataclass(frozen=True)
 class FirstHits:
-    """Languages of q queries and of their first hits.
+    """Languages of q queries and of their first hits."""
 
-    Attributes:
-        query_langs: (q,) language of each query.
-        hit_langs: (q,) languages of each query's hits, best first.
-    """
-
-    query_langs: Sequence[str]
-    hit_langs: Sequence[Sequence[str]]
+    query_langs: Sequence[str]  # (q,) language of each query
+    hit_langs: Sequence[Sequence[str]]  # (q,) languages of each query's hits, best first
 
     def own_language(self, depth: int) -> float:
         """Share of the first hits in the query's language, 0 to 1: the mean over queries, 0 without queries."""

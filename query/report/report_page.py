@@ -15,49 +15,31 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 @dataclass(frozen=True)
 class Table:
-    """A table of numbers.
+    """A table of numbers."""
 
-    Attributes:
-        columns: headings of the columns after the first.
-        rows: label and cells of each row.
-    """
-
-    columns: Sequence[str]
-    rows: Sequence[tuple[str, Sequence[str]]]
+    columns: Sequence[str]  # headings of the columns after the first
+    rows: Sequence[tuple[str, Sequence[str]]]  # label and cells of each row
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, a picture and its text.
-
-    Attributes:
-        picture: an ``<svg>`` element; empty if there is no picture.
-        text: the sentence under the picture, or the reason why there is no picture.
-        table: under the text.
-    """
+    """A heading, a picture and its text."""
 
     title: str
-    picture: str
-    text: str
-    table: Table | None = None
+    picture: str  # an ``<svg>`` element; empty if there is no picture
+    text: str  # the sentence under the picture, or the reason why there is no picture
+    table: Table | None = None  # under the text
 
 
 @dataclass(frozen=True)
 class ReportPage:
-    """Contents of a report.
-
-    Attributes:
-        summary: the most important sentence, under the title.
-        table: scores of the evaluations; None without an evaluation.
-        note: note on the table, or the reason why there is no table.
-        facts: collection, encoder, calibration and evaluations, by label.
-    """
+    """Contents of a report."""
 
     title: str
-    summary: str
-    table: Table | None
-    note: str
-    facts: Mapping[str, str]
+    summary: str  # the most important sentence, under the title
+    table: Table | None  # scores of the evaluations; None without an evaluation
+    note: str  # note on the table, or the reason why there is no table
+    facts: Mapping[str, str]  # collection, encoder, calibration and evaluations, by label
     sections: Sequence[Section]
     footer: str
 

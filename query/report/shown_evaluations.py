@@ -21,15 +21,11 @@ _NAMED = 10
 
 @dataclass(frozen=True)
 class ShownEvaluation:
-    """The main run of an evaluation, with a label that says in a word or two how the run was ranked.
-
-    Attributes:
-        scores: by id and measure, of the topics that are shown: all, or the topics that both evaluations have.
-    """
+    """The main run of an evaluation, with a label that says in a word or two how the run was ranked."""
 
     label: str
     run: LoggedRun
-    scores: Topics
+    scores: Topics  # by id and measure, of the topics that are shown: all, or the topics that both evaluations have
 
     @property
     def title(self) -> str:
@@ -68,10 +64,8 @@ def evaluations(engine: sa.Engine, collection: str, number: int | None = None) -
     """The evaluation to show and, if there is one, its counterpart; empty if nothing is logged.
 
     The evaluation to show is the newest unless ``number`` names another. Of two evaluations, plain cosine comes first,
-    or else the older evaluation; both have the scores of the topics in common.
-
-    Raises:
-        BadInput: the collection has no evaluation of this number.
+    or else the older evaluation; both have the scores of the topics in common. Raises BadInput: the collection has no
+    evaluation of this number.
     """
     main_runs = [run for run in evaluation_log.runs(engine, collection) if not run.imported]
     if number is not None and number not in {run.evaluation for run in main_runs}:

@@ -25,23 +25,14 @@ _MAX_CALLERS = 10_000
 
 @dataclass(frozen=True)
 class Token:
-    """The token of a caller.
+    """The token of a caller."""
 
-    Attributes:
-        name: of the caller; the user name of basic auth is ignored.
-        digest: SHA-256 of the token.
-    """
-
-    name: str
-    digest: bytes = field(repr=False)
+    name: str  # of the caller; the user name of basic auth is ignored
+    digest: bytes = field(repr=False)  # SHA-256 of the token
 
     @classmethod
     def of(cls, name: str, secret: str) -> Token:
-        """The token with this secret.
-
-        Raises:
-            BadInput: the secret is too short.
-        """
+        """The token with this secret. Raises BadInput: the secret is too short."""
         if len(secret) < _MIN_CHARACTERS:
             raise BadInput(
                 f"the token of {name} is shorter than {_MIN_CHARACTERS} characters; make one: openssl rand -hex 24"
@@ -52,10 +43,8 @@ class Token:
 def read_tokens(path: Path) -> tuple[Token, ...]:
     """Tokens of a file with lines ``NAME TOKEN``; empty lines and lines that begin with ``#`` are skipped.
 
-    A third word, ``read`` or ``write``, is of earlier versions and has no meaning.
-
-    Raises:
-        BadInput: the file can't be read, has a line of another form, or has a secret twice.
+    A third word, ``read`` or ``write``, is of earlier versions and has no meaning. Raises BadInput: the file can't be
+    read, has a line of another form, or has a secret twice.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -75,8 +64,7 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
 def distinct(tokens: Iterable[Token]) -> tuple[Token, ...]:
     """The tokens, checked for a secret that two of them share: a caller's name would depend on their order.
 
-    Raises:
-        BadInput: two tokens have one secret.
+    Raises BadInput: two tokens have one secret.
     """
     names: dict[bytes, str] = {}
     for token in (tokens := tuple(tokens)):
@@ -96,11 +84,7 @@ class TokenFile(Iterable[Token]):
     """
 
     def __init__(self, path: Path, others: Iterable[Token] = ()) -> None:
-        """Read the file.
-
-        Raises:
-            BadInput: as ``read_tokens``, or the file has no token.
-        """
+        """Read the file. Raises BadInput: as ``read_tokens``, or the file has no token."""
         self._path, self._others = path, tuple(others)
         self._state: tuple[int, ...] | None = _state(path)
         self._tokens = self._read()
@@ -152,14 +136,10 @@ def _state(path: Path) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Caller:
-    """The caller of a request.
+    """The caller of a request."""
 
-    Attributes:
-        name: of the token; the address if the service has no tokens; ``cluster`` and a hash if Elasticsearch vouches.
-        authorization: the caller's own credentials for Elasticsearch, as sent; empty: none.
-    """
-
-    name: str
+    name: str  # of the token; the address if the service has no tokens; ``cluster`` and a hash if Elasticsearch vouches
+    # the caller's own credentials for Elasticsearch, as sent; empty: none
     authorization: str = field(default="", repr=False)
 
 

@@ -68,20 +68,13 @@ _UNLOGGED = {"query", "collection", "lang", "log", "facets"}
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The answer to a search request.
-
-    Attributes:
-        confidence: of the language detection; none where the request gave the language.
-        balance: 0 by plain cosine.
-        took: milliseconds.
-        logged: id of the search in the query log; none if it was not logged.
-    """
+    """The answer to a search request."""
 
     hits: Hits
-    confidence: float | None
-    balance: float
-    took: int
-    logged: str | None
+    confidence: float | None  # of the language detection; none where the request gave the language
+    balance: float  # 0 by plain cosine
+    took: int  # milliseconds
+    logged: str | None  # id of the search in the query log; none if it was not logged
 
 
 class Api:
@@ -158,12 +151,8 @@ class Api:
         Documents are filtered by ``filters``; the request's own filters are not used. The log gets the hits that are
         ``shown`` of all hits. ``names`` are of the collections that are searched, unless given the searcher's; a search
         of several is not logged, as the log is about one collection. ``passages`` is the number of best passages of
-        each hit.
-
-        Raises:
-            BadInput: the collection can't be searched with these settings.
-            StoreError: the store does not answer.
-            Refused: reranking is requested, and there is no reranker.
+        each hit. Raises BadInput: the collection can't be searched with these settings; StoreError: the store does not
+        answer; Refused: reranking is requested, and there is no reranker.
         """
         begun = time.perf_counter()
         ranking = self._ranking(request).of(searcher.collection, searcher.calibration)
@@ -204,10 +193,8 @@ class Api:
     def _ranking(self, request: SearchRequest) -> RankingOptions:
         """How to rank for a request: by its own settings, and where it has none by the service's.
 
-        Raises:
-            BadInput: a balance is requested by plain cosine, or hybrid search is requested and not served: to index the
-                collections' words takes minutes at the start.
-            Refused: reranking is requested, and there is no reranker.
+        Raises BadInput: a balance is requested by plain cosine, or hybrid search is requested and not served: to index
+        the collections' words takes minutes at the start; Refused: reranking is requested, and there is no reranker.
         """
         if request.hybrid and not self._hybrid:
             raise BadInput("hybrid search is not served here; start the service with dragoman serve --hybrid")

@@ -68,10 +68,8 @@ class Cluster:
         """Status, headers and body of the cluster's answer to a method and a target, which is path and parameters.
 
         Of the caller's headers only ``_SENT_HEADERS`` are passed on. Without an authorization of the caller's own the
-        call has the service's. A call is sent again by a new connection if its connection ends.
-
-        Raises:
-            Refused: the cluster does not answer, or would not read so long a target or such headers.
+        call has the service's. A call is sent again by a new connection if its connection ends. Raises Refused: the
+        cluster does not answer, or would not read so long a target or such headers.
         """
         if len(target) > MAX_TARGET:
             raise Refused(
@@ -109,10 +107,7 @@ class Cluster:
     async def accepts(self, authorization: str) -> bool:
         """Whether the cluster accepts a caller's credentials; a cluster without security accepts none.
 
-        The cluster is asked once in ``_BELIEVED_SECONDS``.
-
-        Raises:
-            Refused: the cluster does not answer.
+        The cluster is asked once in ``_BELIEVED_SECONDS``. Raises Refused: the cluster does not answer.
         """
         key = _key(authorization)
         accepted = self._lately(key)
@@ -144,8 +139,7 @@ class Cluster:
     async def secured(self) -> bool:
         """Whether the cluster checks credentials; without security it takes any, and lets everybody do anything.
 
-        Raises:
-            Refused: the cluster does not answer.
+        Raises Refused: the cluster does not answer.
         """
         asked_at, secured = self._secured
         if time.monotonic() - asked_at >= _BELIEVED_SECONDS:
@@ -167,8 +161,7 @@ async def _answer(
 ) -> tuple[int, httpx.Headers, bytes]:
     """Status, headers and body of the server's answer; its connection ends if the server stopped reading it.
 
-    Raises:
-        Refused: the answer is longer than ``_MOST_ANSWERED``.
+    Raises Refused: the answer is longer than ``_MOST_ANSWERED``.
     """
     content = bytearray()
     async with client.stream(method, target, headers=sent, content=body or None) as answer:

@@ -77,27 +77,17 @@ _State = tuple[Any, ...]
 
 @dataclass
 class _OpenCollection:
-    """A collection that is open.
+    """A collection that is open."""
 
-    Attributes:
-        state: of the collection in the database when it was opened.
-        searcher: with the active calibration.
-        by_calibration: searchers of the same store with other calibrations, by the id that requests gave.
-        counted_at: time of the last count of its documents, in seconds of ``time.monotonic``.
-        counted_for: end of the last run over its documents before that count.
-        counting: held while the documents are counted after a run.
-        searches: number of searches that use it now.
-        retired: whether the collection was opened anew or removed; the last search then closes this one.
-    """
-
-    state: _State
-    searcher: Searcher
+    state: _State  # of the collection in the database when it was opened
+    searcher: Searcher  # with the active calibration
+    # searchers of the same store with other calibrations, by the id that requests gave
     by_calibration: dict[str, Searcher] = field(default_factory=dict)
-    counted_at: float = 0.0
-    counted_for: dt.datetime | None = None
-    counting: threading.Lock = field(default_factory=threading.Lock)
-    searches: int = 0
-    retired: bool = False
+    counted_at: float = 0.0  # time of the last count of its documents, in seconds of ``time.monotonic``
+    counted_for: dt.datetime | None = None  # end of the last run over its documents before that count
+    counting: threading.Lock = field(default_factory=threading.Lock)  # held while the documents are counted after a run
+    searches: int = 0  # number of searches that use it now
+    retired: bool = False  # whether the collection was opened anew or removed; the last search then closes this one
 
 
 class OpenCollections:
@@ -110,10 +100,8 @@ class OpenCollections:
     def __init__(self, options: ServiceOptions, metrics: Metrics) -> None:
         """Open the database and the reranker; collections are opened when they are first searched.
 
-        Raises:
-            BadInput: no collection, or no reranker, has one of the names of the options.
-            StoreError: the database can't be opened.
-            MissingPart: the requested device is missing.
+        Raises BadInput: no collection, or no reranker, has one of the names of the options; StoreError: the database
+        can't be opened; MissingPart: the requested device is missing.
         """
         self._options, self._metrics = options, metrics
         self._reranker = (
@@ -153,14 +141,10 @@ class OpenCollections:
     def searcher(self, name: str, calibration: str = "") -> Iterator[Searcher]:
         """A searcher of the collection as it is now, for one search.
 
-        The calibration is the beginning of an id, or ``none`` for plain cosine; empty: the active one.
-
-        Raises:
-            NoCollection: there is no such collection.
-            BadInput: there is no such calibration.
-            EmptyCollection: the collection holds no documents.
-            ModelMismatch: the encoder is not that of the collection or of its calibration.
-            StoreError: the store or the database does not answer.
+        The calibration is the beginning of an id, or ``none`` for plain cosine; empty: the active one. Raises
+        NoCollection: there is no such collection; BadInput: there is no such calibration; EmptyCollection: the
+        collection holds no documents; ModelMismatch: the encoder is not that of the collection or of its calibration;
+        StoreError: the store or the database does not answer.
         """
         served = self._options.collections
         if served and name not in served:
@@ -344,8 +328,7 @@ class OpenCollections:
     def close_unused(self) -> None:
         """Close the collections that were deleted, and let go the encoders that no open collection needs.
 
-        Raises:
-            SQLAlchemyError: the database does not answer.
+        Raises SQLAlchemyError: the database does not answer.
         """
         names = set(self.names())
         with self._lock:

@@ -32,8 +32,7 @@ class QueryLog:
     def __init__(self, engine: sa.Engine, days: int, metrics: Metrics) -> None:
         """Start the thread; entries are kept for ``days``, and the metrics count those that were lost.
 
-        Raises:
-            StoreError: the database can't be written.
+        Raises StoreError: the database can't be written.
         """
         self._engine, self._days, self._metrics = engine, days, metrics
         self._remove_old()

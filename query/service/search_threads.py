@@ -41,8 +41,7 @@ class SearchThreads:
     async def do(self, act: Callable[[], T]) -> T:
         """Call a function in one of the threads and return its value.
 
-        Raises:
-            Refused: too many requests run or wait (429), or the call took too long (503).
+        Raises Refused: too many requests run or wait (429), or the call took too long (503).
         """
         if self._admitted >= self._capacity:
             self._metrics.refused.labels("full").inc()

@@ -21,37 +21,24 @@ def usual_threads() -> int:
 
 @dataclass(frozen=True)
 class ServiceOptions:
-    """How the service is run.
-
-    Attributes:
-        collections: names of the collections that are served; empty: all, also collections indexed later.
-        device: where queries are encoded.
-        hybrid: index the words of collections at the start, and search with them unless a request says otherwise.
-        rerank: folder of a reranker, or its name in the cache, for searches that ask for it; none: there is none.
-        tokens: of the callers; false: everybody who reaches the port may call.
-        hosts: names that requests may call the service by; empty: any.
-        rate: requests a minute of one token, or of one address if there are no tokens; 0: no bound.
-        threads: number of searches at once.
-        max_waiting: number of requests that may wait for a thread; more requests are refused with 429.
-        seconds: until a search is given up.
-        max_body: maximum size of a request's body, in bytes.
-        elastic: server that answers searches without the clause; empty: that of an attached collection or the store.
-        log: whether queries, hits and clicks are logged.
-        log_days: days until an entry of the log is removed.
-    """
+    """How the service is run."""
 
     settings: Settings
+    # names of the collections that are served; empty: all, also collections indexed later
     collections: tuple[str, ...] = ()
-    device: Device = "auto"
+    device: Device = "auto"  # where queries are encoded
+    # index the words of collections at the start, and search with them unless a request says otherwise
     hybrid: bool = False
+    # folder of a reranker, or its name in the cache, for searches that ask for it; none: there is none
     rerank: str | None = None
-    tokens: Iterable[Token] = ()
-    hosts: tuple[str, ...] = LOOPBACK
-    rate: int = 0
-    threads: int = 4
-    max_waiting: int = 64
-    seconds: float = 30.0
-    max_body: int = 1_000_000
+    tokens: Iterable[Token] = ()  # of the callers; false: everybody who reaches the port may call
+    hosts: tuple[str, ...] = LOOPBACK  # names that requests may call the service by; empty: any
+    rate: int = 0  # requests a minute of one token, or of one address if there are no tokens; 0: no bound
+    threads: int = 4  # number of searches at once
+    max_waiting: int = 64  # number of requests that may wait for a thread; more requests are refused with 429
+    seconds: float = 30.0  # until a search is given up
+    max_body: int = 1_000_000  # maximum size of a request's body, in bytes
+    # server that answers searches without the clause; empty: that of an attached collection or the store
     elastic: str = ""
-    log: bool = False
-    log_days: int = 90
+    log: bool = False  # whether queries, hits and clicks are logged
+    log_days: int = 90  # days until an entry of the log is removed

@@ -15,8 +15,7 @@ PICTURES = (".png", ".svg", ".pdf")
 def require_writable(path: Path, endings: Sequence[str] = ()) -> None:
     """Check that a file can be written, before the work that fills the file; ``endings``: those that are known.
 
-    Raises:
-        BadInput: the file can't be written, or has another ending.
+    Raises BadInput: the file can't be written, or has another ending.
     """
     if endings and path.suffix.lower() not in endings:
         raise BadInput(f"{path} has none of the known endings: {', '.join(endings)}; choose one of these")
@@ -28,11 +27,7 @@ def require_writable(path: Path, endings: Sequence[str] = ()) -> None:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write lines, which include their line ends, as UTF-8.
-
-    Raises:
-        BadInput: the file can't be written.
-    """
+    """Write lines, which include their line ends, as UTF-8. Raises BadInput: the file can't be written."""
     try:
         with path.open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(lines)

@@ -20,25 +20,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TopicSet:
-    """Topics and judgements, with the names and hashes of their files.
-
-    Attributes:
-        name: names of the topics' files.
-        topics_hash: hash of the topics' files; ``qrels_hash`` is that of the judgements' files.
-    """
+    """Topics and judgements, with the names and hashes of their files."""
 
     topics: Mapping[str, Sequence[Topic]]
     qrels: Sequence[Qrel]
-    name: str
-    topics_hash: str
+    name: str  # names of the topics' files
+    topics_hash: str  # hash of the topics' files; ``qrels_hash`` is that of the judgements' files
     qrels_hash: str
 
 
 def by_language(topics: Sequence[Topic], langs: Sequence[str] = ()) -> dict[str, list[Topic]]:
     """Topics by their language, in the order of the wanted languages ``langs``; without these all languages, sorted.
 
-    Raises:
-        BadInput: a wanted language has no topic, or a topic occurs twice in one language.
+    Raises BadInput: a wanted language has no topic, or a topic occurs twice in one language.
     """
     by_lang: dict[str, dict[str, Topic]] = {}
     for topic in topics:
@@ -61,8 +55,7 @@ def read_topic_set(
 ) -> TopicSet:
     """Read files of topics and of judgements; ``langs`` are as in ``by_language``, the rest as in ``read_topics``.
 
-    Raises:
-        BadInput: a file can't be read, a wanted language has no topic, or a topic occurs twice.
+    Raises BadInput: a file can't be read, a wanted language has no topic, or a topic occurs twice.
     """
     topics = [topic for path in topic_paths for topic in read_topics(path, lang=lang, encoding=encoding)]
     return TopicSet(
@@ -77,8 +70,7 @@ def read_topic_set(
 def read_queries(files: Sequence[str], kind: str) -> list[Document]:
     """Queries of topics' files, which messages call ``kind``; files, folders and patterns are as in ``expand``.
 
-    Raises:
-        BadInput: a file can't be read, or no topic of the files has a title or a description.
+    Raises BadInput: a file can't be read, or no topic of the files has a title or a description.
     """
     queries = queries_of([topic for path in expand(files, kind) for topic in read_topics(path)])
     if files and not queries:

@@ -41,25 +41,18 @@ _RECORD = re.compile(r"<(top|topic)(?=[\s>])", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Topic:
-    """A question with judged answers.
+    """A question with judged answers."""
 
-    Attributes:
-        qid: id of the topic, the same in every language.
-        lang: normalised BCP 47 tag; ``und`` if the language is not stated.
-        narrative: what counts as relevant.
-    """
-
-    qid: str
-    lang: str
+    qid: str  # id of the topic, the same in every language
+    lang: str  # normalised BCP 47 tag; ``und`` if the language is not stated
     title: str
     description: str = ""
-    narrative: str = ""
+    narrative: str = ""  # what counts as relevant
 
     def text(self, fields: Sequence[str] = FIELDS) -> str:
         """The non-empty parts among ``fields``, joined by a blank.
 
-        Raises:
-            BadInput: a field is none of title, description, narrative.
+        Raises BadInput: a field is none of title, description, narrative.
         """
         if unknown := [name for name in fields if name not in PARTS]:
             raise BadInput(f"a topic has no {unknown[0]!r}; its parts are {', '.join(PARTS)}")
@@ -69,8 +62,7 @@ class Topic:
 def queries_of(topics: Sequence[Topic], fields: Sequence[str] = FIELDS) -> list[Document]:
     """The queries of topics, each with the topic's id and language; a topic without text in ``fields`` has no query.
 
-    Raises:
-        BadInput: a field is none of title, description, narrative.
+    Raises BadInput: a field is none of title, description, narrative.
     """
     return [Document(topic.qid, topic.lang, text) for topic in topics if (text := topic.text(fields).strip())]
 

@@ -32,18 +32,12 @@ class Run:
 
     trec_eval ignores the order of a run's lines and sorts by score, in single precision, then by id from Z to A. So
     that trec_eval's order is always the ranking, scores here have single precision and decrease strictly: a score that
-    is not below the one before it is replaced by the next smaller number.
-
-    Attributes:
-        tag: name of the system.
-        rankings: documents with their scores by topic id, best first.
-
-    Raises:
-        BadInput: a ranking has a document twice, or a score is not finite.
+    is not below the one before it is replaced by the next smaller number. Raises BadInput: a ranking has a document
+    twice, or a score is not finite.
     """
 
-    tag: str
-    rankings: Mapping[str, Sequence[RunEntry]]
+    tag: str  # name of the system
+    rankings: Mapping[str, Sequence[RunEntry]]  # documents with their scores by topic id, best first
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rankings", {qid: _falling(qid, ranking) for qid, ranking in self.rankings.items()})
@@ -58,9 +52,7 @@ class Run:
 
         An id in this format can't contain whitespace, which is therefore percent-encoded (``a b`` becomes ``a%20b``).
         The ``%`` of an id that already contains such a code is encoded too, so that ``from_trec`` restores every id.
-
-        Raises:
-            BadInput: an id or the tag is empty.
+        Raises BadInput: an id or the tag is empty.
         """
         tag = trec_id(self.tag, "tag")
         lines: list[str] = []
@@ -76,8 +68,7 @@ class Run:
     def from_trec(cls, lines: Iterable[str], where: str) -> Run:
         """Read a run in TREC's format; the rankings have trec_eval's order, and messages call the file ``where``.
 
-        Raises:
-            BadInput: a line hasn't six columns, a score is not a finite number, or a ranking has a document twice.
+        Raises BadInput: a line hasn't six columns, a score is not a finite number, or a ranking has a document twice.
         """
         tag = ""
         rankings: dict[str, dict[str, float]] = {}
@@ -109,8 +100,7 @@ class Run:
     def read_trec(cls, path: str | Path) -> Run:
         """Read a TREC run file, which may be compressed.
 
-        Raises:
-            BadInput: the file can't be read, is empty, or has a broken line (the message names the line).
+        Raises BadInput: the file can't be read, is empty, or has a broken line (the message names the line).
         """
         file = SourceFile(Path(path), str(path))
         try:
@@ -156,8 +146,7 @@ def _trec_eval_order(scored: RunEntry) -> tuple[float, str]:
 def trec_id(name: str, what: str) -> str:
     """An id as TREC's files have it, which are cut at whitespace: whitespace is percent-encoded.
 
-    Raises:
-        BadInput: the id is empty; ``what`` names it.
+    Raises BadInput: the id is empty; ``what`` names it.
     """
     if not name:
         raise BadInput(f"a {what} is empty, which TREC's files can't hold; give it one")

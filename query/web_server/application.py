@@ -58,9 +58,8 @@ class Service:
     def __init__(self, options: ServiceOptions) -> None:
         """Open the database; collections are opened when the application starts.
 
-        Raises:
-            BadInput: a named collection does not exist, or the options name no server that can be asked.
-            StoreError: the database can't be opened, or with a query log not be written.
+        Raises BadInput: a named collection does not exist, or the options name no server that can be asked; StoreError:
+        the database can't be opened, or with a query log not be written.
         """
         self._options = options
         self._metrics = Metrics()
@@ -83,8 +82,7 @@ class Service:
     def _stated_cluster(self) -> Cluster | None:
         """The Elasticsearch server of the options, else of the first collection that has one, else of the store.
 
-        Raises:
-            BadInput: the options name what is no server.
+        Raises BadInput: the options name what is no server.
         """
         stated = without_credentials(self._options.elastic)
         if stated and not (urlsplit(stated).scheme in SCHEMES and urlsplit(stated).hostname):

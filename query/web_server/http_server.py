@@ -31,8 +31,7 @@ _MISSING = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
 def listening(host: str, port: int) -> Iterator[list[socket.socket]]:
     """Listen at every address of a host, and close the sockets at the end; port 0 takes a free port.
 
-    Raises:
-        BadInput: the host has no address on this machine, or the port is taken or not allowed.
+    Raises BadInput: the host has no address on this machine, or the port is taken or not allowed.
     """
     with ExitStack() as stack:
         try:

@@ -57,19 +57,14 @@ _Arguments = TypeVar("_Arguments", bound=BaseModel)
 
 @dataclass(frozen=True)
 class _AgentTool:
-    """A tool.
-
-    Attributes:
-        call: returns the answer to valid arguments.
-        text: the answer for a reader.
-    """
+    """A tool."""
 
     title: str
     description: str
     arguments: type[BaseModel]
     answer: type[BaseModel]
-    call: Callable[[Any], Awaitable[BaseModel]]
-    text: Callable[[Any], str]
+    call: Callable[[Any], Awaitable[BaseModel]]  # returns the answer to valid arguments
+    text: Callable[[Any], str]  # the answer for a reader
 
     def definition(self, name: str) -> Tool:
         """The tool as agents see it."""
@@ -286,11 +281,7 @@ def _paragraphs(paragraphs: Sequence[str]) -> str:
 
 
 def _validated(model: type[_Arguments], arguments: dict[str, Any]) -> _Arguments:
-    """The arguments as a model.
-
-    Raises:
-        Refused: an argument is missing, unknown or not valid.
-    """
+    """The arguments as a model. Raises Refused: an argument is missing, unknown or not valid."""
     try:
         return model.model_validate(arguments)
     except ValidationError as error:

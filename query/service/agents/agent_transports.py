@@ -46,11 +46,8 @@ class AgentRoute(Route):
 def serve_agent(options: ServiceOptions) -> None:
     """Answer the agent at the other end of standard input and output until it closes the input.
 
-    While it runs, whatever else this process prints goes to standard error.
-
-    Raises:
-        BadInput: a named collection does not exist.
-        StoreError: the database can't be opened.
+    While it runs, whatever else this process prints goes to standard error. Raises BadInput: a named collection does
+    not exist; StoreError: the database can't be opened.
     """
     metrics = Metrics()
     open_collections, threads = OpenCollections(options, metrics), SearchThreads(options, metrics)

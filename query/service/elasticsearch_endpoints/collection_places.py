@@ -16,22 +16,15 @@ from query.service.refusals import Refused
 
 @dataclass(frozen=True)
 class Place:
-    """Where a collection's documents are, and by which names callers reach them.
-
-    Attributes:
-        server: of the cluster; empty: the documents are not in a cluster.
-        names: that a path may have for it: the collection's own, and those of its index.
-        attached: the user's index that the collection is attached to; empty: the index is Dragoman's own.
-        read_fields: fields of a source with text and, if the index has them, title and language; they can't filter.
-        lang_field: the one of them that has the language; empty: none has.
-    """
+    """Where a collection's documents are, and by which names callers reach them."""
 
     collection: str
-    server: str
-    names: frozenset[str]
+    server: str  # of the cluster; empty: the documents are not in a cluster
+    names: frozenset[str]  # that a path may have for it: the collection's own, and those of its index
+    # fields of a source with text and, if the index has them, title and language; they can't filter
     read_fields: Sequence[str] = ("text", "title", "lang")
-    attached: str = ""
-    lang_field: str = "lang"
+    attached: str = ""  # the user's index that the collection is attached to; empty: the index is Dragoman's own
+    lang_field: str = "lang"  # the one of them that has the language; empty: none has
 
     @classmethod
     def of(cls, row: Collection, settings: Settings) -> Self:
@@ -64,23 +57,17 @@ _NOT_SERVED = "no collection is served for the index {!r}; see /api/collections"
 
 @dataclass(frozen=True)
 class NamedPlace:
-    """A place that a path names.
-
-    Attributes:
-        by_pattern: whether a pattern alone names it: where a caller may not read, a pattern means nothing.
-    """
+    """A place that a path names."""
 
     place: Place
-    by_pattern: bool
+    by_pattern: bool  # whether a pattern alone names it: where a caller may not read, a pattern means nothing
 
 
 def named_places(places: Sequence[Place], names: Sequence[str]) -> list[NamedPlace]:
     """The places that names and patterns of a path stand for, each once, in the order of the names.
 
-    Of several collections that are attached to one index, the index's name and patterns stand for the first.
-
-    Raises:
-        Refused: no served collection has a name or matches any pattern, or two names are collections of one index.
+    Of several collections that are attached to one index, the index's name and patterns stand for the first. Raises
+    Refused: no served collection has a name or matches any pattern, or two names are collections of one index.
     """
     chosen: dict[tuple[str, str], NamedPlace] = {}
     for name in names:

@@ -50,39 +50,26 @@ _REFUSED_SETTINGS = {
 
 @dataclass(frozen=True)
 class Highlight:
-    """Which fields show the matching passage, and the tags around it.
+    """Which fields show the matching passage, and the tags around it."""
 
-    Attributes:
-        tags: by pattern of field names, the tag before the passage and the tag after it.
-        html: whether the text is escaped for HTML.
-    """
-
-    tags: Mapping[str, tuple[str, str]]
-    html: bool = False
+    tags: Mapping[str, tuple[str, str]]  # by pattern of field names, the tag before the passage and the tag after it
+    html: bool = False  # whether the text is escaped for HTML
 
 
 @dataclass(frozen=True)
 class InnerHits:
-    """Hits that are shown under a hit.
+    """Hits that are shown under a hit."""
 
-    Attributes:
-        name: under which an answer has them.
-        start: number of them left out at the head.
-        size: number of them shown after these.
-        source: ``_source`` of them.
-    """
-
-    name: str
-    start: int = 0
-    size: int = 3
-    source: Any = True
+    name: str  # under which an answer has them
+    start: int = 0  # number of them left out at the head
+    size: int = 3  # number of them shown after these
+    source: Any = True  # ``_source`` of them
 
     @classmethod
     def of(cls, value: Any, name: str) -> Self:
         """Parse ``inner_hits`` with a default name.
 
-        Raises:
-            Refused: it has something else than name, from, size and ``_source``, or a value that can't be.
+        Raises Refused: it has something else than name, from, size and ``_source``, or a value that can't be.
         """
         if not isinstance(value, dict):
             raise Refused(400, "inner_hits is an object, which may be empty")
@@ -101,21 +88,16 @@ class InnerHits:
 
 @dataclass(frozen=True)
 class Collapse:
-    """A field of which each value is shown once, by its best hit.
-
-    Attributes:
-        inner: which hits with the value are shown under it, the best among them.
-    """
+    """A field of which each value is shown once, by its best hit."""
 
     field: str
-    inner: tuple[InnerHits, ...] = ()
+    inner: tuple[InnerHits, ...] = ()  # which hits with the value are shown under it, the best among them
 
     @classmethod
     def of(cls, value: Any) -> Self:
         """Parse ``collapse``.
 
-        Raises:
-            Refused: it is no object with a field, or has something else than inner hits beside it.
+        Raises Refused: it is no object with a field, or has something else than inner hits beside it.
         """
         field = value.get("field") if isinstance(value, dict) else None
         if not isinstance(field, str) or not field:
@@ -131,28 +113,17 @@ class Collapse:
 
 @dataclass(frozen=True)
 class CrossLingual:
-    """A search body that has the clause.
-
-    Attributes:
-        filters: clauses of Elasticsearch that documents must match.
-        start: number of hits left out at the head.
-        size: number of hits shown after these.
-        min_score: least score of a hit; none: there is no bound.
-        source: ``_source`` as the body has it.
-        highlight: none: no highlights.
-        passages: the best passages of each hit that are shown under it; none: no passages.
-        collapse: none: hits are not collapsed.
-    """
+    """A search body that has the clause."""
 
     asked: SearchRequest
-    filters: tuple[Mapping[str, Any], ...] = ()
-    start: int = 0
-    size: int = 10
-    min_score: float | None = None
-    source: Any = True
-    highlight: Highlight | None = None
-    passages: InnerHits | None = None
-    collapse: Collapse | None = None
+    filters: tuple[Mapping[str, Any], ...] = ()  # clauses of Elasticsearch that documents must match
+    start: int = 0  # number of hits left out at the head
+    size: int = 10  # number of hits shown after these
+    min_score: float | None = None  # least score of a hit; none: there is no bound
+    source: Any = True  # ``_source`` as the body has it
+    highlight: Highlight | None = None  # none: no highlights
+    passages: InnerHits | None = None  # the best passages of each hit that are shown under it; none: no passages
+    collapse: Collapse | None = None  # none: hits are not collapsed
 
     def reaching(self, hits: Sequence[Hit]) -> Sequence[Hit]:
         """The hits, best first, whose scores reach ``min_score``."""
@@ -169,8 +140,7 @@ def has_clause(value: Any) -> bool:
 def parse(body: Any, parameters: Mapping[str, str]) -> CrossLingual:
     """Parse a search that has the clause; parameters of the URL override settings of the body.
 
-    Raises:
-        Refused: the search has something that can't be combined with the clause.
+    Raises Refused: the search has something that can't be combined with the clause.
     """
     if not isinstance(body, dict):
         raise Refused(400, "the body of a search is an object")
@@ -338,10 +308,8 @@ def _tag(name: str, default: str, *sources: Any) -> str:
 def as_filters(clauses: Sequence[Mapping[str, Any]], read_fields: Sequence[str]) -> dict[str, Any]:
     """Filters by field from ``term`` and ``terms`` clauses, for a store without Elasticsearch's clauses; all must hold.
 
-    The ``read_fields``, which have a document's text, title and language, can't filter.
-
-    Raises:
-        Refused: a clause is neither ``term`` nor ``terms`` of one field, or its field can't filter.
+    The ``read_fields``, which have a document's text, title and language, can't filter. Raises Refused: a clause is
+    neither ``term`` nor ``terms`` of one field, or its field can't filter.
     """
     filters: dict[str, Any] = {}
     for clause in clauses:

@@ -35,26 +35,19 @@ _JSON = re.compile(r"application/(?:vnd\.elasticsearch\+)?(?:json|x-ndjson)\s*(?
 
 @dataclass(frozen=True)
 class Call:
-    """A call of Elasticsearch.
-
-    Attributes:
-        endpoint: one of ``_ENDPOINTS``; empty: a client's greeting.
-        target: path and parameters as they are passed on.
-        indices: names in the path.
-    """
+    """A call of Elasticsearch."""
 
     method: str
-    endpoint: str
-    target: str
-    indices: Sequence[str]
+    endpoint: str  # one of ``_ENDPOINTS``; empty: a client's greeting
+    target: str  # path and parameters as they are passed on
+    indices: Sequence[str]  # names in the path
     parameters: dict[str, str]
 
     @classmethod
     def parse(cls, method: str, path: bytes, query: bytes) -> Call:
         """Parse method, path and parameters of a request.
 
-        Raises:
-            Refused: the service does not answer such a call, or can't read it, or has no such parameter.
+        Raises Refused: the service does not answer such a call, or can't read it, or has no such parameter.
         """
         parts = list(map(_decoded, path.split(b"/")[1:]))
         if len(parts) > 1 and not parts[-1]:
@@ -90,9 +83,8 @@ def _decoded(part: bytes) -> str:
 def body_lines(call: Call, body: bytes, content_type: str, encoding: str) -> tuple[list[bytes], list[Any]]:
     """The texts of a body, one or one for each line of ``_msearch``, and their JSON values.
 
-    Raises:
-        Refused: the body is no JSON, repeats a name in an object, is nested too deeply, or has a blank line, which
-            Elasticsearch would read as an empty header.
+    Raises Refused: the body is no JSON, repeats a name in an object, is nested too deeply, or has a blank line, which
+    Elasticsearch would read as an empty header.
     """
     if not body:
         return [], []
@@ -145,8 +137,7 @@ def _unique_names(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 def named_indices(call: Call, values: Sequence[Any]) -> list[str]:
     """All indices that the path of a call names, and the headers of an ``_msearch``.
 
-    Raises:
-        Refused: the call may read an index that it does not name.
+    Raises Refused: the call may read an index that it does not name.
     """
     if call.endpoint == "_msearch":
         return [*call.indices, *(name for header in values[::2] for name in header_indices(call, header))]
@@ -158,8 +149,7 @@ def named_indices(call: Call, values: Sequence[Any]) -> list[str]:
 def header_indices(call: Call, header: Any) -> Iterator[str]:
     """The indices of a search of an ``_msearch``: those of its header, else of the path.
 
-    Raises:
-        Refused: the header can't be read, or neither header nor path names an index.
+    Raises Refused: the header can't be read, or neither header nor path names an index.
     """
     if not isinstance(header, dict):
         raise Refused(400, "a header of this _msearch is no object")

@@ -143,8 +143,7 @@ class SearchEndpoints:
     async def _pass_on(self, call: Call, request: Request, lines: Sequence[bytes], values: Sequence[Any]) -> Response:
         """The cluster's answer to searches without the clause.
 
-        Raises:
-            Refused: there is no cluster, or the caller's rights or the named indices do not allow the call.
+        Raises Refused: there is no cluster, or the caller's rights or the named indices do not allow the call.
         """
         caller = request.state.caller
         if self._cluster is None:
@@ -251,8 +250,7 @@ class SearchEndpoints:
     ) -> list[SearchedCollection]:
         """The collections of the places, which ``stack`` holds open; a pattern leaves out what can't be read.
 
-        Raises:
-            Refused: the caller may read none of them, or not one that is named.
+        Raises Refused: the caller may read none of them, or not one that is named.
         """
         collections: list[SearchedCollection] = []
         refusal: Exception = Refused(404, "no collection is named")

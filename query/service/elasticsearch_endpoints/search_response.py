@@ -19,15 +19,10 @@ SHARDS = {"total": 1, "successful": 1, "skipped": 0, "failed": 0}
 
 @dataclass(frozen=True)
 class Group:
-    """Hits with one value of a field.
+    """Hits with one value of a field."""
 
-    Attributes:
-        hits: best first; the first is shown.
-        value: none: the hit has no value, and is alone.
-    """
-
-    hits: Sequence[Hit]
-    value: Any = None
+    hits: Sequence[Hit]  # best first; the first is shown
+    value: Any = None  # none: the hit has no value, and is alone
 
     @property
     def best(self) -> Hit:
@@ -51,17 +46,12 @@ def collapsed(hits: Sequence[Hit], value_of: Callable[[Hit], Any]) -> list[Group
 
 @dataclass(frozen=True)
 class ShownDocument:
-    """A document as an answer shows it.
-
-    Attributes:
-        doc_id: its id in the index.
-        text_field: the field of the source that has the text.
-    """
+    """A document as an answer shows it."""
 
     index: str
-    doc_id: str
+    doc_id: str  # its id in the index
     source: Mapping[str, Any]
-    text_field: str
+    text_field: str  # the field of the source that has the text
 
 
 def shown_hits(search: CrossLingual, group: Group) -> list[Hit]:

@@ -23,18 +23,12 @@ from query.service.refusals import Refused
 
 @dataclass(frozen=True)
 class SearchedCollection:
-    """A collection that a search reads.
-
-    Attributes:
-        searcher: narrowed to the caller's rights, and to filters in the server's own language.
-        filters: the filters that are left for the search.
-        rights: whether the caller's own credentials hold.
-    """
+    """A collection that a search reads."""
 
     place: Place
-    searcher: Searcher
-    filters: Filters | None
-    rights: bool
+    searcher: Searcher  # narrowed to the caller's rights, and to filters in the server's own language
+    filters: Filters | None  # the filters that are left for the search
+    rights: bool  # whether the caller's own credentials hold
 
     @classmethod
     def of(cls, place: Place, searcher: Searcher, search: CrossLingual, authorization: str) -> Self:
@@ -55,9 +49,7 @@ class SearchedCollection:
     def require_visible(self) -> None:
         """Check that the caller may see the fields by which documents are found.
 
-        Raises:
-            NotAllowed: the server hides a field from this caller.
-            StoreError: the caller may not read the index.
+        Raises NotAllowed: the server hides a field from this caller; StoreError: the caller may not read the index.
         """
         if self.rights and isinstance(self.searcher.store, OnServer):
             self.searcher.store.require_visible(self.searcher.stored_model)
@@ -79,8 +71,7 @@ class SearchedCollection:
     def value(self, hit: Hit, field: str) -> Any:
         """A hit's value of a field; none if it has none.
 
-        Raises:
-            Refused: the field has texts, objects or several values.
+        Raises Refused: the field has texts, objects or several values.
         """
         name = field.removesuffix(".keyword")
         if name == self.place.lang_field:
@@ -111,23 +102,14 @@ def _source(hit: Hit) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Searched:
-    """What a search reads.
+    """What a search reads."""
 
-    Attributes:
-        collections: by name; hits of several have the ids ``NAME/ID``.
-        searcher: of the one collection, or of all of them as one.
-    """
-
-    collections: Mapping[str, SearchedCollection]
-    searcher: Searcher
+    collections: Mapping[str, SearchedCollection]  # by name; hits of several have the ids ``NAME/ID``
+    searcher: Searcher  # of the one collection, or of all of them as one
 
     @classmethod
     def of(cls, collections: Sequence[SearchedCollection]) -> Self:
-        """One collection, or several as one.
-
-        Raises:
-            BadInput: the collections can't be ranked together.
-        """
+        """One collection, or several as one. Raises BadInput: the collections can't be ranked together."""
         by_name = {collection.place.collection: collection for collection in collections}
         if len(collections) == 1:
             return cls(by_name, collections[0].searcher)
@@ -168,9 +150,7 @@ class Searched:
     def groups(self, search: CrossLingual, hits: Sequence[Hit]) -> list[Group]:
         """The hits that reach the least score, each alone, or collapsed to one for each value of a field.
 
-        Raises:
-            BadInput: no document has the field.
-            Refused: the field has texts, objects or several values.
+        Raises BadInput: no document has the field; Refused: the field has texts, objects or several values.
         """
         reaching, collapse = search.reaching(hits), search.collapse
         if collapse is None:
@@ -183,8 +163,7 @@ class Searched:
     def require_fields(self, names: Sequence[str] | None = None) -> None:
         """Check that a collection has fields of some names, or those of its filters; an index of a server has any.
 
-        Raises:
-            BadInput: no document of any collection has them.
+        Raises BadInput: no document of any collection has them.
         """
         missing: list[BadInput] = []
         for collection in self.collections.values():
