@@ -8,15 +8,31 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import click
 
 from encoders.printable import json_line, one_line, printable
-from encoders.table_layout import Column, lay_out
+from encoders.table_layout import Table, draw
+
+
+class Note(str):
+    """A remark of a result, for people; not shown to the quiet."""
+
+    __slots__ = ()
+
+
+class Alert(str):
+    """A warning of a result, for people; shown even to the quiet."""
+
+    __slots__ = ()
+
+
+Part = str | Table
+"""A part of a result that people see: a line or several, ``Note``, ``Alert`` or a table."""
 
 
 @dataclass
@@ -46,57 +62,36 @@ class Console:
             _warned.add(sentence)
             self.warn(sentence)
 
-    def result(self, text: str) -> None:
-        """Write a line of the result for people to stdout; nothing if results are JSON."""
-        if not self.json:
-            click.echo(printable(text))
+    def show(self, values: Any, parts: str | Iterable[Part] = ()) -> None:
+        """Show a result: its values as a line of JSON on a JSON console, else its parts on stdout.
 
-    def emit(self, value: Any) -> None:
-        """Write a JSON value as a line to stdout; nothing if results are not JSON."""
-        if self.json:
-            click.echo(json_line(value))
-
-    def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None) -> None:
-        """Write a table to stdout; nothing if results are JSON.
-
-        Marks before a column's name say how the column behaves: ``>`` right-aligned, ``~`` folds over lines, ``-`` may
-        be left out in a narrow terminal (``encoders.table_layout``).
+        Args:
+            values: what JSON can be made of (``encoders.printable``).
+            parts: what people see, or one line of it; notes and alerts go to stderr, on a JSON console, too.
         """
         if self.json:
-            return
-        from rich import box  # noqa: PLC0415 - the import takes a third of a second
-        from rich.cells import cell_len  # noqa: PLC0415
-        from rich.console import Console as RichConsole  # noqa: PLC0415
-        from rich.table import Table  # noqa: PLC0415
-        from rich.text import Text  # noqa: PLC0415
+            click.echo(json_line(values))
+        self.print(parts)
 
+    def print(self, parts: str | Iterable[Part]) -> None:
+        """Show what has no values in JSON: parts of a result, or a line."""
+        for part in [parts] if isinstance(parts, str) else parts:
+            if isinstance(part, Note):
+                self.say(part)
+            elif isinstance(part, Alert):
+                self.warn(part)
+            elif self.json:
+                continue
+            elif isinstance(part, Table):
+                self._draw(part)
+            else:
+                click.echo(printable(part))
+
+    def _draw(self, table: Table) -> None:
         terminal = sys.stdout.isatty()
         width = shutil.get_terminal_size().columns if terminal else 160
-        described = [Column.of(column) for column in columns]
-        cells = [[printable(cell) for cell in row] for row in rows]
-        layout = lay_out(described, cells, width, cell_len)
-        shown_width = max(width, layout.width)
-        out = RichConsole(  # a height, or else rich takes a dumb terminal to be 80 wide
-            file=sys.stdout, highlight=False, no_color=not terminal, width=shown_width, height=25
-        )
-        if title:
-            out.print(Text(printable(title), style="italic"), soft_wrap=True)
-        for part in layout.parts:
-            table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, layout.gap - 2, 0, 1))
-            for number, column_width in part.items():
-                column = described[number]
-                justify: Literal["left", "right"] = "right" if column.right else "left"
-                table.add_column(Text(column.name), justify=justify, width=column_width, overflow="fold")
-            for row in cells:
-                table.add_row(*(Text(row[number]) for number in part))
-            out.print(table)
-        if layout.left_out:
-            self.say(f"a wider terminal also shows: {', '.join(layout.left_out)}")
-
-    def records(self, rows: Sequence[Mapping[str, str]], *, title: str | None = None) -> None:
-        """Write rows, each a mapping from column to cell, as a ``table``; write nothing if there are no rows."""
-        if rows:
-            self.table(list(rows[0]), [list(row.values()) for row in rows], title=title)
+        if table.headings and (left_out := draw(table, sys.stdout, width, colours=terminal)):
+            self.say(f"a wider terminal also shows: {', '.join(left_out)}")
 
     @contextmanager
     def if_slow(self, sentence: str, *, after: float = 1.0) -> Iterator[None]:
@@ -172,7 +167,7 @@ _SIGN_SECONDS = 0.1
 
 
 def values_of(report: object, *names: str) -> dict[str, Any]:
-    """Fields of a report by name, for ``Console.emit``."""
+    """Fields of a report by name, for ``Console.show``."""
     return {name: getattr(report, name) for name in names}
 
 
@@ -219,24 +214,13 @@ _LINE_SECONDS = 10.0
 
 @contextmanager
 def _terminal_bar(description: str, total: int | None, unit: str) -> Iterator[Progress]:
-    from rich.console import Console as RichConsole  # noqa: PLC0415
-    from rich.progress import (  # noqa: PLC0415
-        BarColumn,
-        MofNCompleteColumn,
-        ProgressColumn,
-        SpinnerColumn,
-        Task,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-    from rich.progress import Progress as RichProgress  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from rich import console, progress, text  # noqa: PLC0415
 
-    class Rate(ProgressColumn):
-        def render(self, task: Task) -> Text:
+    class Rate(progress.ProgressColumn):
+        def render(self, task: progress.Task) -> text.Text:
             seconds = task.finished_time
             speed = task.completed / seconds if seconds else task.speed
-            return Text(f"{speed:,.1f} {unit}/s" if speed else "")
+            return text.Text(f"{speed:,.1f} {unit}/s" if speed else "")
 
     class Bar(Progress):
         def __call__(self, steps: int) -> None:
@@ -245,18 +229,15 @@ def _terminal_bar(description: str, total: int | None, unit: str) -> Iterator[Pr
         def expect(self, total: int) -> None:
             bar.update(task, total=total)
 
-    bar = RichProgress(
-        SpinnerColumn("line"),  # it turns before the first step is done
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn(unit),
+    columns = [
+        progress.SpinnerColumn("line"),  # it turns before the first step is done
+        *progress.Progress.get_default_columns()[:2],
+        progress.MofNCompleteColumn(),
+        progress.TextColumn(unit),
         Rate(),
-        TimeRemainingColumn(),
-        console=RichConsole(file=sys.stderr),
-        speed_estimate_period=60,
-    )
-    with bar:
+        progress.TimeRemainingColumn(),
+    ]
+    with progress.Progress(*columns, console=console.Console(file=sys.stderr), speed_estimate_period=60) as bar:
         task = bar.add_task(description, total=total)
         yield Bar()
         if bar.tasks[0].total is None:

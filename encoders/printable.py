@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import logging
 import re
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any
 
 _CONTROL = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
@@ -24,9 +28,24 @@ def one_line(text: str) -> str:
 
 
 def json_line(value: Any) -> str:
-    """A value as JSON in one line, in which control characters are escaped."""
-    line = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    """A value as JSON in one line, in which control characters are escaped.
+
+    A dataclass is what its ``as_json`` returns, or else its fields; a time is in ISO format, to the second.
+    """
+    line = json.dumps(value, ensure_ascii=False, allow_nan=False, default=_as_json)
     return _IN_LINE.sub(lambda character: f"\\u{ord(character.group()):04x}", line)
+
+
+def _as_json(value: Any) -> Any:
+    if hasattr(value, "as_json"):
+        return value.as_json()
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    if isinstance(value, dt.datetime):
+        return value.isoformat(timespec="seconds")
+    if isinstance(value, Path):
+        return str(value)
+    return dict(value) if isinstance(value, Mapping) else list(value)
 
 
 class LineFormatter(logging.Formatter):

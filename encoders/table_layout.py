@@ -1,134 +1,120 @@
-"""The layout of a table in a terminal: which columns fold, which are left out, and which stand in a further table.
-
-A column's heading begins with marks: ``>`` aligns the column to the right, ``~`` lets its cells fold over lines, and
-``-`` lets a narrow terminal leave the column out. A column without ``~`` and ``-`` is always shown whole.
-"""
+"""A table at a terminal, drawn by rich: which columns fold, which are left out, and which stand in a further table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import takewhile
+from typing import NamedTuple, TextIO
 
-Widths = dict[int, int]
-"""Width of each shown column in terminal columns, by the column's number."""
+from encoders.printable import printable
 
-_EDGES = 4
-"""Width of the two edges, and of the space that the first and last columns have there."""
-_WIDE_GAP, _NARROW_GAP = 3, 2
+_EDGES, _GAP = 2, 2
+"""Width of the space at the two edges, and between two columns, in terminal columns."""
 _LONGEST_WORD = 20
 """Width at which a word of a folding column is broken."""
 
 
-class Column(NamedTuple):
-    """A column of a table.
+class Table(NamedTuple):
+    """A table of a result.
 
-    Attributes:
-        right: whether cells are aligned to the right.
-        folds: whether cells may fold over lines.
-        optional: whether a narrow terminal may leave the column out.
+    Marks before a column's heading say how the column behaves: ``>`` aligns it to the right, ``~`` lets its cells fold
+    over lines, and ``-`` lets a narrow terminal leave it out. Without ``~`` and ``-`` a column is always shown whole.
     """
 
-    name: str
-    right: bool
-    folds: bool
-    optional: bool
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    title: str = ""
 
     @classmethod
-    def of(cls, heading: str) -> Column:
-        """Read the marks of a heading."""
-        name = heading.lstrip(">~-")
-        marks = heading[: len(heading) - len(name)]
-        return cls(name, ">" in marks, "~" in marks, "-" in marks)
+    def of(cls, records: Iterable[Mapping[str, str]], title: str = "") -> Table:
+        """A table of records, each a mapping from heading to cell."""
+        rows = list(records)
+        return cls(list(rows[0]) if rows else [], [list(row.values()) for row in rows], title)
 
 
-@dataclass(frozen=True)
-class Layout:
-    """How a table is shown.
+class _Column(NamedTuple):
+    """A column with the widths that it needs: folded as far as it may, and unfolded."""
 
-    Attributes:
-        gap: width between two columns in terminal columns: 2 or 3.
-        parts: the tables, one below the other, that show the columns; each repeats the first columns.
-        left_out: names of the columns that are not shown.
+    name: str
+    marks: str
+    cells: Sequence[str]
+    narrow: int
+    wide: int
+
+
+def draw(table: Table, file: TextIO, width: int, *, colours: bool) -> list[str]:
+    """Print a table in ``width`` terminal columns, and return the names of the columns that are left out.
+
+    If a table is too wide, headings and folding columns fold, then further tables take columns; they repeat the first
+    columns, which say what a row is. Optional columns, beginning with the first, are shown if they need no further
+    table. A table is wider than ``width`` only if one of its columns is.
     """
+    from rich import box  # noqa: PLC0415 - the import takes a third of a second
+    from rich.cells import cell_len  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table as RichTable  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
 
-    gap: int
-    parts: Sequence[Widths]
-    left_out: Sequence[str]
-
-    @property
-    def width(self) -> int:
-        """Width of the widest part in terminal columns."""
-        return max(_total(part.values(), self.gap) for part in self.parts)
-
-
-def lay_out(
-    columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int, measured: Callable[[str], int]
-) -> Layout:
-    """Lay a table out in ``width`` terminal columns; ``measured`` is the width of a text.
-
-    In a table that is too wide, headings and folding columns fold. If that is not enough, further tables take columns;
-    they repeat the first columns, which say what a row is. Optional columns, beginning with the first, are shown if
-    they need no further table. A table is wider than ``width`` only if one of its columns is.
-    """
-    cells = [[column.name, *(row[number] for row in rows)] for number, column in enumerate(columns)]
-    wide = [max(map(measured, _lines(texts))) for texts in cells]
-    if _total(wide, _WIDE_GAP) <= width:
-        return Layout(_WIDE_GAP, [dict(enumerate(wide))], [])
-    narrow = [_least(column, texts[1:], measured) for column, texts in zip(columns, cells, strict=True)]
-    shown = [number for number, column in enumerate(columns) if not column.optional]
-    fewest = len(_parts(columns, shown, narrow, width))
-    left_out = []
-    for number, column in enumerate(columns):
-        if column.optional:
-            with_it = sorted([*shown, number])
-            if len(_parts(columns, with_it, narrow, width)) == fewest:
-                shown = with_it
-            else:
-                left_out.append(" ".join(column.name.split()))
-    parts = _parts(columns, shown, narrow, width)
-    return Layout(_NARROW_GAP, [_widened(columns, part, narrow, wide, width) for part in parts], left_out)
-
-
-def _total(widths: Iterable[int], gap: int) -> int:
-    widths = list(widths)
-    return sum(widths) + gap * (len(widths) - 1) + _EDGES
+    columns = [
+        _measured(heading, [printable(row[number]) for row in table.rows], cell_len)
+        for number, heading in enumerate(table.headings)
+    ]
+    folds = _total(column.wide for column in columns) > width
+    shown = [column for column in columns if not (folds and "-" in column.marks)]
+    for column in columns:
+        with_it = [other for other in columns if other is column or other in shown]
+        if len(_parts(with_it, width)) == len(_parts(shown, width)):
+            shown = with_it
+    parts = _parts(shown, width) if folds else [columns]
+    widest = max(_total(column.narrow for column in part) for part in parts)
+    # a height, or else rich takes a dumb terminal to be 80 wide
+    console = Console(file=file, highlight=False, no_color=not colours, width=max(width, widest), height=25)
+    if table.title:
+        console.print(Text(printable(table.title), style="italic"), soft_wrap=True)
+    for part in parts:
+        drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
+        for column in part:
+            folded = folds and column.wide > column.narrow and "~" not in column.marks
+            drawn.add_column(
+                Text(textwrap.fill(column.name, column.narrow) if folded else column.name),
+                justify="right" if ">" in column.marks else "left",
+                no_wrap="~" not in column.marks,
+                overflow="fold",
+            )
+        for cells in zip(*(column.cells for column in part), strict=True):
+            drawn.add_row(*map(Text, cells))
+        console.print(drawn)
+    return [" ".join(column.name.split()) for column in columns if column not in shown]
 
 
-def _lines(texts: Sequence[str]) -> list[str]:
-    return [line for text in texts for line in text.split("\n")]
+def _measured(heading: str, cells: Sequence[str], measured: Callable[[str], int]) -> _Column:
+    """A column with its widths; its heading may fold at each space."""
+    name = heading.lstrip(">~-")
+    marks = heading[: len(heading) - len(name)]
+    lines = [line for cell in cells for line in cell.split("\n")]
+    if "~" in marks:
+        narrow_cells = [min(measured(word), _LONGEST_WORD) for line in lines for word in line.split()]
+    else:
+        narrow_cells = [measured(line) for line in lines]
+    narrow = max([*map(measured, name.split()), *narrow_cells], default=0)
+    return _Column(name, marks, cells, narrow, max(map(measured, [*name.split("\n"), *lines])))
 
 
-def _least(column: Column, cells: Sequence[str], measured: Callable[[str], int]) -> int:
-    """The least width of a column: of its longest word, or of the lines of its cells if the column does not fold."""
-    heading = map(measured, column.name.split())
-    if column.folds:
-        words = [word for cell in cells for word in cell.split()]
-        return max([*heading, *(min(measured(word), _LONGEST_WORD) for word in words)], default=0)
-    return max([*heading, *map(measured, _lines(cells))], default=0)
+def _total(widths: Iterable[int]) -> int:
+    listed = list(widths)
+    return sum(listed) + _GAP * (len(listed) - 1) + _EDGES
 
 
-def _parts(columns: Sequence[Column], shown: Sequence[int], narrow: Sequence[int], width: int) -> list[list[int]]:
-    """The shown columns by the table they stand in."""
-    unmarked = [number for number in shown if not any(columns[number][1:])]
-    repeated = [number for position, number in enumerate(shown) if unmarked[: position + 1] == shown[: position + 1]]
-    while len(repeated) > 1 and _total((narrow[number] for number in repeated), _NARROW_GAP) > width // 2:
+def _parts(columns: Sequence[_Column], width: int) -> list[list[_Column]]:
+    """The columns by the table that they stand in."""
+    repeated = list(takewhile(lambda column: not column.marks, columns))
+    while len(repeated) > 1 and _total(column.narrow for column in repeated) > width // 2:
         repeated.pop()
     parts = [list(repeated)]
-    for number in shown[len(repeated) :]:
-        too_wide = _total((narrow[other] for other in [*parts[-1], number]), _NARROW_GAP) > width
+    for column in columns[len(repeated) :]:
+        too_wide = _total(other.narrow for other in [*parts[-1], column]) > width
         if too_wide and len(parts[-1]) > len(repeated):
             parts.append(list(repeated))
-        parts[-1].append(number)
+        parts[-1].append(column)
     return parts
-
-
-def _widened(
-    columns: Sequence[Column], part: Sequence[int], narrow: Sequence[int], wide: Sequence[int], width: int
-) -> Widths:
-    """The widths of a table's columns; spare room goes to folding columns first, then to headings."""
-    widths = {number: narrow[number] for number in part}
-    for number in sorted(part, key=lambda number: not columns[number].folds):
-        spare = max(width - _total(widths.values(), _NARROW_GAP), 0)
-        widths[number] += min(spare, wide[number] - narrow[number])
-    return widths

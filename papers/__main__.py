@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from query import cli
-from query.commands.lazy_group import LazyGroup
+from query.commands.options.help import LazyGroup
 
 _LINES = {
     "cr5": "Document retrieval on Wikipedia, sentences of Europarl, words of Dinu et al.",

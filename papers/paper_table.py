@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from encoders import table_layout
 from encoders.console import Console
 
 Figures = str | float | Sequence[float] | None
@@ -40,7 +41,7 @@ class PaperTable:
     def show(self, console: Console) -> None:
         """Print the table."""
         figure_columns = [f">{head}" for head in (*self.paper, *self.ours, *self.counts)]
-        console.table([*self.labels, *figure_columns], self.rows, title=self.title)
+        console.print([table_layout.Table([*self.labels, *figure_columns], self.rows, self.title)])
         show_data(self.paper_data, self.our_data, console)
 
     def _cell(self, figures: Figures) -> str:
@@ -53,8 +54,8 @@ class PaperTable:
 def show_data(paper: str, ours: str, console: Console) -> None:
     """Print which data a paper's figures are of, and which ours are of."""
     if paper or ours:
-        console.result(f"the paper's data: {paper}")
-        console.result(f"here: {ours}")
+        console.print(f"the paper's data: {paper}")
+        console.print(f"here: {ours}")
 
 
 def data_json(paper: str, ours: str) -> dict[str, str]:

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from encoders.console import Console
 from indexer.collection.settings import Settings
 from papers.systems import open_log
-from query.commands.help import Command
-from query.commands.options import common_options
+from query.commands.options.common_options import common_options
+from query.commands.options.help import Command
 
 
 def option(*names: str | Callable[..., Any], **settings: Any) -> Any:

@@ -13,7 +13,7 @@ import click
 from encoders.errors import DragomanError
 from encoders.printable import LineFormatter, one_line
 from query import __version__
-from query.commands.lazy_group import LazyGroup
+from query.commands.options.help import LazyGroup
 
 _SECTIONS = {
     "Everyday": {
@@ -53,6 +53,15 @@ _SECTIONS = {
     },
 }
 """One line on each command, by section, in the order of ``dragoman --help``."""
+_MODULES = {
+    "similar": "search",
+    "rollback": "migrate",
+    "detach": "delete",
+    "pause": "worker_runs",
+    "resume": "worker_runs",
+    "cancel": "worker_runs",
+}
+"""Modules of commands that stand beside a related one."""
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 INTERRUPTED = 130
@@ -69,6 +78,7 @@ after this line in ~/.bashrc (in ~/.zshrc with zsh_source):
     cls=LazyGroup,
     package="query.commands",
     sections=_SECTIONS,
+    modules=_MODULES,
     epilog=_COMPLETION,
     context_settings=CONTEXT,
 )

@@ -15,6 +15,7 @@ from encoders.errors import BadInput
 from encoders.folder.model_config import Precision
 from encoders.folder.model_folder import ModelFolder
 from encoders.inference.graph import Inputs
+from encoders.table_layout import Table
 from onnx_export.graphs.fused_attention import fuse_attention
 from onnx_export.graphs.parity import GateText, ParityReport, check_parity
 from onnx_export.graphs.precision import convert
@@ -77,7 +78,7 @@ def require_parity(
     """
     console.say(f"compared with {source} on {report.texts} texts in {len(report.languages)} languages")
     if not console.quiet:
-        console.table(["measure", ">value", ">bar", "verdict"], report.rows(), title=f"{what} against {source}")
+        console.print([Table(["measure", ">value", ">bar", "verdict"], report.rows(), f"{what} against {source}")])
     if report.passed:
         return report
     missed = ", ".join(report.shortfalls())

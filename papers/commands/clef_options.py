@@ -9,7 +9,8 @@ import click
 
 from encoders.languages import language_list, normalise
 from papers.hmde_clef import RetrievalData
-from query.commands.options import FILLED, PATH, Decorator, gathered
+from query.commands.options.common_options import gathered
+from query.commands.options.option_types import FILLED, PATH, Decorator
 
 
 def clef_options(*, required: bool) -> Decorator:

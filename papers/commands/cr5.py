@@ -20,7 +20,9 @@ from papers.cr5_data import Wikipedia, read_dictionary, read_europarl
 from papers.paper_table import PaperTable, data_json, documents_in_words
 from papers.runner import Table, command_of, option
 from papers.systems import System, runs_of_pairs, say_logged
-from query.commands.options import PATH, Number, languages_option, plot_option
+from query.commands.options.common_options import plot_option
+from query.commands.options.encoder_options import languages_option
+from query.commands.options.option_types import PATH, Number
 from query.evaluation.drawing import save_figure
 
 
@@ -206,7 +208,7 @@ def _show_table(
         blanks = ["" for _ in table.counts]
         table.add([f"{row['query']} → {row['candidates']}", row["method"]], [row["paper"]], [None], *blanks)
     table.show(console)
-    console.emit(
+    console.show(
         {
             "task": task.title,
             "evaluations": dict(numbers),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from papers.hmde_methods import FineTuning
-from query.commands.options import Decorator, Number, gathered
+from query.commands.options.common_options import gathered
+from query.commands.options.option_types import Decorator, Number
 
 
 def fine_tuning_options() -> Decorator:

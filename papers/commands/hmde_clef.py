@@ -15,7 +15,7 @@ from papers.hmde_methods import METHODS, open_method
 from papers.paper_table import PaperTable, data_json, documents_in_words
 from papers.runner import Table, command_of, option
 from papers.systems import System, say_logged
-from query.commands.options import default_encoder_option, device_option
+from query.commands.options.encoder_options import default_encoder_option, device_option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ def _show_table(table: ClefTable, encoder: str, evaluation: int, topics: str, co
     if paper_pairs_mean is None or len(table.pairs) > len(PAPER):
         shown.add([f"mean of all {len(table.pairs)}"], [], [table.mean], "")
     shown.show(console)
-    console.emit(
+    console.show(
         {
             "evaluation": evaluation,
             "encoder": encoder,

@@ -27,7 +27,8 @@ from papers.hmde_mldoc import (
 from papers.mldoc_data import read_mldoc
 from papers.paper_table import PaperTable, data_json, documents_in_words
 from papers.runner import Table, command_of, option
-from query.commands.options import PATH, default_encoder_option, device_option
+from query.commands.options.encoder_options import default_encoder_option, device_option
+from query.commands.options.option_types import PATH
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +104,7 @@ class ClassificationTable(Table):
         _show_table(modes, taught, name, len(labelled_splits), our_data, self.console)
         stated = {mode: accuracies.as_json() for mode, accuracies in modes.items()}
         about = {"draws": self.draws or 1, "splits": self.splits, "encoder": name, "train": taught}
-        self.console.emit({**about, **data_json(PAPER_DATA, our_data), **stated.pop("frozen"), **stated})
+        self.console.show({**about, **data_json(PAPER_DATA, our_data), **stated.pop("frozen"), **stated})
         cached.say_cached()
 
 

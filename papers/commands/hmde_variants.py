@@ -22,8 +22,9 @@ from papers.hmde_variants import PAPER, PAPER_DATA, Variant, variant_of
 from papers.mldoc_data import read_mldoc
 from papers.paper_table import PaperTable, data_json, documents_in_words
 from papers.runner import Table, command_of, option
-from query.commands import completion
-from query.commands.options import FILLED, PATH, device_option
+from query.commands.options import completion
+from query.commands.options.encoder_options import device_option
+from query.commands.options.option_types import FILLED, PATH
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +142,7 @@ def _show(scored: dict[str, Variant], our_data: str, console: Console) -> None:
         labels = [variant.source or name, variant.lower, variant.updates, variant.segments, variant.data]
         table.add(labels, cells if variant.source else ["", ""], ["", ""] if variant.source else cells)
     table.show(console)
-    console.emit(
+    console.show(
         {
             **data_json(PAPER_DATA, our_data),
             "paper": [asdict(variant) for variant in PAPER],

@@ -36,7 +36,9 @@ from papers.paper_table import PaperTable, data_json, documents_in_words
 from papers.runner import Table, command_of, option
 from papers.systems import System, say_logged
 from query.alignment.gold import stated_pairs
-from query.commands.options import PATH, default_encoder_option, device_option, plot_option
+from query.commands.options.common_options import plot_option
+from query.commands.options.encoder_options import default_encoder_option, device_option
+from query.commands.options.option_types import PATH
 from query.evaluation.drawing import save_figure
 
 
@@ -115,7 +117,7 @@ class AlignmentTables(Table):
                 save_figure(sentences_figure(probes, method.spec.name), drawn)
                 self.console.say(f"drawn: {drawn}")
             cached.say_cached()
-        self.console.emit(
+        self.console.show(
             {"encoder": sentence.folder.config.name, "unnormalised": self.unnormalised, "inputs": results}
         )
         say_logged(numbers, self.console)
@@ -188,7 +190,7 @@ class _Table:
             for variant in VARIANTS:
                 table.add([variant.name], [self.paper(recall.task, variant)], [recall.recall[variant]])
             table.show(console)
-            console.result(f"the paper's baselines: {BASELINES[recall.task]}")
+            console.print(f"the paper's baselines: {BASELINES[recall.task]}")
         for probe in probes:
             rank = f", rank {PAPER_RANK[self.column[0]]}" if self.column else ""
             table = PaperTable(

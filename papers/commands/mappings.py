@@ -31,13 +31,9 @@ from papers.paper_table import PaperTable, data_json
 from papers.runner import Table, command_of, option
 from papers.systems import System, say_logged
 from query.alignment.mate_retrieval_sweep import Point, Sweep, mates_figure
-from query.commands.options import (
-    PATH,
-    default_encoder_option,
-    device_option,
-    languages_option,
-    sweep_options,
-)
+from query.commands.mates import sweep_options
+from query.commands.options.encoder_options import default_encoder_option, device_option, languages_option
+from query.commands.options.option_types import PATH
 from query.evaluation.drawing import save_figure
 
 
@@ -126,7 +122,7 @@ def _show_table(
         paper_json = {model: pair for model, pair in figures.items() if pair}
         points_json.append({**point.as_json(), "evaluation": numbers[-1], "paper": paper_json})
     table.show(console)
-    console.emit(
+    console.show(
         {
             "task": name,
             "languages": mates.languages,

@@ -11,6 +11,7 @@ import click
 import numpy as np
 import numpy.typing as npt
 
+from encoders import table_layout
 from encoders.console import Console
 from encoders.cr5.bags_of_words import BagsOfWords, is_cr5
 from encoders.machine.placement import Device
@@ -25,7 +26,8 @@ from papers.cached_encoder import CachedEncoder
 from papers.classification import Classifier, averages, labelled_documents
 from papers.paper_table import data_json, documents_in_words, show_data
 from papers.runner import Table, command_of, option
-from query.commands.options import PATH, device_option, encoder_option, languages_option
+from query.commands.options.encoder_options import device_option, encoder_option, languages_option
+from query.commands.options.option_types import PATH
 from query.report.language_pairs import PairTable
 
 _PAPER_SEARCH = "none: the paper has no table of similarity search"
@@ -133,7 +135,7 @@ def _show_mldoc(table: PairTable, encoder: str, tests: Mapping[str, int], consol
         cells = zip(table.documents, accuracies, strict=True)
         rows.append([lang, *(_pair_cell(lang, test, accuracy) for test, accuracy in cells)])
     title = "MLDoc, accuracy in %: the paper's LASER (2018) and cT-LASER, ours (tables 3, 5)"
-    console.table(["trained in", *(f">{lang}" for lang in table.documents)], rows, title=title)
+    console.print([table_layout.Table(["trained in", *(f">{lang}" for lang in table.documents)], rows, title)])
     if "en" in table.queries and len(table.documents) > 1:
         _show_trained_in_english(table, encoder, console)
     if set(table.documents) == _BILINGUAL:
@@ -148,10 +150,10 @@ def _show_mldoc(table: PairTable, encoder: str, tests: Mapping[str, int], consol
     ]
     ours = [f"ours: {encoder}", *(_percent(value) for value in asdict(averages(table)).values()), ""]
     title = "MLDoc, averages in %, the paper's over five languages; words/s in training (table 4)"
-    console.table([*_AVERAGES, ">words/s"], [*paper_rows, ours], title=title)
+    console.print([table_layout.Table([*_AVERAGES, ">words/s"], [*paper_rows, ours], title)])
     our_data = f"MLDoc; documents to test: {documents_in_words(tests)}"
     show_data(tables.FIGURES["data"], our_data, console)
-    console.emit(
+    console.show(
         {
             "task": "MLDoc",
             **data_json(tables.FIGURES["data"], our_data),
@@ -178,7 +180,7 @@ def _show_trained_in_english(table: PairTable, encoder: str, console: Console) -
     rows = [[name, *(str(paper.get(lang, "–")) for lang in tests)] for name, paper in tables.FIGURES["english"].items()]
     rows.append([f"ours: {encoder}", *(_percent(accuracies[lang]) for lang in tests)])
     title = "MLDoc, trained in English, accuracy in % (table 2)"
-    console.table(["", *(f">{lang}" for lang in tests)], rows, title=title)
+    console.print([table_layout.Table(["", *(f">{lang}" for lang in tests)], rows, title)])
 
 
 def _show_bilingual(table: PairTable, encoder: str, console: Console) -> None:
@@ -189,7 +191,7 @@ def _show_bilingual(table: PairTable, encoder: str, console: Console) -> None:
     ]
     rows.append([f"ours: {encoder}", *(_percent(value) for value in table.values.ravel().tolist())])
     title = "MLDoc, encoders trained on English and Spanish alone, accuracy in % (table 6)"
-    console.table(["", *(f">{lang}-{test}" for lang, test in pairs)], rows, title=title)
+    console.print([table_layout.Table(["", *(f">{lang}-{test}" for lang, test in pairs)], rows, title)])
 
 
 def _show_documents(results: Sequence[PairTable], encoder: str, console: Console) -> None:
@@ -198,12 +200,12 @@ def _show_documents(results: Sequence[PairTable], encoder: str, console: Console
     values = np.array([table.values for table in results])
     rows = [[lang, *(_spread(column) for column in values[:, row].T)] for row, lang in enumerate(languages)]
     title = f"Own documents, accuracy in %, mean ± deviation over {len(results)} splits by concept"
-    console.table(["trained in", *(f">{lang}" for lang in languages)], rows, title=title)
+    console.print([table_layout.Table(["trained in", *(f">{lang}" for lang in languages)], rows, title)])
     means = np.array([list(asdict(averages(table)).values()) for table in results])
-    console.table(_AVERAGES, [[encoder, *(_spread(column) for column in means.T)]])
+    console.print([table_layout.Table(_AVERAGES, [[encoder, *(_spread(column) for column in means.T)]])])
     our_data = "your documents"
     show_data(tables.FIGURES["data"], our_data, console)
-    console.emit(
+    console.show(
         {
             "task": "documents",
             **data_json(tables.FIGURES["data"], our_data),
@@ -220,10 +222,12 @@ def _show_search(results: Sequence[tables.SearchErrors], console: Console) -> No
         rows_json.append(
             {"pair": result.langs, "errors": [round(error, 6) for error in errors], "sentences": result.sentences}
         )
-    console.table(["", ">error there", ">error back", ">sentences"], rows, title="Similarity search, error in %")
+    console.print(
+        [table_layout.Table(["", ">error there", ">error back", ">sentences"], rows, "Similarity search, error in %")]
+    )
     our_data = f"Tatoeba, {counted(len(results), 'pair')} of languages"
     show_data(_PAPER_SEARCH, our_data, console)
-    console.emit({"task": "similarity search", **data_json(_PAPER_SEARCH, our_data), "rows": rows_json})
+    console.show({"task": "similarity search", **data_json(_PAPER_SEARCH, our_data), "rows": rows_json})
 
 
 def _percent(value: float) -> str:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
-from encoders.console import Console
+from encoders.console import Console, Note, Part
 from encoders.machine.placement import Device
 from encoders.wording import counted
 from indexer.collection.settings import Settings
 from onnx_export.models import DEFAULT
-from query.alignment.gold import shared_values, stated_pairs
+from query.alignment.gold import Gold, recall_of, shared_values, stated_pairs
 from query.alignment.matching import MARGINS, Margin
-from query.alignment.mining import AlignmentPlan, mine
+from query.alignment.mining import AlignmentPlan, Mined, mine
+from query.alignment.side import Side
 from query.alignment.side_sources import Sides
-from query.commands.help import Command
-from query.commands.options import FILE, PATH, Number, common_options, device_option, encoder_option, method_option
-from query.commands.output.pairs import show_pairs
-from query.trec_files.output_files import require_writable
+from query.commands.options.common_options import common_options
+from query.commands.options.encoder_options import device_option, encoder_option, method_option
+from query.commands.options.help import Command
+from query.commands.options.option_types import FILE, PATH, Number
+from query.trec_files.output_files import require_writable, write_lines
 
 
 @click.command("align", cls=Command)
@@ -92,7 +97,57 @@ def command(
         progress(sum(len(side.doc_ids) for side in sides))
     if mined.k < plan.k and plan.margin != "absolute":
         console.say(f"the margin is of {counted(mined.k, 'neighbour')} and not of {plan.k}: a side has few documents")
-    show_pairs(mined, sides, expected, output, format_, console)
+    _show(mined, sides, expected, output, format_, console)
+
+
+def _show(
+    mined: Mined, sides: tuple[Side, Side], expected: Gold | None, output: Path | None, format_: str, console: Console
+) -> None:
+    """Write the pairs to the file or stdout; their number and recall go to stderr if the pairs are on stdout."""
+    recall = recall_of(mined.pairs, *sides, expected) if expected else None
+    a, b = ({"name": side.name, "documents": len(side.doc_ids)} for side in sides)
+    pairs: dict[str, Any] = {"file": output} if output else {"pairs": _records(mined, sides)}
+    lines = _lines(mined, sides, format_)
+    if output:
+        write_lines(output, lines)
+    summary = f"{counted(len(mined.pairs.rows), 'pair')} of {a['documents']:,} and {b['documents']:,} documents"
+    summary += f", learnt from the {mined.learnt_from:,} clearest" if mined.learnt_from else ""
+    parts: list[Part] = [Note(f"{summary}; written to {output}" if output else summary)]
+    if recall:
+        line = f"one-to-one recall: {recall.recall:.3f} ({recall.found:,} of {counted(recall.gold, 'true pair')})"
+        parts.append(line if output else Note(line))
+    console.show(
+        {
+            "a": a,
+            "b": b,
+            "learnt_from": mined.learnt_from,
+            "found": len(mined.pairs.rows),
+            "gold": recall and {"pairs": recall.gold, "found": recall.found, "recall": round(recall.recall, 6)},
+            **pairs,
+        },
+        [*(line.removesuffix("\n") for line in lines if not output), *parts],
+    )
+
+
+def _records(mined: Mined, sides: tuple[Side, Side]) -> Iterator[dict[str, object]]:
+    pairs = mined.pairs
+    columns = (values.tolist() for values in (pairs.rows, pairs.cols, pairs.scores, pairs.cosines))
+    for row, col, score, cosine in zip(*columns, strict=True):
+        yield {
+            "id_a": sides[0].doc_ids[row],
+            "id_b": sides[1].doc_ids[col],
+            "score": round(score, 6),
+            "cosine": round(cosine, 6),
+        }
+
+
+def _lines(mined: Mined, sides: tuple[Side, Side], format_: str) -> Iterator[str]:
+    if format_ == "jsonl":
+        yield from (json.dumps(record, ensure_ascii=False) + "\n" for record in _records(mined, sides))
+        return
+    yield "id_a\tid_b\tscore\tcosine\n"
+    for record in _records(mined, sides):
+        yield "{id_a}\t{id_b}\t{score:.6f}\t{cosine:.6f}\n".format_map(record)
 
 
 def _debias_rank(text: str) -> int | None:

@@ -26,19 +26,13 @@ from indexer.ledger.database import is_away
 from indexer.stores.attached.attached_address import Attachment
 from onnx_export.models import DEFAULT
 from query.calibration_fitting.recalibration import is_calibrated, keep_calibrated
-from query.commands import completion
-from query.commands.help import Command
-from query.commands.options import (
-    collection_option,
-    common_options,
-    device_option,
-    encoder_option,
-    method_option,
-    seconds,
-    stated_options,
-)
+from query.commands.options import completion
+from query.commands.options.common_options import collection_option, common_options, stated_options
+from query.commands.options.encoder_options import device_option, encoder_option, method_option
+from query.commands.options.help import Command
+from query.commands.options.option_types import seconds
 from query.commands.output.calibrations import show_upkeep
-from query.commands.output.index_reports import show_index_report
+from query.commands.output.reports import show_index_report
 
 _logger = logging.getLogger("dragoman.attach")
 _MIN_CHANGED_SHARE = 0.1

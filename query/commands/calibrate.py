@@ -6,29 +6,25 @@ from pathlib import Path
 
 import click
 
-from encoders.console import Console
+from encoders.console import Console, Note
 from encoders.machine.placement import Device
 from encoders.maps.space_maps import SpaceMaps
-from encoders.methods.vector_parts import parsed_weights
+from encoders.methods.vector_parts import parsed_weights, shown_weights
+from encoders.table_layout import Table
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from query.calibration import calibration_table
+from query.calibration.calibration_summary import Summary
 from query.calibration.lineage import cancel_abandoned_migration
 from query.calibration_fitting.calibration_fit import calibrate
 from query.calibration_fitting.calibration_request import CalibrationRequest, JudgedTopics
-from query.commands.help import Command
-from query.commands.options import (
-    FILLED,
-    PATH,
-    Number,
-    collection_option,
-    common_options,
-    device_option,
-    seed_option,
-    stated_options,
-)
-from query.commands.output.calibrations import show_calibration, show_calibrations
+from query.commands.options.common_options import collection_option, common_options, seed_option, stated_options
+from query.commands.options.encoder_options import device_option
+from query.commands.options.help import Command
+from query.commands.options.option_types import PATH, Number
+from query.commands.options.search_options import files_option
+from query.commands.output.calibrations import show_calibration
 from query.query_log.judged_queries import logged_queries
 from query.trec_files.file_patterns import expand
 from query.trec_files.qrels import read_qrels
@@ -41,20 +37,9 @@ from query.trec_files.topic_set import read_queries
 @click.option(
     "--use", "wanted", default="", metavar="ID|none", help="Search with this calibration from now on; make none."
 )
-@click.option(
-    "--topics", "topic_files", multiple=True, type=FILLED, metavar="FILE", help="Topics to decide by, with --qrels."
-)
-@click.option(
-    "--qrels", "qrel_files", multiple=True, type=FILLED, metavar="FILE", help="Their judgements, in TREC format."
-)
-@click.option(
-    "--queries",
-    "log_files",
-    multiple=True,
-    type=FILLED,
-    metavar="FILE",
-    help="Queries of real users, in a format of topics.",
-)
+@files_option("--topics", "topic_files", "Topics to decide by, with --qrels.")
+@files_option("--qrels", "qrel_files", "Their judgements, in TREC format.")
+@files_option("--queries", "log_files", "Queries of real users, in a format of topics.")
 @click.option("--from-log", is_flag=True, help="Use the queries that dragoman serve --log kept, too.")
 @click.option(
     "--balance",
@@ -138,10 +123,46 @@ def _use(wanted: str, name: str, settings: Settings, console: Console) -> None:
         calibration_id = calibration_table.use(engine, name, wanted)
         cancel_abandoned_migration(engine, name)
     ranking = "plain cosine" if calibration_id == calibration_table.NONE else f"calibration {calibration_id}"
-    console.result(f"{name} is searched with {ranking} now")
+    console.print(f"{name} is searched with {ranking} now")
 
 
 def _list(name: str, settings: Settings, console: Console) -> None:
+    """List the calibrations of a collection."""
     with open_database(settings.database) as engine:
-        collection = collections.require(engine, name)
-        show_calibrations(calibration_table.all_calibrations(engine, name), collection, console)
+        model = collections.require(engine, name).model
+        calibrations = calibration_table.all_calibrations(engine, name)
+    active = {calibration.id for calibration in calibrations if calibration.active and calibration.model == model}
+    for calibration in calibrations:
+        values = {"calibration": calibration.id, "active": calibration.id in active, "created": calibration.created}
+        console.show(values | calibration.summary.as_json())
+    if not calibrations:
+        advice = f"make one: dragoman calibrate -c {name}"
+        console.print(f"{name} has no calibration and is searched by plain cosine; {advice}")
+        return
+    has_weights = any(calibration.summary.weights for calibration in calibrations)
+    table = Table.of(
+        [
+            {
+                "calibration": calibration.id,
+                "-made (UTC)": f"{calibration.created:%Y-%m-%d %H:%M}",
+                ">balance": f"{calibration.summary.balance:g}",
+                **({">weights": shown_weights(calibration.summary.weights)} if has_weights else {}),
+                "mates": _mates_text(calibration.summary),
+                ">languages": f"{len(calibration.summary.languages)}",
+                "~decided by": calibration.summary.decided_by + _maps_mark(calibration.summary),
+                "~": "active" if calibration.id in active else "" if calibration.model == model else "of another model",
+            }
+            for calibration in calibrations
+        ],
+        f"Calibrations of {name}",
+    )
+    advice = f"none is active: plain cosine; choose one with: dragoman calibrate --use ID -c {name}"
+    console.print([table, *([] if active or console.json else [Note(advice)])])
+
+
+def _mates_text(summary: Summary) -> str:
+    return "" if summary.mates is None else "yes" if summary.mates.count else "no"
+
+
+def _maps_mark(summary: Summary) -> str:
+    return ", maps" if summary.map else ", common space" if summary.common_space else ""

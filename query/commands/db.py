@@ -7,8 +7,8 @@ import click
 from encoders.console import Console
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_engine, upgrade
-from query.commands.help import Group
-from query.commands.options import common_options
+from query.commands.options.common_options import common_options
+from query.commands.options.help import Group
 
 
 @click.group("db", cls=Group)
@@ -25,5 +25,4 @@ def upgrade_command(settings: Settings, console: Console) -> None:
         version = upgrade(engine)
     finally:
         engine.dispose()
-    console.emit({"version": version})
-    console.result(f"the tables are of version {version}")
+    console.show({"version": version}, f"the tables are of version {version}")

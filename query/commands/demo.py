@@ -16,11 +16,11 @@ from indexer.index_sources import index
 from indexer.readers.source import ReadOptions
 from query.calibration.calibration_table import NONE
 from query.calibration_fitting.recalibration import UpkeepReport, keep_calibrated
-from query.commands.help import Command
-from query.commands.options import common_options
+from query.commands.options.common_options import common_options
+from query.commands.options.help import Command
 from query.commands.output.calibrations import ranking_text
-from query.commands.output.evaluations import evaluation_json, show_evaluation
-from query.commands.output.hits import show_hits
+from query.commands.output.evaluations import evaluation_json, evaluation_parts
+from query.commands.output.hits import hit_parts
 from query.commands.program import program
 from query.evaluation.collection_evaluation import evaluate_collection
 from query.evaluation.scored_runs import EvaluationPlan
@@ -62,7 +62,7 @@ def command(settings: Settings, console: Console) -> None:
     """
     with as_file(files("query") / "demo") as folder:
         _index(folder, settings, console)
-        console.result("2. Searching: by plain cosine, then calibrated\n")
+        console.print("2. Searching: by plain cosine, then calibrated\n")
         plain = RankingOptions(calibration=NONE)
         with Searcher.open(COLLECTION, settings, ranking=plain, console=console) as searcher:
             _search(searcher, _COMPARED_QUERY, console)
@@ -71,25 +71,28 @@ def command(settings: Settings, console: Console) -> None:
             for query in _QUERIES:
                 _search(searcher, query, console, passages=True)
         _evaluate(folder, settings, console)
-        console.result("\n4. Drawing the report\n")
+        console.print("\n4. Drawing the report\n")
         page = settings.home / "demo-report.html"
         page.touch(mode=FILE_MODE)  # all that is in a home is its owner's alone
         report(COLLECTION, settings, page, qrels=[folder / "qrels.txt"], console=console)
-    console.emit({"step": "report", "report": str(page)})
-    console.result(_next(page))
+    console.show({"step": "report", "report": page}, _next(page))
 
 
 def _index(folder: Path, settings: Settings, console: Console) -> None:
     """Index and calibrate the collection that ships with Dragoman."""
     sources = sorted(folder.glob("docs.*.jsonl"))
-    console.result(f"1. Indexing short articles in {len(sources)} languages, and making the languages comparable\n")
+    console.print(f"1. Indexing short articles in {len(sources)} languages, and making the languages comparable\n")
     indexed = index(list(map(str, sources)), COLLECTION, settings=settings, options=ReadOptions(), console=console)
-    console.result(f"   {indexed.encoded} encoded, {indexed.unchanged} were there, {indexed.seconds:,.1f} s")
-    console.emit({"step": "index", "encoded": indexed.encoded, "unchanged": indexed.unchanged})
+    console.show(
+        {"step": "index", "encoded": indexed.encoded, "unchanged": indexed.unchanged},
+        f"   {indexed.encoded} encoded, {indexed.unchanged} were there, {indexed.seconds:,.1f} s",
+    )
     upkeep = keep_calibrated(COLLECTION, settings, console=console)
-    console.result(f"   {_calibration_sentence(upkeep)}\n")
     calibration_id = upkeep.report.stored.id if upkeep.report else None
-    console.emit({"step": "calibrate", "calibration": calibration_id, "reason": upkeep.reason})
+    console.show(
+        {"step": "calibrate", "calibration": calibration_id, "reason": upkeep.reason},
+        f"   {_calibration_sentence(upkeep)}\n",
+    )
 
 
 def _calibration_sentence(upkeep: UpkeepReport) -> str:
@@ -100,21 +103,18 @@ def _calibration_sentence(upkeep: UpkeepReport) -> str:
 
 def _search(searcher: Searcher, query: _DemoQuery, console: Console, *, passages: bool = False) -> None:
     hits = searcher.search(query.text, lang=query.lang, k=_HITS, subjects=True)
-    console.emit(
-        {
-            "step": "search",
-            "query": query.text,
-            "lang": query.lang,
-            "calibrated": searcher.calibration is not None,
-            "hits": [as_json(hit) for hit in hits],
-        }
+    calibrated = searcher.calibration is not None
+    option = "" if calibrated else f" --calibration {NONE}"
+    shown = hits if passages else [replace(hit, passage=None) for hit in hits]
+    values = {"query": query.text, "lang": query.lang, "calibrated": calibrated, "hits": list(map(as_json, hits))}
+    console.show(
+        {"step": "search", **values},
+        [
+            f'$ {program()} search "{query.text}" -c {COLLECTION}{option}   # {query.meaning}',
+            *(part for part in hit_parts(shown) if not console.json),
+            f"   {_languages_line(hits)}\n",
+        ],
     )
-    if console.json:
-        return
-    option = "" if searcher.calibration else f" --calibration {NONE}"
-    console.result(f'$ {program()} search "{query.text}" -c {COLLECTION}{option}   # {query.meaning}')
-    show_hits(hits if passages else [replace(hit, passage=None) for hit in hits], console)
-    console.result(f"   {_languages_line(hits)}\n")
 
 
 def _languages_line(hits: Sequence[Hit]) -> str:
@@ -128,26 +128,19 @@ def _evaluate(folder: Path, settings: Settings, console: Console) -> None:
     topic_file = folder / "topics.tsv"
     topics = read_topics(topic_file)
     count, langs = len({topic.qid for topic in topics}), len({topic.lang for topic in topics})
-    console.result(f"3. Scoring {count} topics, asked in each of {langs} languages\n")
+    console.print(f"3. Scoring {count} topics, asked in each of {langs} languages\n")
     topic_set = read_topic_set([topic_file], [folder / "qrels.txt"])
     plan = EvaluationPlan(parse_measures(DEFAULT_MEASURES), "")
-    plain = evaluate_collection(
-        COLLECTION,
-        topic_set,
-        settings,
-        replace(plan, baseline="none"),
-        ranking=RankingOptions(calibration=NONE),
-        console=console,
-    )
-    console.emit(evaluation_json(plain, []))
+    plain_plan, ranking = replace(plan, baseline="none"), RankingOptions(calibration=NONE)
+    plain = evaluate_collection(COLLECTION, topic_set, settings, plain_plan, ranking=ranking, console=console)
     means = plain.scored_runs.main.scores.means
-    console.result(
+    console.show(
+        evaluation_json(plain, []),
         f"plain cosine, evaluation {plain.number}: MAP {means['AP']:.3f}, own language {means[OWN_LANGUAGE]:.0%}; "
-        "calibrated:\n"
+        "calibrated:\n",
     )
     calibrated = evaluate_collection(COLLECTION, topic_set, settings, plan, console=console)
-    show_evaluation(calibrated, console)
-    console.emit(evaluation_json(calibrated, []))
+    console.show(evaluation_json(calibrated, []), evaluation_parts(calibrated))
 
 
 _ENCODER_AND_CALIBRATION = """

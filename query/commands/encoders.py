@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
-from encoders.console import Console
+from encoders.console import Alert, Console, Part
 from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
 from encoders.machine.placement import Device, place
 from encoders.methods.combined_encoder import SEPARATOR
-from onnx_export.models import DEFAULT, default_folder, exported_model, exported_models, find_model, locate
-from query.commands import completion
-from query.commands.help import Group
-from query.commands.options import device_option, output_options
-from query.commands.output.encoders import show_check, show_encoder, show_encoders, show_neighbours
+from encoders.methods.method_registry import METHODS
+from encoders.table_layout import Table
+from onnx_export.models import (
+    DEFAULT,
+    default_folder,
+    default_path,
+    exported_model,
+    exported_models,
+    find_model,
+    locate,
+)
+from query.commands.options import completion
+from query.commands.options.common_options import output_options
+from query.commands.options.encoder_options import device_option
+from query.commands.options.help import Group
+
+if TYPE_CHECKING:
+    from onnx_export.graphs.device_check import DeviceCheck
 
 
 @click.group("encoders", cls=Group, invoke_without_command=True)
@@ -30,7 +46,28 @@ def command(context: click.Context) -> None:
 @output_options
 def list_command(console: Console) -> None:
     """List the encoders in the cache; folders elsewhere are encoders too."""
-    show_encoders(exported_models(), console)
+    folders = exported_models()
+    for folder in folders:
+        console.show({**_description(folder), "default": folder.path == default_path()})
+    records = [
+        {
+            "encoder": folder.path.name
+            + (" (default)" if folder.path == default_path() else "")
+            + (" (reranker)" if folder.config.is_reranker else ""),
+            "precision": folder.config.precision,
+            ">dim": str(folder.config.dim),
+            ">languages": str(len(folder.config.languages) or "?"),
+        }
+        for folder in folders
+    ]
+    is_made = any(folder.path == default_path() for folder in folders)
+    console.print(
+        [
+            Table.of(records),
+            f"default: {DEFAULT}" + ("" if is_made else ", made when it is first used"),
+            f"methods: {', '.join(METHODS)}; more encoders: dragoman export MODEL",
+        ]
+    )
 
 
 @command.command("show")
@@ -42,9 +79,9 @@ def show_command(name: str, words: str, k: int, console: Console) -> None:
     """Show what an encoder is: its model card, its settings and the id of its build; of combined ones each."""
     reranker = None if name == DEFAULT else exported_model(name)
     if reranker and reranker.config.is_reranker and not words:
-        show_encoder(reranker, console)
-        return
-    folders = [find_model(part_name, console) for part_name in name.split(SEPARATOR)]
+        folders = [reranker]
+    else:
+        folders = [find_model(part_name, console) for part_name in name.split(SEPARATOR)]
     if words:
         query_words = [word.strip() for word in words.split(",") if word.strip()]
         if not query_words:
@@ -52,7 +89,9 @@ def show_command(name: str, words: str, k: int, console: Console) -> None:
         _show_words(folders, query_words, k, console)
         return
     for folder in folders:
-        show_encoder(folder, console)
+        card, values = folder.path / "MODEL_CARD.md", _description(folder)
+        texts = [card.read_text(encoding="utf-8")] if card.is_file() else []
+        console.show(values, [*texts, json.dumps(values, indent=2, ensure_ascii=False)])
 
 
 @command.command("check")
@@ -78,8 +117,7 @@ def check_command(name: str, device: Device, console: Console) -> None:
         folder.check_files(again=True)
         reference = encode(default_folder(console, "fp32"), texts) if part == DEFAULT else None
         check = check_device(folder, of_part, texts, reference)
-        console.emit({"encoder": part, **check.as_json()})
-        show_check(part, check, console)
+        console.show({"encoder": part, **check.as_json()}, check_parts(part, check))
         failed |= not check.passed
     if failed:
         raise click.exceptions.Exit(1)
@@ -96,4 +134,32 @@ def _show_words(folders: Sequence[ModelFolder], words: Sequence[str], k: int, co
     words_found = neighbours(load_model(cr5_folder), words, k)
     if unknown := sorted(set(words) - {word_found.asked for word_found in words_found}):
         console.warn(f"the model has no word {', '.join(map(repr, unknown))} in any of its languages")
-    show_neighbours(words_found, console)
+    for word_found in words_found:
+        near = {
+            lang: [{"word": word, "cosine": round(cosine, 6)} for word, cosine in nearest]
+            for lang, nearest in word_found.near.items()
+        }
+        rows = [
+            [lang, ", ".join(f"{word} {cosine:.2f}" for word, cosine in nearest)]
+            for lang, nearest in word_found.near.items()
+        ]
+        table = Table(["", "~nearest"], rows, f"{word_found.word} ({word_found.lang})")
+        console.show({"word": word_found.word, "lang": word_found.lang, "near": near}, [table])
+
+
+def check_parts(name: str, check: DeviceCheck) -> Iterator[Part]:
+    """What an encoder does on a device, for people."""
+    for provider, counts in check.nodes.items():
+        operations = ", ".join(f"{count} {operation}" for operation, count in counts.most_common())
+        yield f"{provider.removesuffix('ExecutionProvider')}: {operations}"
+    if check.parity:
+        yield Table(["measure", ">value", ">bar", "verdict"], check.parity.rows())
+    memory = f", {check.memory / 2**20:,.0f} MB on the card" if check.on_gpu else ""
+    yield f"{name} in {check.precision} on {check.device}: {check.tokens:,.0f} tokens a second{memory}"
+    if check.strays:
+        advice = "" if check.precision == "fp16" else "; export the model with --precision fp16"
+        yield Alert(f"the card waits for the CPU at {', '.join(check.strays)}{advice}")
+
+
+def _description(folder: ModelFolder) -> dict[str, object]:
+    return {"folder": str(folder.path), "build": folder.config.build_id, **asdict(folder.config)}

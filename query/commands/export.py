@@ -15,16 +15,14 @@ from encoders.languages import language_list
 from encoders.machine.placement import CPU, Device, Placement, place
 from onnx_export.huggingface.hub_layout import StatedLayout
 from onnx_export.models import DEFAULT, default_path
-from query.commands.help import Command
-from query.commands.options import PATH, DeviceName, force_option, output_options, precision_option
-from query.commands.output.encoders import show_check
+from query.commands.encoders import check_parts
+from query.commands.options.common_options import output_options
+from query.commands.options.encoder_options import force_option, precision_option
+from query.commands.options.help import Command
+from query.commands.options.option_types import PATH, DeviceName
 
 if TYPE_CHECKING:
     from encoders.document import FloatArray
-
-
-def _languages(_context: click.Context, _option: click.Parameter, value: str | None) -> tuple[str, ...] | None:
-    return None if value is None else tuple(dict.fromkeys(language_list(value)))
 
 
 @click.command("export", cls=Command)
@@ -36,7 +34,7 @@ def _languages(_context: click.Context, _option: click.Parameter, value: str | N
 )
 @click.option("--query-prefix", help="Put before queries, instead of what the model states.")
 @click.option("--document-prefix", help="Put before documents, instead of what the model states.")
-@click.option("--languages", callback=_languages, help="Tags the model was trained for, with commas: de,fr,zh.")
+@click.option("--languages", help="Tags the model was trained for, with commas: de,fr,zh.")
 @click.option("--name", help="What to call it.  [default: the last part of MODEL]")
 @click.option(
     "--device",
@@ -54,7 +52,7 @@ def command(
     pooling: Pooling | None,
     query_prefix: str | None,
     document_prefix: str | None,
-    languages: tuple[str, ...] | None,
+    languages: str | None,
     name: str | None,
     device: Device,
     force: bool,
@@ -71,21 +69,15 @@ def command(
     """
     from onnx_export.huggingface.hub_export import export_model  # noqa: PLC0415 - onnx, which --help does not need
 
-    placement = place(device)
-    if placement.remark:
-        console.warn(placement.remark)
-    if placement.gpu and precision == "int8" and device == "auto":
-        placement = CPU
-    if placement.gpu and precision == "int8":
-        raise BadInput("a graph in int8 runs on CPUs alone; take --precision fp16, or --device cpu")
-
+    placement = _placement(device, precision, console)
     checks: list[dict[str, Any]] = []
 
     def check(folder: ModelFolder, reference: FloatArray) -> None:
-        checks.append(_check_on_card(folder, placement, reference, console, force=force))
+        checks.append(_check_on_gpu(folder, placement, reference, console, force=force))
 
     check_on_gpu = check if placement.gpu else None
-    layout = StatedLayout(name, pooling, query_prefix, document_prefix, languages)
+    trained_for = None if languages is None else tuple(dict.fromkeys(language_list(languages)))
+    layout = StatedLayout(name, pooling, query_prefix, document_prefix, trained_for)
     if model == DEFAULT and not Path(model).is_dir():
         from onnx_export.default_model.default_export import export_default  # noqa: PLC0415 - as above
 
@@ -98,21 +90,31 @@ def command(
         )
     else:
         folder, report = export_model(model, output, precision, layout, console, check_on_gpu, force=force)
-    console.result(str(folder.path))
-    console.emit(
-        {
-            "folder": str(folder.path),
-            "name": folder.config.name,
-            "precision": precision,
-            **values_of(folder.config, "pooling", "dim", "weights"),
-            "build": folder.config.build_id,
-            "parity": report.as_json(),
-            "device": checks[0] if checks else None,
-        }
-    )
+    values = {
+        "folder": folder.path,
+        "name": folder.config.name,
+        "precision": precision,
+        **values_of(folder.config, "pooling", "dim", "weights"),
+        "build": folder.config.build_id,
+        "parity": report,
+        "device": checks[0] if checks else None,
+    }
+    console.show(values, str(folder.path))
 
 
-def _check_on_card(
+def _placement(device: Device, precision: Precision, console: Console) -> Placement:
+    """Where a graph is checked beside the CPU; the CPU, which alone runs int8, where none is named."""
+    placement = place(device)
+    if placement.remark:
+        console.warn(placement.remark)
+    if placement.gpu and precision == "int8":
+        if device == "auto":
+            return CPU
+        raise BadInput("a graph in int8 runs on CPUs alone; take --precision fp16, or --device cpu")
+    return placement
+
+
+def _check_on_gpu(
     folder: ModelFolder, placement: Placement, reference: FloatArray, console: Console, *, force: bool
 ) -> dict[str, Any]:
     """Check a folder that is not yet published on a card, show the result, write it to ``device.json``, and return it.
@@ -125,7 +127,7 @@ def _check_on_card(
     from onnx_export.graphs.publishing import write_json  # noqa: PLC0415 - as above
 
     check = check_device(folder, placement, read_texts(), reference)
-    show_check(folder.config.name, check, console)
+    console.print(check_parts(folder.config.name, check))
     write_json(folder.path / "device.json", check.as_json())
     if not (check.passed or force):
         what = f"{folder.config.name} in {check.precision}"

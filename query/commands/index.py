@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from encoders.console import Console
@@ -11,23 +13,19 @@ from encoders.methods.combined_encoder import SEPARATOR
 from encoders.methods.method_registry import METHODS
 from indexer.collection.settings import Settings
 from indexer.index_sources import index, index_by_workers
-from indexer.indexing.duplicates import ON_DUPLICATE, OnDuplicate
+from indexer.indexing.duplicates import ON_DUPLICATE
 from indexer.readers.source import ReadOptions
 from indexer.workers.run_watch import watch_run
 from onnx_export.models import DEFAULT
 from query.calibration_fitting.recalibration import is_upkeep_due, keep_calibrated
-from query.commands import completion
-from query.commands.help import Command
-from query.commands.options import (
-    FILLED,
-    collection_option,
-    common_options_and_broker,
-    device_option,
-    reading_options,
-    sources_argument,
-)
+from query.commands.options import completion
+from query.commands.options.common_options import collection_option, common_options_and_broker
+from query.commands.options.encoder_options import device_option
+from query.commands.options.help import Command
+from query.commands.options.option_types import FILLED
+from query.commands.options.source_options import reading_options, sources_argument
 from query.commands.output.calibrations import show_upkeep
-from query.commands.output.index_reports import show_index_report
+from query.commands.output.reports import show_index_report
 
 _HINT = "stored documents stay. Give the same command again to go on"
 
@@ -69,20 +67,18 @@ _HINT = "stored documents stay. Give the same command again to go on"
     "that is searched; it takes its place when it is complete. dragoman rollback returns.",
 )
 @click.option("--no-calibration", is_flag=True, help="Leave the collection's calibration as it is, or without one.")
-@common_options_and_broker
+@common_options_and_broker("none: work in this process.")
 def command(
     sources: tuple[str, ...],
     name: str,
     encoders: tuple[str, ...],
     methods: tuple[str, ...],
     device: Device,
-    on_duplicate: OnDuplicate,
-    prune: bool,
-    rebuild: bool,
     no_calibration: bool,
     options: ReadOptions,
     settings: Settings,
     console: Console,
+    **choices: Any,
 ) -> None:
     """Read documents from SOURCEs, encode what is new or changed, and store it in a collection.
 
@@ -99,21 +95,14 @@ def command(
     sources are read, the run goes on without this command: Ctrl-C only stops watching.
     """
     encoder, method = SEPARATOR.join(encoders) or None, SEPARATOR.join(methods) or None
+    stated: dict[str, Any] = {"settings": settings, "options": options, "encoder": encoder, "method": method, **choices}
     if settings.broker:
         with console.if_interrupted(_HINT):
-            ledger = index_by_workers(
-                sources, name,
-                settings=settings, options=options, encoder=encoder, method=method,
-                prune=prune, rebuild=rebuild, on_duplicate=on_duplicate, console=console,
-            )  # fmt: skip
+            ledger = index_by_workers(sources, name, console=console, **stated)
         report = watch_run(ledger, settings, console)
     else:
         with console.if_interrupted(_HINT):
-            report = index(
-                sources, name,
-                settings=settings, options=options, encoder=encoder, method=method, device=device,
-                prune=prune, rebuild=rebuild, on_duplicate=on_duplicate, console=console,
-            )  # fmt: skip
+            report = index(sources, name, device=device, console=console, **stated)
     show_index_report(report, name, console)
     if not report.encoded and not report.unchanged:
         raise BadInput(f"nothing of the sources could be indexed; see why: dragoman status -c {name}")

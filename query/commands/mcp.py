@@ -10,8 +10,9 @@ from encoders.console import Console
 from encoders.errors import MissingPart
 from encoders.wording import install_command
 from indexer.collection.settings import Settings
-from query.commands.help import Command
-from query.commands.options import collections_option, common_options, device_option, rerank_option
+from query.commands.options.common_options import collections_option, common_options
+from query.commands.options.encoder_options import device_option, rerank_option
+from query.commands.options.help import Command
 
 
 @click.command("mcp", cls=Command)

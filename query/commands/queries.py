@@ -7,11 +7,13 @@ from pathlib import Path
 
 import click
 
-from encoders.console import Console
+from encoders.console import Console, Note
+from encoders.table_layout import Table
 from encoders.wording import counted
 from indexer.collection.settings import Settings
-from query.commands.help import Command
-from query.commands.options import FILE, collection_option, common_options
+from query.commands.options.common_options import collection_option, common_options
+from query.commands.options.help import Command
+from query.commands.options.option_types import FILE
 from query.query_log.judged_queries import require_searches, topic_lines
 from query.trec_files.output_files import require_writable, write_lines
 
@@ -33,22 +35,23 @@ def command(name: str, output: Path | None, settings: Settings, console: Console
     if output:
         require_writable(output)
         write_lines(output, lines)
-        console.result(f"{counted(len(lines), 'query', 'queries')} of {name} written to {output}")
-        console.emit({"collection": name, "queries": len(lines), "file": str(output)})
+        sentence = f"{counted(len(lines), 'query', 'queries')} of {name} written to {output}"
+        console.show({"collection": name, "queries": len(lines), "file": output}, sentence)
         return
     topics = [json.loads(line) for line in lines]
-    rows = [
-        {
-            ">asked": f"{topic['asked']:,}",
-            ">shown": f"{len(topic['shown']):,}",
-            ">opened": f"{len(topic['relevant']):,}",
-            "in": topic["lang"],
-            "~query": topic["title"],
-            "qid": topic["qid"],
-        }
-        for topic in topics[:_SHOWN]
-    ]
-    console.records(rows, title=f"what {name} was asked")
-    if len(topics) > _SHOWN:
-        console.say(f"{len(topics) - _SHOWN:,} more; all of them: dragoman queries -c {name} -o FILE")
-    console.emit({"collection": name, "queries": topics})
+    table = Table.of(
+        [
+            {
+                ">asked": f"{topic['asked']:,}",
+                ">shown": f"{len(topic['shown']):,}",
+                ">opened": f"{len(topic['relevant']):,}",
+                "in": topic["lang"],
+                "~query": topic["title"],
+                "qid": topic["qid"],
+            }
+            for topic in topics[:_SHOWN]
+        ],
+        f"what {name} was asked",
+    )
+    more = Note(f"{len(topics) - _SHOWN:,} more; all of them: dragoman queries -c {name} -o FILE")
+    console.show({"collection": name, "queries": topics}, [table, *([more] if len(topics) > _SHOWN else [])])

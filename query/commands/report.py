@@ -8,8 +8,10 @@ import click
 
 from encoders.console import Console
 from indexer.collection.settings import Settings
-from query.commands.help import Command
-from query.commands.options import FILE, FILLED, collection_option, common_options
+from query.commands.options.common_options import collection_option, common_options
+from query.commands.options.help import Command
+from query.commands.options.option_types import FILE
+from query.commands.options.search_options import files_option
 from query.trec_files.file_patterns import expand
 
 
@@ -19,14 +21,7 @@ from query.trec_files.file_patterns import expand
 @click.option(
     "--evaluation", type=click.IntRange(min=1), metavar="N", help="Evaluation to show.  [default: the newest]"
 )
-@click.option(
-    "--qrels",
-    "qrel_files",
-    multiple=True,
-    type=FILLED,
-    metavar="FILE",
-    help="Its judgements, for MAP by pair of languages.",
-)
+@files_option("--qrels", "qrel_files", "Its judgements, for MAP by pair of languages.")
 @common_options
 def command(
     name: str,
@@ -44,13 +39,6 @@ def command(
     """
     from query.report.compose import report  # noqa: PLC0415 - NumPy and the database, which --help does not need
 
-    report_path = report(
-        name,
-        settings,
-        output or Path(f"{name}-report.html"),
-        evaluation=evaluation,
-        qrels=expand(qrel_files, "qrels"),
-        console=console,
-    )
-    console.result(f"The report on {name} is written to {report_path.absolute()}")
-    console.emit({"collection": name, "report": str(report_path.absolute())})
+    file, qrels = output or Path(f"{name}-report.html"), expand(qrel_files, "qrels")
+    path = report(name, settings, file, evaluation=evaluation, qrels=qrels, console=console).absolute()
+    console.show({"collection": name, "report": path}, f"The report on {name} is written to {path}")

@@ -8,20 +8,27 @@ from pathlib import Path
 import click
 import sqlalchemy as sa
 
-from encoders.console import Console
+from encoders.console import Alert, Console, Note
 from encoders.errors import BadInput
 from encoders.folder.model_cache import file_hash
 from encoders.languages import language_list
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
-from query.commands import completion
-from query.commands.help import Group
-from query.commands.options import COLLECTION, FILE, FILLED, common_options, pairs_option, plot_option
-from query.commands.output.comparisons import comparison_json, show_comparisons
+from query.commands.options import completion
+from query.commands.options.common_options import common_options, plot_option
+from query.commands.options.help import Group
+from query.commands.options.option_types import COLLECTION, FILE, FILLED
+from query.commands.options.search_options import (
+    compare_option,
+    files_option,
+    measures_option,
+    pairs_option,
+    reading_topics_options,
+)
+from query.commands.output.comparisons import comparison_json, comparison_parts, matrix_parts, pair_matrix_json
 from query.commands.output.evaluations import show_compared
 from query.commands.output.logged_runs import show_logged_run, show_logged_runs
-from query.commands.output.pair_matrices import pair_matrix_json, show_pair_matrix
 from query.evaluation import evaluation_log
 from query.evaluation.foreign_run import document_languages, import_run
 from query.evaluation.pair_matrix import MATRICES, pair_matrix, write_matrix
@@ -29,7 +36,7 @@ from query.evaluation.run_settings import differences
 from query.evaluation.run_table import TABLES, RunTable, TableRow
 from query.evaluation.scored_runs import EvaluationPlan
 from query.measures.fairness import OWN_LANGUAGE, is_fairness
-from query.measures.quality_measures import DEFAULT_MEASURES, JUDGED, parse_measures, standard_name
+from query.measures.quality_measures import JUDGED, parse_measures, standard_name
 from query.measures.significance import compare, corrected
 from query.trec_files.file_patterns import expand
 from query.trec_files.output_files import require_writable, write_lines
@@ -78,22 +85,11 @@ def show_run(run_id: str, settings: Settings, console: Console) -> None:
 
 @command.command("import", short_help="Score and log a run of any system.")
 @click.argument("file", type=FILLED, metavar="FILE")
-@click.option("--topics", "topic_files", multiple=True, required=True, type=FILLED, metavar="FILE", help="Its topics.")
-@click.option(
-    "--qrels",
-    "qrel_files",
-    multiple=True,
-    required=True,
-    type=FILLED,
-    metavar="FILE",
-    help="Judgements in TREC format.",
-)
+@files_option("--topics", "topic_files", "Its topics.", required=True)
+@files_option("--qrels", "qrel_files", "Judgements in TREC format.", required=True)
 @click.option("--langs", default="", metavar="de,en", help="Languages of topics, one run each.  [default: all]")
-@click.option("--lang", default="", help="Language of topics that name none.")
-@click.option("--encoding", default="", help="Encoding of the topics' files.  [default: UTF-8, then what they declare]")
-@click.option(
-    "--measures", default=" ".join(DEFAULT_MEASURES), show_default=True, help="Names of ir-measures or trec_eval."
-)
+@reading_topics_options
+@measures_option
 @click.option("--tag", default="", help="Name of the run.  [default: the file's]")
 @click.option(
     "-c",
@@ -103,14 +99,7 @@ def show_run(run_id: str, settings: Settings, console: Console) -> None:
     help="Collection that the system ranked: its languages of documents give fairness measures, too.",
 )
 @pairs_option
-@click.option(
-    "--compare",
-    "compared_with",
-    default="",
-    metavar="RUN",
-    help="Compare with a logged run, or another run file.",
-    shell_complete=completion.runs,
-)
+@compare_option("another run file")
 @common_options
 def import_file(
     file: str,
@@ -176,33 +165,37 @@ def compare_runs(
             for comparison in compare(baseline.id, baseline_scores, run.id, scores, tested, topic=run.topic)
         ]
     )
-    show_comparisons(comparisons, console)
     differences_by_run = {run.id: differences(run, baseline) for run, _ in compared}
-    for run_id, run_differences in differences_by_run.items():
-        console.result(f"{run_id} against {baseline.id}: {', '.join(run_differences) or 'all settings are the same'}")
-    for run, _ in compared:
-        if not run.judged_as(baseline):
-            console.warn(
-                f"{run.id} and {baseline.id} were scored by different judgements; part of the difference is theirs"
-            )
     if plot:
         from query.evaluation.drawing import difference_figure, save_figure  # noqa: PLC0415 - matplotlib is only for this
 
         drawn = [comparison for comparison in comparisons if comparison.measure == tested[0]]
         save_figure(difference_figure(drawn), plot)
-        console.say(f"Differences in {tested[0]} drawn to {plot}")
     rows = [TableRow(run.id, run.system, run.topics, run.means) for run in logged_runs]
     for file in files:
         RunTable.of(tested, rows, comparisons).write(file)
-        console.say(f"Table written to {file}")
-    console.emit(
+    console.show(
         {
             "comparisons": [comparison_json(comparison) for comparison in comparisons],
             "differences": differences_by_run,
-            "plot": plot and str(plot),
-            "files": list(map(str, files)),
-        }
+            "plot": plot,
+            "files": files,
+        },
+        [
+            *comparison_parts(comparisons),
+            *(
+                f"{run_id} against {baseline.id}: {', '.join(listed) or 'all settings are the same'}"
+                for run_id, listed in differences_by_run.items()
+            ),
+            *(_judged_otherwise(run, baseline) for run, _ in compared if not run.judged_as(baseline)),
+            *([Note(f"Differences in {tested[0]} drawn to {plot}")] if plot else []),
+            *(Note(f"Table written to {file}") for file in files),
+        ],
     )
+
+
+def _judged_otherwise(run: evaluation_log.LoggedRun, other: evaluation_log.LoggedRun) -> Alert:
+    return Alert(f"{run.id} and {other.id} were scored by different judgements; part of the difference is theirs")
 
 
 @command.command("pairs", short_help="Print or write an evaluation's matrix of language pairs.")
@@ -239,13 +232,13 @@ def pairs_of_run(
         other.matrix_name if other else "",
         evaluation_log.pairs(engine, other) if other else (),
     )
-    show_pair_matrix(matrix, console)
-    if other and run.setup.qrels_hash != other.setup.qrels_hash:
-        console.warn(f"{run.id} and {other.id} were scored by different judgements; part of the difference is theirs")
     for file in files:
         write_matrix(matrix, file)
-        console.say(f"Matrix written to {file}")
-    console.emit({**pair_matrix_json(matrix), "files": list(map(str, files))})
+    parts = list(matrix_parts(matrix))
+    if other and run.setup.qrels_hash != other.setup.qrels_hash:
+        parts.append(_judged_otherwise(run, other))
+    parts += [Note(f"Matrix written to {file}") for file in files]
+    console.show({**pair_matrix_json(matrix), "files": files}, parts)
 
 
 def _measures(runs: Sequence[evaluation_log.LoggedRun], names: str) -> list[str]:
@@ -266,13 +259,10 @@ def _measures(runs: Sequence[evaluation_log.LoggedRun], names: str) -> list[str]
 @command.command("export", short_help="Write a run's ranking in TREC format.")
 @click.argument("run_id", metavar="RUN", shell_complete=completion.runs)
 @click.option("-o", "--output", type=FILE, help="File to write.  [default: stdout]")
-@click.option(
+@files_option(
     "--qrels",
     "qrel_files",
-    multiple=True,
-    type=FILLED,
-    metavar="FILE",
-    help="The judgements that scored it; written to OUTPUT.qrels with the run's topic ids.",
+    "The judgements that scored it; written to OUTPUT.qrels with the run's topic ids.",
 )
 @common_options
 def export_run(
@@ -293,10 +283,10 @@ def export_run(
         _write_judgements(engine, run, judgements, output, expand(qrel_files, "qrels"), settings, console)
     if output:
         write_lines(output, lines)
-        console.say(f"Run {run.id} written to {output}")
-        console.emit({"run": run.id, "file": str(output), "qrels": judgements and str(judgements)})
+        values = {"run": run.id, "file": output, "qrels": judgements}
+        console.show(values, [Note(f"Run {run.id} written to {output}")])
     elif console.json:
-        console.emit({"run": run.id, "trec": "".join(lines)})
+        console.show({"run": run.id, "trec": "".join(lines)})
     else:
         for line in lines:
             click.echo(line, nl=False)

@@ -1,19 +1,18 @@
-"""``dragoman search``: ranked hits in every language, the matching passage under each."""
+"""``dragoman search``: ranked hits in every language, the matching passage under each; ``similar``: to a document."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import click
 
-from encoders.console import Console
+from encoders.console import Console, Note
 from encoders.languages import normalise, typed_languages
 from encoders.machine.placement import Device
 from indexer.collection.settings import Settings
-from query.commands import completion
-from query.commands.help import Command
-from query.commands.options import collection_option, common_options, device_option, filter_option, ranking_options
-from query.commands.output.hits import score_formula, show_detected, show_facets, show_hits, show_unread
+from query.commands.options.common_options import collection_option, common_options
+from query.commands.options.encoder_options import device_option
+from query.commands.options.help import Command
+from query.commands.options.search_options import filter_option, languages_of_option, limit_option, ranking_options
+from query.commands.output.hits import query_parts, result_parts, score_formula
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.search_hits import as_json
 
@@ -28,27 +27,16 @@ def _one_text(ctx: click.Context, _parameter: click.Parameter, texts: tuple[str,
 @click.command("search", cls=Command)
 @click.argument("text", nargs=-1, required=True, metavar="TEXT", callback=_one_text)
 @collection_option("The collection to search.")
-@click.option(
-    "--lang",
-    help="Language of the query.  [default: detected among the collection's]",
-    shell_complete=completion.languages,
-)
-@click.option(
-    "--to",
-    help="Languages of documents, with commas: en,fr.  [default: all of the collection's]",
-    shell_complete=completion.languages,
-)
-@click.option(
-    "-k", "--limit", "k", type=click.IntRange(1, 10_000), default=10, show_default=True, help="How many hits."
-)
+@languages_of_option("--lang", "Language of the query.  [default: detected among the collection's]")
+@languages_of_option("--to", "Languages of documents, with commas: en,fr.  [default: all of the collection's]")
+@limit_option("hits")
 @filter_option
 @ranking_options
-@click.option(
+@languages_of_option(
     "--prefer",
+    "Show each subject in the first of these languages that has it.  [default: the query's language]",
     default="",
     metavar="LANG,…",
-    help="Show each subject in the first of these languages that has it.  [default: the query's language]",
-    shell_complete=completion.languages,
 )
 @click.option("--flat", is_flag=True, help="Show every document as a hit of its own, also those about the same thing.")
 @click.option(
@@ -105,28 +93,51 @@ def command(
                 facets=[facet for typed in facets.split(",") if (facet := typed.strip())],
             )
         unread = searcher.unread(text)
-    if unread:
-        show_unread(unread, console)
-    if hits.confidence is not None:
-        show_detected(hits.lang, hits.confidence, console)
-    confidence = None if hits.confidence is None else round(hits.confidence, 4)
-    console.emit(
-        {
-            "query": text,
-            "lang": hits.lang,
-            "confidence": confidence,
-            "collection": name,
-            **({} if hits.reranking is None else {"reranking": {"seconds": round(hits.reranking, 4)}}),
-            "hits": [as_json(hit) for hit in hits],
-            **({"facets": asdict(hits.facets)} if hits.facets else {}),
-        }
-    )
-    if hits.reranking is not None:
-        console.say(f"reranking took {hits.reranking:.2f} s")
+    values = {
+        "query": text,
+        "lang": hits.lang,
+        "confidence": None if hits.confidence is None else round(hits.confidence, 4),
+        "collection": name,
+        **({} if hits.reranking is None else {"reranking": {"seconds": round(hits.reranking, 4)}}),
+        "hits": list(map(as_json, hits)),
+        **({"facets": hits.facets} if hits.facets else {}),
+    }
+    parts = [*query_parts(hits, unread)]
     if hits and explain and not console.json:
-        console.say(score_formula(searcher.ranking, searcher.calibration))
-    show_hits(hits, console, searcher.ranking.balance or 0.0)
-    if hits.facets and hits:
-        show_facets(hits.facets, console)
-    if not hits:
-        console.result("nothing found" + (": no document passes the filter" if filters else ""))
+        parts.append(Note(score_formula(searcher.ranking, searcher.calibration)))
+    console.show(values, [*parts, *result_parts(hits, filters, searcher.ranking.balance or 0.0)])
+
+
+@click.command("similar", cls=Command)
+@click.argument("doc_id", metavar="ID")
+@collection_option("The document's collection.")
+@languages_of_option(
+    "--to", "Languages of the similar documents, with commas: en,fr.  [default: all but the document's own]"
+)
+@limit_option("documents")
+@filter_option
+@common_options
+def similar(
+    doc_id: str,
+    name: str,
+    to: str | None,
+    k: int,
+    filters: dict[str, list[str]] | None,
+    settings: Settings,
+    console: Console,
+) -> None:
+    """Find the documents that are most similar to the document ID, in other languages, best first.
+
+    Documents are compared by their stored vectors, after each language's own component is subtracted, and in the common
+    space if the calibration has one.
+    """
+    languages = None if to is None else typed_languages(to)
+    with console.waiting("starting"):
+        from query.ranking.searcher import Searcher  # noqa: PLC0415 - a second of imports
+
+    with Searcher.open(
+        name, settings, device="cpu", console=console, to=languages, filters=filters, queries=False
+    ) as searcher:
+        hits = searcher.similar(doc_id, to=languages, k=k, filters=filters)
+    values = {"id": doc_id, "lang": hits.lang, "collection": name, "hits": list(map(as_json, hits))}
+    console.show(values, result_parts(hits, filters))

@@ -16,8 +16,10 @@ from encoders.machine.cores import available_cores
 from encoders.machine.freed_memory import share_arenas
 from encoders.wording import install_command
 from indexer.collection.settings import Settings
-from query.commands.help import Command
-from query.commands.options import FILE, PORT, collections_option, common_options, device_option, rerank_option, seconds
+from query.commands.options.common_options import collections_option, common_options
+from query.commands.options.encoder_options import device_option, rerank_option
+from query.commands.options.help import Command
+from query.commands.options.option_types import FILE, PORT, seconds
 
 if TYPE_CHECKING:
     from query.service.access import TokenFile

@@ -9,8 +9,9 @@ from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from query.collections.collection_status import describe
-from query.commands.help import Command
-from query.commands.options import COLLECTION, common_options, seconds
+from query.commands.options.common_options import common_options
+from query.commands.options.help import Command
+from query.commands.options.option_types import COLLECTION, seconds
 from query.commands.output.statuses import show_statuses
 
 
@@ -29,9 +30,10 @@ def command(name: str | None, watched: bool, every: float, settings: Settings, c
         if watched and name:
             from indexer.workers.run_control import last_run  # noqa: PLC0415 - the workers' modules
             from indexer.workers.run_watch import run_views  # noqa: PLC0415
-            from query.commands.output.run_progress import show_views  # noqa: PLC0415
+            from query.commands.output.run_progress import show_view  # noqa: PLC0415
 
-            show_views(run_views(engine, last_run(engine, name).id, every, console), console)
+            for view in run_views(engine, last_run(engine, name).id, every, console):
+                show_view(view, console)
             return
         selected = [collections.require(engine, name)] if name else collections.all_collections(engine)
         statuses = [describe(engine, collection, settings) for collection in selected]

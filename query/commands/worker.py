@@ -14,16 +14,10 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from indexer.workers.celery_worker import WorkerPlan, serve
 from onnx_export.models import DEFAULT
-from query.commands.help import Command
-from query.commands.options import (
-    COLLECTION,
-    Address,
-    common_options_and_needed_broker,
-    device_option,
-    encoder_option,
-    method_option,
-    seconds,
-)
+from query.commands.options.common_options import common_options_and_broker
+from query.commands.options.encoder_options import device_option, encoder_option, method_option
+from query.commands.options.help import Command
+from query.commands.options.option_types import COLLECTION, Address, seconds
 
 
 @click.command("worker", cls=Command)
@@ -64,7 +58,7 @@ from query.commands.options import (
     metavar="[ADDRESS:]PORT",
     help="Answer Prometheus at this port, on this machine alone unless an ADDRESS is given (0.0.0.0: all).",
 )
-@common_options_and_needed_broker
+@common_options_and_broker("needed, here or in the variable.")
 def command(
     name: str | None,
     encoder: str | None,

@@ -10,6 +10,7 @@ import pytest
 
 from encoders.console import Console
 from encoders.printable import LineFormatter, json_line, one_line, printable
+from encoders.table_layout import Table
 from indexer.workers.logs import _LineFormatter
 
 EVIL = "a\n2026-01-01 error forged: \x1b[2J\x1b]0;title\x07\r\x9b31m\x85\u2028\u202edcba \x7f\udc80"
@@ -60,9 +61,9 @@ def test_a_command_prints_no_control_character_of_a_document(capsys: pytest.Capt
     console = Console()
     console.say(EVIL)
     console.warn(EVIL)
-    console.result(EVIL)
-    console.table(["id"], [[EVIL], ["[bold]a title[/bold] [link=x]"]])
-    Console(json=True).emit({"id": EVIL})
+    console.print(EVIL)
+    console.print([Table(["id"], [[EVIL], ["[bold]a title[/bold] [link=x]"]])])
+    Console(json=True).show({"id": EVIL})
     captured = capsys.readouterr()
     assert not CONTROLS & set(captured.out + captured.err)
     assert captured.err.count("\n") == 2

@@ -20,7 +20,7 @@ from indexer.ledger.database import open_database
 from query.calibration import calibration_table
 from query.cli import _SECTIONS, root, run
 from query.commands import index as index_command
-from query.commands.options import COLLECTION
+from query.commands.options.option_types import COLLECTION
 from tests.conftest import fallen
 from tests.query.conftest import copied
 from trials import DEMO, ROOT

@@ -1,12 +1,16 @@
-"""Comparisons of runs for a person, and as JSON."""
+"""Comparisons of runs, and matrices of language pairs, for a person and as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from encoders.console import Console
-from query.measures.significance import Comparison
+from encoders.console import Alert, Part, values_of
+from encoders.table_layout import Table
+from encoders.wording import counted
+from query.evaluation.pair_matrix import PairMatrix
+from query.measures.quality_measures import mean_name
+from query.measures.significance import ALPHA, HIGHER, LOWER, Comparison
 
 _COMPARISON_NAMES = {
     "baseline": "a",
@@ -18,25 +22,11 @@ _COMPARISON_NAMES = {
 """Names in JSON of a comparison's fields that have other names in Python."""
 
 
-def show_comparisons(comparisons: Sequence[Comparison], console: Console) -> None:
-    """Print a table of comparisons, and how many topics they left out."""
-    console.table(
-        [
-            "measure",
-            "run",
-            ">mean",
-            "against",
-            ">mean",
-            ">difference",
-            ">effect",
-            ">higher / lower / equal",
-            ">p",
-            ">p t-test",
-            ">p Holm",
-        ],
-        [_comparison_row(comparison) for comparison in comparisons],
-    )
-    console.result(
+def comparison_parts(comparisons: Sequence[Comparison]) -> Iterator[Part]:
+    """A table of comparisons, and how many topics they left out."""
+    headings = "measure,run,>mean,against,>mean,>difference,>effect,>higher / lower / equal,>p,>p t-test,>p Holm"
+    yield Table(headings.split(","), [_comparison_row(comparison) for comparison in comparisons])
+    yield (
         "p: two-sided randomisation test over topics; Holm: p corrected for all comparisons shown; *: below 0.05; "
         "effect: difference in standard deviations."
     )
@@ -44,7 +34,7 @@ def show_comparisons(comparisons: Sequence[Comparison], console: Console) -> Non
         (comparison.baseline, comparison.run, comparison.left_out) for comparison in comparisons
     ):
         if left_out:
-            console.warn(f"topics left out because only one of {baseline} and {run} has them: {left_out}")
+            yield Alert(f"topics left out because only one of {baseline} and {run} has them: {left_out}")
 
 
 def _comparison_row(comparison: Comparison) -> list[str]:
@@ -71,3 +61,50 @@ def _p(p: float) -> str:
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
     """A comparison as JSON values."""
     return {_COMPARISON_NAMES.get(name, name): value for name, value in comparison.__dict__.items()}
+
+
+def matrix_parts(matrix: PairMatrix) -> Iterator[Part]:
+    """A matrix, topics' languages as rows; a dash stands where no document of a pair is relevant."""
+    rows = []
+    for lang in matrix.langs:
+        pairs = [(lang, documents) for documents in matrix.documents]
+        rows.append(
+            [lang, *(f"{matrix.means[pair]:.3f}{matrix.mark(pair)}" if pair in matrix.means else "–" for pair in pairs)]
+        )
+    yield Table(
+        ["topics \\ documents", *(f">{documents}" for documents in matrix.documents)],
+        rows,
+        f"{mean_name(matrix.measure)} by pair, evaluation {matrix.name}",
+    )
+    cross = "" if matrix.cross_mean is None else f"; over those of two languages {matrix.cross_mean:.3f}"
+    yield f"mean over {counted(len(matrix.means), 'pair')} {matrix.mean:.3f}{cross}"
+    if matrix.against:
+        higher, lower = (sum(matrix.mark(pair) == mark for pair in matrix.means) for mark in (HIGHER, LOWER))
+        yield (
+            f"against {matrix.against}: {HIGHER} {counted(higher, 'pair')} higher, {LOWER} {lower} lower; "
+            f"randomisation test over topics, p < {ALPHA:g} after Holm's correction over the "
+            f"{counted(len(matrix.comparisons), 'pair')} that both have"
+        )
+
+
+def pair_matrix_json(matrix: PairMatrix) -> dict[str, Any]:
+    """A matrix as JSON values."""
+    pairs = []
+    for run in matrix.runs:
+        pair: dict[str, Any] = {
+            "run": run.run,
+            "topics": run.lang,
+            "documents": run.documents,
+            "count": len(run.scores),
+            "mean": matrix.means[run.pair],
+        }
+        if comparison := matrix.comparisons.get(run.pair):
+            pair |= {
+                "mean_against": comparison.baseline_mean,
+                "difference": comparison.difference,
+                "p": comparison.p_randomisation,
+                "p_holm": comparison.p_holm,
+            }
+        pairs.append(pair)
+    values = values_of(matrix, "measure", "against", "mean", "cross_mean")
+    return {"evaluation": matrix.name, **values, "pairs": pairs}

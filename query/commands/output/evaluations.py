@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import chain
 from typing import Any
 
-from encoders.console import Console
-from query.commands.output.calibrations import show_taught
-from query.commands.output.comparisons import comparison_json, show_comparisons
-from query.commands.output.pair_matrices import pair_matrix_json, show_pair_matrix
+from encoders.console import Alert, Console, Note, Part
+from encoders.table_layout import Table
+from query.commands.output.calibrations import taught_parts
+from query.commands.output.comparisons import comparison_json, comparison_parts, matrix_parts, pair_matrix_json
 from query.evaluation.collection_evaluation import Evaluation
 from query.evaluation.scored_runs import BASELINES, POOLED_KINDS, EvaluationPlan, RunKind, ScoredRuns
 from query.measures.fairness import DEPTH, LPR, OWN_LANGUAGE, PEER, TLR, TLR_DEPTH, RelevantCounts, is_fairness
@@ -20,58 +21,52 @@ RELEVANT = "the relevant documents"
 """What an encoder is measured by in an evaluation."""
 
 
-def show_evaluation(evaluation: Evaluation, console: Console) -> None:
-    """Print an evaluation's remarks and its table of runs."""
-    number, scored_runs, plan = evaluation.number, evaluation.scored_runs, evaluation.plan
-    for remark in scored_runs.remarks:
-        console.warn(remark)
+def evaluation_parts(evaluation: Evaluation) -> Iterator[Part]:
+    """An evaluation's remarks and its table of runs, for people."""
+    number, scored_runs = evaluation.number, evaluation.scored_runs
+    yield from map(Alert, scored_runs.remarks)
+    yield _runs_table(evaluation)
+    for measure in scored_runs.main.scores.means:
+        if is_fairness(measure):
+            yield _meaning(measure, len(scored_runs.targets))
+    yield from relevant_counts_parts(scored_runs.main.relevant_counts)
+    yield from taught_parts(evaluation.taught, RELEVANT)
+    yield from _omitted_topics(scored_runs)
+    if (seconds := evaluation.setup.settings.get("reranking_seconds")) is not None:
+        yield Note(f"reranking took {seconds:,.1f} s in all")
+    yield Note(f"Logged as evaluation {number}; every topic's scores: dragoman runs show {number}")
+
+
+def _runs_table(evaluation: Evaluation) -> Table:
+    scored_runs, plan = evaluation.scored_runs, evaluation.plan
     own_language = _own_language_means(scored_runs, plan)
     measures = [str(measure) for measure in plan.measures]
-    fair = [measure for measure in scored_runs.main.scores.means if is_fairness(measure)]
-    columns = ["topics in", ">topics", *(f">{_heading(measure)}" for measure in [*measures, *fair])]
-    columns += [f">{_heading(measures[0])} same\nlanguage"] if own_language else []
-    columns += [f">{BASELINES[kind]}\nthere" for kind in own_language if kind in BASELINES]
+    measures += [measure for measure in scored_runs.main.scores.means if is_fairness(measure)]
+    headings = ["topics in", ">topics", *(f">{_heading(measure)}" for measure in measures)]
+    headings += [f">{_heading(measures[0])} same\nlanguage"] if own_language else []
+    headings += [f">{BASELINES[kind]}\nthere" for kind in own_language if kind in BASELINES]
     rows = []
     for run in scored_runs.runs:
-        if run.kind not in {"language", "pooled", "psq", "psq-pooled"}:
-            continue
-        topics_in = "all, pooled" if run.kind in POOLED_KINDS else run.lang
-        row = [f"{topics_in}, PSQ" if run.kind in BASELINES else topics_in, f"{len(run.scores.topics):,}"]
-        row += [_figure(measure, run.scores.means.get(measure)) for measure in [*measures, *fair]]
-        means = [None if run.kind in BASELINES else by_lang.get(run.lang) for by_lang in own_language.values()]
-        row += [f"{mean:.3f}" if mean is not None else "–" for mean in means]
-        rows.append([*row, f"{number}.{run.name}"])
-    console.table([*columns, "run"], rows, title=f"{plan.tag}, evaluation {number}")
-    for measure in fair:
-        console.result(_meaning(measure, len(scored_runs.targets)))
-    show_relevant_counts(scored_runs.main.relevant_counts, console)
-    show_taught(evaluation.taught, RELEVANT, console)
-    for sentence in _omitted_topics(scored_runs):
-        console.say(sentence)
-    if (seconds := evaluation.setup.settings.get("reranking_seconds")) is not None:
-        console.say(f"reranking took {seconds:,.1f} s in all")
-    console.say(f"Logged as evaluation {number}; every topic's scores: dragoman runs show {number}")
+        if run.kind in {"language", "pooled", "psq", "psq-pooled"}:
+            topics_in = "all, pooled" if run.kind in POOLED_KINDS else run.lang
+            row = [f"{topics_in}, PSQ" if run.kind in BASELINES else topics_in, f"{len(run.scores.topics):,}"]
+            row += [_figure(measure, run.scores.means.get(measure)) for measure in measures]
+            means = [None if run.kind in BASELINES else by_lang.get(run.lang) for by_lang in own_language.values()]
+            row += [f"{mean:.3f}" if mean is not None else "–" for mean in means]
+            rows.append([*row, f"{evaluation.number}.{run.name}"])
+    return Table([*headings, "run"], rows, f"{plan.tag}, evaluation {evaluation.number}")
 
 
 def show_compared(evaluation: Evaluation, console: Console) -> None:
-    """Print an evaluation, and its comparisons if it has runs to compare with."""
-    show_evaluation(evaluation, console)
-    matrix = evaluation.pair_matrix()
-    if matrix:
-        show_pair_matrix(matrix, console)
-    psq_matrix = evaluation.psq_pair_matrix()
-    if psq_matrix:
-        show_pair_matrix(psq_matrix, console)
+    """Show an evaluation, its matrices of pairs, and its comparisons if it has runs to compare with."""
+    matrices = {"pairs": evaluation.pair_matrix(), "psq_pairs": evaluation.psq_pair_matrix()}
+    shown = {name: matrix for name, matrix in matrices.items() if matrix}
     comparisons = evaluation.comparisons()
-    if comparisons:
-        show_comparisons(comparisons, console)
-    matrices = {"pairs": matrix, "psq_pairs": psq_matrix}
-    console.emit(
-        {
-            **evaluation_json(evaluation, comparisons),
-            **{name: pair_matrix_json(shown) for name, shown in matrices.items() if shown},
-        }
-    )
+    values = evaluation_json(evaluation, comparisons) | {
+        name: pair_matrix_json(matrix) for name, matrix in shown.items()
+    }
+    parts = chain(evaluation_parts(evaluation), *map(matrix_parts, shown.values()))
+    console.show(values, chain(parts, comparison_parts(comparisons) if comparisons else ()))
 
 
 def _own_language_means(scored_runs: ScoredRuns, plan: EvaluationPlan) -> dict[RunKind, dict[str, float]]:
@@ -86,12 +81,12 @@ def _own_language_means(scored_runs: ScoredRuns, plan: EvaluationPlan) -> dict[R
     }
 
 
-def _omitted_topics(scored_runs: ScoredRuns) -> Iterable[str]:
+def _omitted_topics(scored_runs: ScoredRuns) -> Iterator[Part]:
     for run in scored_runs.runs:
         if run.kind == "language" and (count := len(run.scores.unjudged)):
-            yield f"topics in {run.lang} that have nothing relevant in the qrels, and are left out: {count}"
+            yield Note(f"topics in {run.lang} that have nothing relevant in the qrels, and are left out: {count}")
         if run.kind == "language" and (count := len(run.scores.without_hits)):
-            yield f"topics in {run.lang} that found nothing, and count 0: {count}"
+            yield Note(f"topics in {run.lang} that found nothing, and count 0: {count}")
 
 
 def _heading(measure: str) -> str:
@@ -128,10 +123,10 @@ def evaluation_json(evaluation: Evaluation, comparisons: Sequence[Comparison]) -
                 "kind": run.kind,
                 "lang": run.lang,
                 "topics": len(run.scores.topics),
-                "means": dict(run.scores.means),
+                "means": run.scores.means,
                 "found": relevant_counts_json(run.relevant_counts),
-                "unjudged": list(run.scores.unjudged),
-                "without_hits": list(run.scores.without_hits),
+                "unjudged": run.scores.unjudged,
+                "without_hits": run.scores.without_hits,
             }
             for run in scored_runs.runs
         ],
@@ -140,10 +135,10 @@ def evaluation_json(evaluation: Evaluation, comparisons: Sequence[Comparison]) -
     }
 
 
-def show_relevant_counts(counts_by_lang: Mapping[str, RelevantCounts], console: Console) -> None:
-    """Print a table of the relevant documents among the first hundred, by language; nothing if none was counted."""
+def relevant_counts_parts(counts_by_lang: Mapping[str, RelevantCounts]) -> Iterator[Part]:
+    """A table of the relevant documents among the first hundred, by language; nothing if none was counted."""
     if counts_by_lang:
-        console.table(
+        yield Table(
             ["documents in", ">relevant", f">in the first {DEPTH}", ">share"],
             [
                 [lang, f"{counts.relevant:,}", f"{counts.retrieved:,}", f"{counts.share:.1%}"]
@@ -158,10 +153,3 @@ def relevant_counts_json(counts_by_lang: Mapping[str, RelevantCounts]) -> dict[s
         lang: {"found": counts.retrieved, "relevant": counts.relevant, "share": round(counts.share, 6)}
         for lang, counts in counts_by_lang.items()
     }
-
-
-def show_weeks(weeks: Mapping[str, tuple[int, float]], console: Console) -> None:
-    """Print MAP of the rankings that people were shown, by week."""
-    rows = [[week, f"{searches:,}", f"{value:.3f}"] for week, (searches, value) in weeks.items()]
-    console.table(["week of", ">searches", ">MAP of what was shown"], rows, title="by week")
-    console.emit({"weeks": {week: {"searches": searches, "AP": value} for week, (searches, value) in weeks.items()}})

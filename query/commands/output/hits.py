@@ -6,17 +6,17 @@ import re
 import shutil
 import textwrap
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from encoders.console import Console
+from encoders.console import Alert, Note, Part
 from encoders.languages import UNDETERMINED
 from encoders.methods.vector_parts import shown_weights
 from encoders.printable import one_line
 from encoders.text.segmentation import cut_at_blanks
 from indexer.text.language_detection import SURE
 from query.calibration.margin import NEIGHBOURS, centring, exponent
-from query.ranking.search_hits import RERANKED, Facets, Hit, ScoreParts, good_hits
+from query.ranking.search_hits import RERANKED, Facets, Hit, Hits, ScoreParts, good_hits
 
 if TYPE_CHECKING:
     from query.calibration.calibration import Calibration
@@ -31,62 +31,72 @@ _INDENT = 11
 _END_OF_GOOD_HITS = "     ── most hits below fit other queries as well as this one ──"
 
 
-def show_unread(unread: str, console: Console) -> None:
-    """Warn that the encoder leaves out the end of the query, the text ``unread``."""
-    beginning = textwrap.shorten(unread, 40, placeholder=" …")
-    console.warn(f"the query is longer than the encoder reads; what comes from {beginning!r} on was left out")
+def query_parts(hits: Hits, unread: str) -> Iterator[Part]:
+    """What a search says about its query, whose end ``unread`` the encoder leaves out."""
+    if unread:
+        beginning = textwrap.shorten(unread, 40, placeholder=" …")
+        yield Alert(f"the query is longer than the encoder reads; what comes from {beginning!r} on was left out")
+    if hits.confidence is not None:
+        unsure = "" if hits.confidence >= SURE else f", {hits.confidence:.0%} sure"
+        language = hits.lang if hits.lang != UNDETERMINED else "unknown"
+        yield Note(f"query language: {language} (detected{unsure}; say another with --lang)")
+    if hits.reranking is not None:
+        yield Note(f"reranking took {hits.reranking:.2f} s")
 
 
-def show_detected(lang: str, confidence: float, console: Console) -> None:
-    """Say which language of a query was detected, and how sure that is."""
-    unsure = "" if confidence >= SURE else f", {confidence:.0%} sure"
-    language = lang if lang != UNDETERMINED else "unknown"
-    console.say(f"query language: {language} (detected{unsure}; say another with --lang)")
+def result_parts(hits: Hits, filters: object, balance: float = 1.0) -> Iterator[Part]:
+    """The hits, and the counts of facets; or that nothing was found, with or without ``filters``."""
+    if not hits:
+        yield "nothing found" + (": no document passes the filter" if filters else "")
+        return
+    yield from hit_parts(hits, balance)
+    if hits.facets:
+        yield from facet_parts(hits.facets)
 
 
-def show_hits(hits: Sequence[Hit], console: Console, balance: float = 1.0) -> None:
-    """Print each hit: rank, score, language, title, id, the cosine if the score is another number, and the passage.
+def hit_parts(hits: Sequence[Hit], balance: float = 1.0) -> Iterator[Part]:
+    """Each hit for people: rank, score, language, title, id, the cosine if the score is another number, the passage.
 
     Below stand its other documents, if a hit is a subject. ``balance`` is the search's, for the parts of the scores. A
     line marks where the good hits end, if they end in the list.
     """
     good = good_hits(hits)
-    width = min(shutil.get_terminal_size((100, 24)).columns, 120)
+    width, indent = _width() - _INDENT, " " * _INDENT
     for rank, hit in enumerate(hits, start=1):
-        title = _title(hit)
         cosine_known = bool(hit.parts) or f"{hit.score:.3f}" == f"{hit.cosine:.3f}"
         cosine = "" if cosine_known else f"  cosine {hit.cosine:.3f}"
-        console.result(f"{rank:3d}  {hit.score:.3f}  {hit.lang:<4} {one_line(title)}  [{one_line(hit.doc_id)}]{cosine}")
+        yield f"{rank:3d}  {hit.score:.3f}  {hit.lang:<4} {one_line(_title(hit))}  [{one_line(hit.doc_id)}]{cosine}"
         if hit.parts:
-            console.result(f"{' ' * _INDENT}{parts_line(hit.parts, balance)}")
+            yield f"{indent}{parts_line(hit.parts, balance)}"
         if hit.passage:
             passage = " ".join(hit.passage.text.split())
             if len(passage) > _PASSAGE_CHARACTERS:
                 _, end = cut_at_blanks(passage, _PASSAGE_CHARACTERS // 2, _PASSAGE_CHARACTERS, " ")[0]
                 passage = f"{passage[:end]} …"
-            columns = _INDENT + (width - _INDENT) * len(passage) // _cells(passage)
-            console.result(
-                textwrap.fill(passage, columns, initial_indent=" " * _INDENT, subsequent_indent=" " * _INDENT)
-            )
+            columns = _INDENT + width * len(passage) // _cells(passage)
+            yield textwrap.fill(passage, columns, initial_indent=indent, subsequent_indent=indent)
         if hit.also:
-            for line in _lines(also_text(hit.also), width - _INDENT):
-                console.result(f"{' ' * _INDENT}{line}")
+            yield from (f"{indent}{line}" for line in _lines(also_text(hit.also), width))
         if rank == good and rank < len(hits):
-            console.result(_END_OF_GOOD_HITS)
+            yield _END_OF_GOOD_HITS
     if hits and good == 0:
-        console.say("most of these hits fit other queries as well as this one; perhaps there is no answer here")
+        yield Note("most of these hits fit other queries as well as this one; perhaps there is no answer here")
 
 
-def show_facets(facets: Facets, console: Console) -> None:
-    """Print the counts of the best documents, a line for each facet."""
-    width = min(shutil.get_terminal_size((100, 24)).columns, 120)
-    console.result(f"\nthe best {facets.counted:,} of {facets.total:,} documents searched:")
+def facet_parts(facets: Facets) -> Iterator[Part]:
+    """The counts of the best documents, a line for each facet."""
+    yield f"\nthe best {facets.counted:,} of {facets.total:,} documents searched:"
     for name, counts in facets.counts.items():
         values = [f"{_cut(one_line(value), _TITLE_COLUMNS)} {count:,}" for value, count in counts.items()]
         shown, rest = values[:_FACET_VALUES], len(values) - _FACET_VALUES
         text = " · ".join([*shown, *([f"{rest:,} more values"] if rest > 0 else [])])
-        for number, line in enumerate(_lines(f"{one_line(name)}: {text}", width - 2)):
-            console.result(f"{'  ' if number else ''}{line}")
+        for number, line in enumerate(_lines(f"{one_line(name)}: {text}", _width() - 2)):
+            yield f"{'  ' if number else ''}{line}"
+
+
+def _width() -> int:
+    """Columns of hits."""
+    return min(shutil.get_terminal_size((100, 24)).columns, 120)
 
 
 def also_text(hits: Sequence[Hit]) -> str:

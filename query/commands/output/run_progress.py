@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from encoders.console import Console
+from encoders.console import Console, values_of
 from encoders.printable import one_line
 from encoders.wording import counted
 from indexer.ledger.tables import READING
@@ -12,35 +10,23 @@ from indexer.workers.progress import standstill_reason
 from indexer.workers.run_watch import RunView
 
 
-def show_views(views: Iterable[RunView], console: Console) -> None:
-    """Print each view of a run; as a JSON line on a JSON console."""
-    for view in views:
-        console.emit(_as_json(view))
-        for line in as_lines(view):
-            console.result(line)
-
-
-def _as_json(view: RunView) -> dict[str, object]:
-    """A view as JSON carries it."""
+def show_view(view: RunView, console: Console) -> None:
+    """Show a view of a run."""
     progress = view.progress
-    return {
+    values = {
         "run": progress.run.id,
         "collection": progress.run.collection,
         "state": progress.run.state,
-        "chunks": progress.chunks,
-        "documents": progress.documents,
-        "done": progress.done,
+        **values_of(progress, "chunks", "documents", "done"),
         "rate": round(view.rate, 1),
         "seconds_left": view.time_left.total_seconds() if view.time_left else None,
         "workers": [
-            {
-                "worker": worker.id, "device": worker.device, "build": worker.build, "chunk": worker.chunk,
-                "documents": worker.documents,
-            }
+            {"worker": worker.id, **values_of(worker, "device", "build", "chunk", "documents")}
             for worker in progress.workers
         ],
         "errors": progress.errors,
-    }  # fmt: skip
+    }
+    console.show(values, as_lines(view))
 
 
 def as_lines(view: RunView) -> list[str]:

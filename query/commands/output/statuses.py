@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from encoders.console import Console
@@ -11,6 +11,14 @@ from encoders.printable import one_line
 from encoders.wording import counted
 from indexer.collection.settings import Settings
 from indexer.ledger import tables
+
+_ADVICE = {
+    "interrupted": "interrupted, if no process is at it: give the same command again",
+    tables.RUNNING: "workers are at it: dragoman status --watch -c {}",
+    tables.PAUSED: "go on: dragoman resume -c {}",
+    tables.READING: "its sources are being read; going on, if that broke off: give the same command again",
+}
+"""What to do about a run, by its state."""
 
 
 def show_statuses(statuses: Sequence[dict[str, Any]], settings: Settings, console: Console, *, full: bool) -> None:
@@ -23,97 +31,85 @@ def show_statuses(statuses: Sequence[dict[str, Any]], settings: Settings, consol
         full: whether to show every calibration, run and note; otherwise the active calibration, the last run and the
             number of notes.
     """
-    for status in statuses:
-        console.emit(status)
-    console.result(f"home: {settings.home}")
+    console.print(f"home: {settings.home}")
     if not statuses:
-        console.result("nothing is indexed yet; begin with: dragoman demo, or: dragoman index SOURCE -c NAME")
+        console.print("nothing is indexed yet; begin with: dragoman demo, or: dragoman index SOURCE -c NAME")
     for status in statuses:
-        _show_status(status, console, full=full)
+        console.show(status, _status_lines(status, full=full))
 
 
-def _show_status(status: dict[str, Any], console: Console, *, full: bool) -> None:
+def _status_lines(status: dict[str, Any], *, full: bool) -> Iterator[str]:
     languages = "  ".join(f"{lang} {count:,}" for lang, count in status["languages"].items())
-    console.result(
+    yield (
         f"\n{status['collection']}: {counted(status['documents'], 'document')}, languages: {len(status['languages'])}"
     )
-    console.result(f"  {languages or status['trouble'] or 'no documents'}")
-    console.result(
-        f"  encoder {status['encoder']} by {status['method']} ({status['dim']} numbers, model {status['model']})"
-    )
-    console.result(f"  store {status['store']}")
+    yield f"  {languages or status['trouble'] or 'no documents'}"
+    yield f"  encoder {status['encoder']} by {status['method']} ({status['dim']} numbers, model {status['model']})"
+    yield f"  store {status['store']}"
     if absent := status["not_found"]:
-        console.result(
+        yield (
             f"  {counted(absent, 'of them has', 'of them have')} no vector of this model: not found until indexed again"
         )
-    _show_generations(status, console)
-    _show_calibrations(status, console, full=full)
-    _show_runs(status, console, full=full)
-    _show_notes(status, console, full=full)
+    yield from _generations(status)
+    yield from _calibrations(status, full=full)
+    yield from _runs(status, full=full)
+    yield from _notes(status, full=full)
 
 
-def _show_generations(status: dict[str, Any], console: Console) -> None:
+def _generations(status: dict[str, Any]) -> Iterator[str]:
     if previous := status["previous"]:
         rebuilt = previous["number"] != status["generation"]  # encoding again keeps both vectors in the same generation
-        console.result(
+        yield (
             f"  generation {status['generation']}; dragoman rollback -c {status['collection']} returns to "
             + (f"{previous['number']}, " if rebuilt else "the vectors of ")
             + f"{previous['encoder']} by {previous['method']}"
         )
     if building := status["building"]:
         at_work = any(run["state"] in {tables.READING, tables.RUNNING, tables.PAUSED} for run in status["runs"])
-        console.result(
+        yield (
             f"  being rebuilt as generation {building['number']}, {building['encoder']} by {building['method']}"
             + ("" if at_work else "; if no process is at it, give the same dragoman index --rebuild again")
         )
 
 
-def _show_notes(status: dict[str, Any], console: Console, *, full: bool) -> None:
+def _notes(status: dict[str, Any], *, full: bool) -> Iterator[str]:
     for kind in ("refused", "remarks"):
         notes = status[kind]
         if notes:
-            console.result(
+            yield (
                 f"  {counted(len(notes), kind.removesuffix('s'), kind)}"
                 + ("" if full else f": dragoman status -c {status['collection']}")
             )
         for note in notes if full else []:
-            console.result(f"    {one_line(note['place'])}: {one_line(note['text'])}")
+            yield f"    {one_line(note['place'])}: {one_line(note['text'])}"
 
 
-def _show_runs(status: dict[str, Any], console: Console, *, full: bool) -> None:
+def _runs(status: dict[str, Any], *, full: bool) -> Iterator[str]:
     for run in status["runs"] if full else status["runs"][-1:]:
         counts = f"{run['encoded']:,} encoded, {run['unchanged']:,} unchanged, {run['pruned']:,} pruned"
         state = "not ended" if run["state"] == "interrupted" else run["state"]
-        console.result(f"  run {run['run']} {state}: {counts}; begun {run['started']} UTC")
+        yield f"  run {run['run']} {state}: {counts}; begun {run['started']} UTC"
         if len(run["builds"] or {}) > 1:
             by_build = ", ".join(f"{count:,} by {build}" for build, count in run["builds"].items())
-            console.result(f"    builds of the model: {by_build}")
-        if run["state"] == "interrupted":
-            console.result("    interrupted, if no process is at it: give the same command again")
-        if run["state"] == tables.RUNNING:
-            console.result(f"    workers are at it: dragoman status --watch -c {status['collection']}")
-        if run["state"] == tables.PAUSED:
-            console.result(f"    go on: dragoman resume -c {status['collection']}")
-        if run["state"] == tables.READING:
-            console.result("    its sources are being read; going on, if that broke off: give the same command again")
+            yield f"    builds of the model: {by_build}"
+        if advice := _ADVICE.get(run["state"]):
+            yield f"    {advice.format(status['collection'])}"
 
 
-def _show_calibrations(status: dict[str, Any], console: Console, *, full: bool) -> None:
+def _calibrations(status: dict[str, Any], *, full: bool) -> Iterator[str]:
     active = [calibration for calibration in status["calibrations"] if calibration["active"]]
     for calibration in status["calibrations"] if full else active:
         weights = f", weights {weights_text}" if (weights_text := shown_weights(calibration["weights"])) else ""
         mates = ", mates count" if calibration["mates"] else ""
         setting = f"balance {calibration['balance']:g}{weights}{mates}"
         state = ", active" if calibration["active"] and full else ""
-        console.result(
-            f"  calibration {calibration['calibration']}: {setting}, decided by {calibration['decided_by']}{state}"
-        )
+        yield f"  calibration {calibration['calibration']}: {setting}, decided by {calibration['decided_by']}{state}"
         if calibration["map"]:
-            console.result(f"    asked through maps: {calibration['map']}")
+            yield f"    asked through maps: {calibration['map']}"
         if calibration["active"] and calibration["without"]:
             languages = ", ".join(calibration["without"])
-            console.result(f"    without {languages}: make another: dragoman calibrate -c {status['collection']}")
+            yield f"    without {languages}: make another: dragoman calibrate -c {status['collection']}"
     if not active:
         of_model = [calibration for calibration in status["calibrations"] if calibration["model"] == status["model"]]
         advice = "choose one: dragoman calibrate --use ID" if of_model else "make one: dragoman calibrate"
-        console.result(f"  no calibration: plain cosine; {advice} -c {status['collection']}")
+        yield f"  no calibration: plain cosine; {advice} -c {status['collection']}"

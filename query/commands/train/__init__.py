@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from query.commands.lazy_group import LazyGroup
+from query.commands.options.help import LazyGroup
 
 _LINES = {
     "cr5": "Learn a space of words from documents about the same concepts.",

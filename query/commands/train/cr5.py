@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
 
-from encoders.console import Console, values_of
+from encoders.console import Alert, Console, values_of
 from encoders.cr5.cr5_settings import Cr5Settings, Pairs
 from encoders.languages import normalise
+from encoders.table_layout import Table
 from encoders.wording import counted
 from indexer.readers.source import ReadOptions
-from query.commands.help import Command
-from query.commands.options import languages_option, output_options, reading_options, seed_option, training_options
-from query.commands.output.trainings import show_trained, show_training
+from query.commands.options.common_options import output_options, seed_option
+from query.commands.options.encoder_options import languages_option
+from query.commands.options.help import Command
+from query.commands.options.source_options import reading_options, training_options
+from query.commands.output.reports import show_training
 
 if TYPE_CHECKING:
     from indexer.training.cr5_training import Cr5Report
@@ -64,15 +67,12 @@ def _ridge(_context: click.Context, _option: click.Parameter, value: str) -> flo
 def command(
     sources: tuple[str, ...],
     output: Path,
-    dimensions: int,
-    ridge: float | None,
-    pairs: Pairs,
     pivots: tuple[str, ...],
     languages: list[str],
     precision: Literal["int8", "fp32"],
-    seed: int,
     options: ReadOptions,
     console: Console,
+    **stated: Any,
 ) -> None:
     """Learn one space for the words of all languages in SOURCEs (Cr5), in seconds to minutes, without a network.
 
@@ -82,43 +82,29 @@ def command(
     from indexer.readers.source_documents import Sources  # noqa: PLC0415
     from indexer.training.cr5_training import train_cr5  # noqa: PLC0415 - scipy, which --help does not need
 
-    training = Cr5Settings(
-        dimensions=dimensions, ridge=ridge, pairs=pairs, pivots=tuple(normalise(code) for code in pivots), seed=seed
-    )
+    training = Cr5Settings(pivots=tuple(normalise(code) for code in pivots), **stated)
     if bool(pivots) != training.has_pivots:
         raise click.UsageError("--pairs transitive and --pivot belong together; give both")
-    reports = train_cr5(
-        Sources(sources, options, languages),
-        output,
-        settings=training,
-        precision=precision,
-        console=console,
-    )
-    for report in reports:
+    read = Sources(sources, options, languages)
+    for report in train_cr5(read, output, settings=training, precision=precision, console=console):
         _show_report(report, console)
 
 
 def _show_report(report: Cr5Report, console: Console) -> None:
-    folder = report.folder
+    rows = [[lang, f"{count:,}", f"{report.vocabulary[lang]:,}"] for lang, count in report.documents.items()]
+    table = [] if console.quiet else [Table(["language", ">documents", ">words"], rows)]
+    selection = f" (mean reciprocal rank of held-out mates {max(report.tried.values()):.3f})" if report.tried else ""
+    dim = report.folder.config.dim
     show_training(
-        folder,
+        report.folder,
         {
-            "dimensions": folder.config.dim,
+            "dimensions": dim,
             "ridge": report.ridge,
             "tried": {f"{ridge:g}": round(value, 6) for ridge, value in report.tried.items()},
             **values_of(report, "read", "concepts", "documents", "vocabulary", "remarks"),
         },
-        report.refused,
+        [*map(Alert, report.remarks), *table],
+        f"{counted(report.concepts, 'concept')}, {counted(dim, 'dimension')}, ridge {report.ridge:g}{selection}",
         console,
+        refused=report.refused,
     )
-    for remark in report.remarks:
-        console.warn(remark)
-    if not console.quiet:
-        rows = [[lang, f"{count:,}", f"{report.vocabulary[lang]:,}"] for lang, count in report.documents.items()]
-        console.table(["language", ">documents", ">words"], rows)
-    selection = f" (mean reciprocal rank of held-out mates {max(report.tried.values()):.3f})" if report.tried else ""
-    outcome = (
-        f"{counted(report.concepts, 'concept')}, {counted(folder.config.dim, 'dimension')}, "
-        f"ridge {report.ridge:g}{selection}"
-    )
-    show_trained(folder, outcome, console)

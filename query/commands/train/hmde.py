@@ -2,39 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from encoders.console import Console, values_of
+from encoders.console import Alert, Console, Note, Part, values_of
 from encoders.errors import DragomanError
 from encoders.folder.model_config import Precision
-from encoders.hmde.triples import Drawing
-from encoders.hmde.upper import Form, Segmentation
+from encoders.hmde.upper import Segmentation
 from encoders.machine.placement import Device
+from encoders.table_layout import Table
 from encoders.wording import counted, install_command
 from indexer.readers.source import ReadOptions
-from onnx_export.hmde.hmde_settings import PRESETS, Preset, settings_of
-from query.commands.help import Command
-from query.commands.options import (
-    Number,
+from onnx_export.hmde.hmde_settings import PRESETS, Preset, Settings, settings_of
+from query.commands.options.common_options import FieldOption, field_options, output_options
+from query.commands.options.encoder_options import (
     default_encoder_option,
     device_option,
     force_option,
     languages_option,
-    output_options,
     precision_option,
-    reading_options,
-    training_options,
 )
-from query.commands.output.trainings import show_trained, show_training
+from query.commands.options.help import Command
+from query.commands.options.source_options import reading_options, training_options
+from query.commands.output.reports import show_training
 
 if TYPE_CHECKING:
     from indexer.readers.source_documents import Sources
     from indexer.training.hmde_training import HmdeReport
     from query.commands.train.unseen_concepts import Comparison
+
+
+_FIELDS = {
+    "drawing": FieldOption("turns: pairs of languages come equally often. shuffled: each pair of pages once a pass."),
+    "form": FieldOption("weighted: begins as the segments' mean."),
+    "steps": FieldOption("Steps of the optimiser; the command says how many passes these are."),
+    "batch": FieldOption("Triples that are each other's negatives.", least=2),
+    "accumulate": FieldOption("Batches a step.", "N"),
+    "budget": FieldOption(
+        "Tokens of segments that a lower encoder that learns encodes at once; more for a GPU with much memory.",
+        "TOKENS",
+    ),
+    "rate": FieldOption("Learning rate at its peak.", least=None),
+    "warmup": FieldOption(
+        "Steps until the learning rate peaks.",
+        "STEPS",
+        least=0,
+        shown="the preset's, at most an eighth of the steps",
+    ),
+    "temperature": FieldOption("τ of the loss.", least=None),
+    "titles": FieldOption("Weight of the loss with titles as queries.", "WEIGHT", least=0),
+    "patience": FieldOption("Validations without improvement until training stops; 0: never.", "N", least=0),
+    "held_out": FieldOption("Share of the concepts that judge; 0: none.", "SHARE", least=0, most=1),
+    "evaluate": FieldOption("Steps between two validations.", "STEPS"),
+}
 
 
 @click.command("hmde", cls=Command, epilog=f"Training needs PyTorch: {install_command('train')}")
@@ -70,43 +94,7 @@ if TYPE_CHECKING:
     default=None,
     help="Whether a document of more than 32 segments is read in parts of 32, or the first 32 alone.",
 )
-@click.option(
-    "--drawing",
-    type=click.Choice(get_args(Drawing)),
-    help="turns: pairs of languages come equally often. shuffled: each pair of pages once a pass.",
-)
-@click.option("--form", type=click.Choice(get_args(Form)), help="weighted: begins as the segments' mean.")
-@click.option(
-    "--steps", type=click.IntRange(1), help="Steps of the optimiser; the command says how many passes these are."
-)
-@click.option("--batch", type=click.IntRange(2), help="Triples that are each other's negatives.")
-@click.option("--accumulate", type=click.IntRange(1), metavar="N", help="Batches a step.")
-@click.option(
-    "--budget",
-    type=click.IntRange(1),
-    metavar="TOKENS",
-    help="Tokens of segments that a lower encoder that learns encodes at once; more for a GPU with much memory.",
-)
-@click.option("--rate", type=Number(0, min_open=True), help="Learning rate at its peak.")
-@click.option(
-    "--warmup",
-    type=click.IntRange(0),
-    metavar="STEPS",
-    show_default="the preset's, at most an eighth of the steps",
-    help="Steps until the learning rate peaks.",
-)
-@click.option("--temperature", type=Number(0, min_open=True), help="τ of the loss.")
-@click.option("--titles", type=Number(0), metavar="WEIGHT", help="Weight of the loss with titles as queries.")
-@click.option(
-    "--patience",
-    type=click.IntRange(0),
-    metavar="N",
-    help="Validations without improvement until training stops; 0: never.",
-)
-@click.option(
-    "--held-out", type=Number(0, 1, max_open=True), metavar="SHARE", help="Share of the concepts that judge; 0: none."
-)
-@click.option("--evaluate", type=click.IntRange(1), metavar="STEPS", help="Steps between two validations.")
+@field_options(Settings, _FIELDS)
 @languages_option("Languages to learn from.  [default: all]")
 @precision_option("Precision of the graphs.")
 @click.option(
@@ -155,15 +143,9 @@ def command(
         console.say(f"the rate rises for {counted(settings.warmup, 'step')}; --warmup sets another number")
     read = Sources(sources, options, languages)
     report = train_hmde(
-        read,
-        output,
-        settings=settings,
-        encoder=encoder,
-        precision=precision,
-        device=device,
-        force=force,
-        console=console,
-    )
+        read, output,
+        settings=settings, encoder=encoder, precision=precision, device=device, force=force, console=console,
+    )  # fmt: skip
     searched = _searched(report, read, encoder, device, console, frozen=settings.frozen) if settings.held_out else None
     _show_report(report, searched, console, held_out=settings.held_out)
 
@@ -192,66 +174,35 @@ def _searched(
         return None
 
 
-def _show_searched(searched: Comparison, console: Console) -> None:
+def _searched_part(searched: Comparison) -> Part:
     found = (
         f"as users search, {counted(searched.pages, 'page')} of {counted(searched.concepts, 'held-out concept')} "
         f"are found with MAP {searched.trained:.3f}, by windows without training {searched.untrained:.3f}"
     )
     if searched.verdict == "better":
-        console.say(f"{found}: the training helped")
-    else:
-        judged = "the training did harm" if searched.verdict == "worse" else "the difference may be chance"
-        console.warn(f"{found}: {judged}; train on more concepts, or index without the trained encoder")
+        return Note(f"{found}: the training helped")
+    judged = "the training did harm" if searched.verdict == "worse" else "the difference may be chance"
+    return Alert(f"{found}: {judged}; train on more concepts, or index without the trained encoder")
 
 
 def _show_report(report: HmdeReport, searched: Comparison | None, console: Console, *, held_out: float) -> None:
-    curve, folder, triples = report.curve, report.folder, report.triples
-    show_training(
-        folder,
-        {
-            "documents": report.documents,
-            "triples": {f"{first}-{second}": count for (first, second), count in report.drawn.items()},
-            "possible": {f"{first}-{second}": count for (first, second), count in triples.possible.items()},
-            "passes": round(report.passes, 4),
-            **values_of(triples, "single", "lonely", "further"),
-            **values_of(report, "cut", "resumed"),
-            "held_out": len(report.held_out),
-            "steps": curve.points[-1].step,
-            "best": curve.best,
-            "stopped": curve.stopped,
-            "untrained": round(curve.points[0].score, 6) if curve.validated else None,
-            "score": round(curve.best_score, 6) if curve.validated else None,
-            "searched": searched and {**asdict(searched), "verdict": searched.verdict},
-            "parity": report.parity.as_json(),
-        },
-        report.refused,
-        console,
-        report.remarks,
-    )
-    for number, noun, trait in (
-        (triples.single, "concept", "pages in one language only and taught nothing"),
-        (triples.lonely, "page", "no other page of the same language and category and began no triple"),
-        (triples.further, "page", "the concept of an earlier page of the same language and had no mates"),
-        (report.cut, "document", "more segments than the upper encoder reads at once; the rest taught nothing"),
-    ):
-        if number:
-            console.say(f"{counted(number, f'{noun} has', f'{noun}s have')} {trait}")
-    if not curve.validated and held_out:
-        console.warn(
-            "no concept was held out, so nothing says when to stop and the last step is kept; give more concepts"
-        )
-    elif curve.validated and not curve.best:
-        console.warn(
-            f"no step did better than the model before the first, which is what {folder.path} holds; try another "
-            "--rate, or give more concepts"
-        )
-    rows = [
-        [lang, f"{count:,}", f"{sum(drawn for pair, drawn in report.drawn.items() if pair[0] == lang):,}"]
-        for lang, count in report.documents.items()
-    ]
-    if not console.quiet:
-        console.table(["language", ">documents", ">triples begun"], rows)
-    console.say(f"drawn: {report.share}")
+    curve, triples = report.curve, report.triples
+    values = {
+        "documents": report.documents,
+        "triples": {f"{first}-{second}": count for (first, second), count in report.drawn.items()},
+        "possible": {f"{first}-{second}": count for (first, second), count in triples.possible.items()},
+        "passes": round(report.passes, 4),
+        **values_of(triples, "single", "lonely", "further"),
+        **values_of(report, "cut", "resumed"),
+        "held_out": len(report.held_out),
+        "steps": curve.points[-1].step,
+        "best": curve.best,
+        "stopped": curve.stopped,
+        "untrained": round(curve.points[0].score, 6) if curve.validated else None,
+        "score": round(curve.best_score, 6) if curve.validated else None,
+        "searched": searched and {**asdict(searched), "verdict": searched.verdict},
+        "parity": report.parity,
+    }
     ended = f", ended early: {curve.stopped}" if curve.stopped else ""
     steps = counted(curve.best, "step")
     outcome = (
@@ -260,6 +211,34 @@ def _show_report(report: HmdeReport, searched: Comparison | None, console: Conso
         if curve.validated
         else f"{steps}, loss {curve.points[-1].loss:.3f}, {curve.points[0].loss:.3f} before the first"
     )
-    if searched:
-        _show_searched(searched, console)
-    show_trained(folder, outcome, console)
+    parts = [*_parts(report, held_out=held_out, quiet=console.quiet), *([_searched_part(searched)] if searched else [])]
+    show_training(report.folder, values, parts, outcome, console, refused=report.refused, remarks=report.remarks)
+
+
+def _parts(report: HmdeReport, *, held_out: float, quiet: bool) -> Iterator[Part]:
+    """What the documents taught, and what that means for the trained encoder."""
+    curve, triples = report.curve, report.triples
+    for number, noun, trait in (
+        (triples.single, "concept", "pages in one language only and taught nothing"),
+        (triples.lonely, "page", "no other page of the same language and category and began no triple"),
+        (triples.further, "page", "the concept of an earlier page of the same language and had no mates"),
+        (report.cut, "document", "more segments than the upper encoder reads at once; the rest taught nothing"),
+    ):
+        if number:
+            yield Note(f"{counted(number, f'{noun} has', f'{noun}s have')} {trait}")
+    if not curve.validated and held_out:
+        yield Alert(
+            "no concept was held out, so nothing says when to stop and the last step is kept; give more concepts"
+        )
+    elif curve.validated and not curve.best:
+        yield Alert(
+            f"no step did better than the model before the first, which is what {report.folder.path} holds; try "
+            "another --rate, or give more concepts"
+        )
+    rows = [
+        [lang, f"{count:,}", f"{sum(drawn for pair, drawn in report.drawn.items() if pair[0] == lang):,}"]
+        for lang, count in report.documents.items()
+    ]
+    if not quiet:
+        yield Table(["language", ">documents", ">triples begun"], rows)
+    yield Note(f"drawn: {report.share}")

@@ -11,18 +11,13 @@ from encoders.machine.placement import Device
 from encoders.wording import counted
 from indexer.readers.source import ReadOptions
 from indexer.readers.source_documents import Sources
-from indexer.training.lawdr_training import SAMPLE, LawdrReport, train_lawdr
+from indexer.training.lawdr_training import SAMPLE, train_lawdr
 from onnx_export.models import DEFAULT
-from query.commands.help import Command
-from query.commands.options import (
-    device_option,
-    encoder_option,
-    output_options,
-    reading_options,
-    seed_option,
-    training_options,
-)
-from query.commands.output.trainings import show_trained, show_training
+from query.commands.options.common_options import output_options, seed_option
+from query.commands.options.encoder_options import device_option, encoder_option
+from query.commands.options.help import Command
+from query.commands.options.source_options import reading_options, training_options
+from query.commands.output.reports import show_training
 
 
 @click.command("lawdr", cls=Command)
@@ -54,16 +49,11 @@ def command(
     Needs no labels and no torch; takes a few minutes. SOURCEs are as for index: best the documents to be indexed, or
     some like them. FOLDER then makes documents' vectors by method lawdr.
     """
-    report = train_lawdr(
-        Sources(sources, options), output, encoder=encoder, sample=sample, seed=seed, device=device, console=console
-    )
-    _show_report(report, console)
-
-
-def _show_report(report: LawdrReport, console: Console) -> None:
-    density, folder = report.density, report.folder
+    read = Sources(sources, options)
+    report = train_lawdr(read, output, encoder=encoder, sample=sample, seed=seed, device=device, console=console)
+    density = report.density
     show_training(
-        folder,
+        report.folder,
         {
             "density": density.id,
             "documents": report.documents,
@@ -71,11 +61,9 @@ def _show_report(report: LawdrReport, console: Console) -> None:
             "bandwidth": density.bandwidth,
             "b": density.b,
         },
-        report.refused,
-        console,
-    )
-    outcome = (
+        [],
         f"{counted(sum(report.languages.values()), 'sentence')} in {counted(len(report.languages), 'language')} "
-        f"of {counted(report.documents, 'document')}"
+        f"of {counted(report.documents, 'document')}",
+        console,
+        refused=report.refused,
     )
-    show_trained(folder, outcome, console)

@@ -6,21 +6,15 @@ from pathlib import Path
 
 import click
 
-from encoders.console import Console
+from encoders.console import Alert, Console, Note
 from encoders.languages import normalise
+from encoders.wording import counted
 from indexer.training.mapping_sources import AlignedSources
 from indexer.training.mapping_training import Linear, MappingPlan, learn, require_writable, write
-from query.commands.help import Command
-from query.commands.options import (
-    PATH,
-    Number,
-    aligned_options,
-    output_options,
-    place_options,
-    reading_options,
-    seed_option,
-)
-from query.commands.output.mappings import show_maps
+from query.commands.options.common_options import output_options, place_options, seed_option
+from query.commands.options.help import Command
+from query.commands.options.option_types import PATH, Number
+from query.commands.options.source_options import aligned_options, reading_options
 
 
 @click.command("mapping", cls=Command)
@@ -80,7 +74,21 @@ def command(
     documents, spec = aligned.load(console)
     plan = MappingPlan(map_method, ridge, shrink == "itself", normalise(pivot) if pivot else "", dimensions, seed)
     learnt = learn(documents, spec, plan)
-    write(learnt.maps, output)
-    for remark in learnt.remarks:
-        console.warn(remark)
-    show_maps(learnt, aligned.collection, output, console)
+    maps, about, best = learnt.maps, learnt.maps.about, learnt.tried[learnt.ridge]
+    write(maps, output)
+    values = {
+        "tried": {f"{ridge:g}": mates for ridge, mates in learnt.tried.items()},
+        "centred": learnt.centred,
+        "pairs": {f"{lang} → {other_lang}": count for (lang, other_lang), count in learnt.pairs.items()},
+        "remarks": learnt.remarks,
+    }
+    outcome = (
+        f"{counted(about['concepts'], 'concept')}, {min(learnt.pairs.values()):,} to "
+        f"{max(learnt.pairs.values()):,} a pair of {len(about['languages'])} languages; mates of held-out concepts "
+        f"found first: {best.rate:.3f} (means taken out only: {learnt.centred.rate:.3f}), ridge {learnt.ridge:g}"
+    )
+    use = f"dragoman calibrate -c {aligned.collection or 'NAME'} --map {output}"
+    console.show(
+        {"folder": output, **about, "model": maps.model, **values},
+        [*map(Alert, learnt.remarks), Note(f"{outcome}; use it: {use}"), str(output)],
+    )

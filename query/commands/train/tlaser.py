@@ -9,27 +9,34 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from encoders.console import Console, values_of
+from encoders.console import Alert, Console, values_of
 from encoders.folder.model_config import Precision
 from encoders.languages import language_list
 from encoders.machine.placement import Device
-from encoders.tlaser.tlaser_settings import NAMES, Preset, TlaserPlan, Variant, preset
-from query.commands.help import Command
-from query.commands.options import (
-    Number,
-    device_option,
-    force_option,
-    languages_option,
-    output_options,
-    precision_option,
-    seed_option,
-    training_options,
-)
-from query.commands.output.trainings import show_trained, show_training
+from encoders.tlaser.tlaser_settings import NAMES, Preset, Sizes, TlaserPlan, TlaserTraining, Variant, preset
+from query.commands.options.common_options import FieldOption, field_options, output_options, seed_option
+from query.commands.options.encoder_options import device_option, force_option, languages_option, precision_option
+from query.commands.options.help import Command
+from query.commands.options.source_options import training_options
+from query.commands.output.reports import show_training
 
 if TYPE_CHECKING:
     from indexer.training.tlaser_training import TlaserReport
-_COUNT = click.IntRange(1)
+
+_SIZES = {
+    "dim": FieldOption("Width of the vectors.  [default: the preset's]", least=8),
+    "layers": FieldOption("Layers of the encoder.  [default: the preset's]"),
+    "vocabulary": FieldOption("Tokens of the joint BPE.  [default: the preset's]", least=50),
+    "max_tokens": FieldOption("Longest sentence.  [default: the preset's]", least=8),
+}
+_TRAINING = {
+    "steps": FieldOption("Updates of the weights; more than before goes on.  [default: the preset's]"),
+    "batch_tokens": FieldOption("Tokens of a batch.  [default: the preset's]"),
+    "accumulate": FieldOption("Batches an update.  [default: the preset's]"),
+    "rate": FieldOption("Learning rate at its peak.  [default: the preset's]", least=None),
+    "dropout": FieldOption("[default: the preset's]", least=0, most=1),
+    "interval": FieldOption("Steps between validations.  [default: the preset's]"),
+}
 
 
 @click.command("tlaser", cls=Command)
@@ -54,16 +61,8 @@ _COUNT = click.IntRange(1)
 @click.option(
     "--validation", multiple=True, metavar="SOURCE", help="[default: a part of SOURCEs, 500 sentences at most]"
 )
-@click.option("--steps", type=_COUNT, help="Updates of the weights; more than before goes on.  [default: the preset's]")
-@click.option("--batch-tokens", type=_COUNT, help="Tokens of a batch.  [default: the preset's]")
-@click.option("--accumulate", type=_COUNT, help="Batches an update.  [default: the preset's]")
-@click.option("--rate", type=Number(0, min_open=True), help="Learning rate at its peak.  [default: the preset's]")
-@click.option("--dropout", type=Number(0, 1, max_open=True), help="[default: the preset's]")
-@click.option("--interval", type=_COUNT, help="Steps between validations.  [default: the preset's]")
-@click.option("--dim", type=click.IntRange(8), help="Width of the vectors.  [default: the preset's]")
-@click.option("--layers", type=_COUNT, help="Layers of the encoder.  [default: the preset's]")
-@click.option("--vocabulary", type=click.IntRange(50), help="Tokens of the joint BPE.  [default: the preset's]")
-@click.option("--max-tokens", type=click.IntRange(8), help="Longest sentence.  [default: the preset's]")
+@field_options(TlaserTraining, _TRAINING)
+@field_options(Sizes, _SIZES)
 @seed_option("Seed of weights, order, dropout and negatives.")
 @precision_option()
 @device_option
@@ -120,37 +119,29 @@ def _plan(plan: TlaserPlan, stated: Mapping[str, Any]) -> TlaserPlan:
         sizes = replace(sizes, **scaled)
     return replace(
         plan,
-        sizes=replace(sizes, **{name: value for name, value in stated.items() if hasattr(sizes, name)}),
-        training=replace(
-            plan.training, **{name: value for name, value in stated.items() if hasattr(plan.training, name)}
-        ),
+        sizes=replace(sizes, **{name: value for name, value in stated.items() if name in _SIZES}),
+        training=replace(plan.training, **{name: value for name, value in stated.items() if name not in _SIZES}),
     )
 
 
 def _show_report(report: TlaserReport, variant: Variant, console: Console) -> None:
-    folder, (step, error) = report.folder, report.best
+    step, error = report.best
+    speed = f" ({report.words:,.0f} words/s)" if report.rate else ""
     show_training(
-        folder,
+        report.folder,
         {
             "variant": variant,
-            "dim": folder.config.dim,
+            "dim": report.folder.config.dim,
             **values_of(report, "sentences", "directions", "pairs", "vocabulary", "parameters", "tokens"),
             "step": step,
             "error": round(error, 6),
             "tokens_per_second": round(report.rate, 1),
             "words_per_second": round(report.words, 1),
-            "parity": report.parity.as_json(),
-            "checkpoints": str(report.checkpoints),
-            "remarks": report.remarks,
+            **values_of(report, "parity", "checkpoints", "remarks"),
         },
-        report.refused,
-        console,
-    )
-    for remark in report.remarks:
-        console.warn(remark)
-    speed = f" ({report.words:,.0f} words/s)" if report.rate else ""
-    outcome = (
+        map(Alert, report.remarks),
         f"{NAMES[variant]} of {report.parameters:,} parameters at step {step:,}: "
-        f"search error {100 * error:.1f} % on held-out sentences{speed}"
+        f"search error {100 * error:.1f} % on held-out sentences{speed}",
+        console,
+        refused=report.refused,
     )
-    show_trained(folder, outcome, console)

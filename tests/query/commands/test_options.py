@@ -10,7 +10,7 @@ import pytest
 
 from encoders.errors import BadInput
 from query.cli import root, run
-from query.commands.options import Address
+from query.commands.options.option_types import Address
 from trials.command import said
 from trials.command_attacks import NOT_FINITE, NUMBERS, not_finite, options
 

@@ -20,7 +20,7 @@ from indexer.ledger.database import connect, transaction
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_table import CalibrationRow
 from query.cli import run
-from query.commands.output.hits import parts_line, score_formula, show_hits
+from query.commands.output.hits import hit_parts, parts_line, score_formula
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.search_hits import Hit, Passage, ScoreParts, as_json, good_hits
 from query.ranking.searcher import Searcher
@@ -214,7 +214,7 @@ def test_no_line_of_titles_is_wider_than_the_terminal(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "62")
     titles = {"de": "Brot ohne Hefe", "ja": "眠れない夜に" * 20, "fr": "Du pain"}
-    show_hits([hit("en", "Bread", [hit(*pair) for pair in titles.items()])], Console())
+    Console().print(hit_parts([hit("en", "Bread", [hit(*pair) for pair in titles.items()])]))
     assert capsys.readouterr().out.splitlines() == [
         "  1  0.500  en   Bread  [en-1]",
         "           also in de: Brot ohne Hefe [de-1] · ja:",
@@ -231,7 +231,7 @@ def test_no_line_of_titles_is_wider_than_the_terminal(
 def test_the_shown_part_of_a_passage_ends_with_a_whole_word(
     text: str, shown: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    show_hits([replace(hit("en", "Bread"), passage=Passage(text, 0, len(text), 0.5, 0, 0.5))], Console())
+    Console().print(hit_parts([replace(hit("en", "Bread"), passage=Passage(text, 0, len(text), 0.5, 0, 0.5))]))
     lines = capsys.readouterr().out.splitlines()
     assert "".join("".join(lines[1:]).split()) == shown
 
@@ -308,7 +308,7 @@ def test_a_line_marks_where_the_good_hits_end(
 
 
 def test_of_hits_that_all_fit_other_queries_as_well_the_search_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    show_hits([replace(hit("de", "Brot"), fits=False)], Console())
+    Console().print(hit_parts([replace(hit("de", "Brot"), fits=False)]))
     shown = capsys.readouterr()
     assert "──" not in shown.out
     assert "perhaps there is no answer here" in shown.err

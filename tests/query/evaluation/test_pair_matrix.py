@@ -10,7 +10,7 @@ import pytest
 
 from encoders.console import Console
 from encoders.errors import BadInput
-from query.commands.output.pair_matrices import show_pair_matrix
+from query.commands.output.comparisons import matrix_parts
 from query.evaluation.pair_matrix import PairRun, as_csv, as_latex, pair_matrix, write_matrix
 from query.evaluation.scored_runs import EvaluationPlan
 from query.evaluation.topic_ranking import rank_and_score
@@ -106,7 +106,7 @@ def test_a_pair_without_a_common_topic_is_not_tested() -> None:
 
 
 def test_a_single_pair_is_counted_in_the_singular(capsys: pytest.CaptureFixture[str]) -> None:
-    show_pair_matrix(pair_matrix("1", "AP", OURS[:1], "2", THEIRS[:1]), Console())
+    Console().print(matrix_parts(pair_matrix("1", "AP", OURS[:1], "2", THEIRS[:1])))
     shown = capsys.readouterr().out
     assert "mean over 1 pair 0.900" in shown
     assert "▲ 1 pair higher" in shown

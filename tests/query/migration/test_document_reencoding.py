@@ -27,7 +27,7 @@ from query.calibration.lineage import leave_migration
 from query.calibration_fitting.calibration_fit import calibrate
 from query.calibration_fitting.calibration_request import CalibrationRequest
 from query.cli import run
-from query.commands.output.migrations import show_reencoding
+from query.commands.migrate import show_reencoding
 from query.migration import document_reencoding
 from query.migration.document_reencoding import finish_migration
 from query.query_log.tables import SearchRow

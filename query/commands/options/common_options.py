@@ -1,0 +1,192 @@
+"""Options that most commands have, each declared once, and options that are gathered into one value."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+
+import click
+from click.core import ParameterSource
+
+from encoders.console import Console
+from indexer.collection.settings import Settings
+from query.commands.options.help import CommonOption
+from query.commands.options.option_types import COLLECTION, FILLED, PATH, Decorator, Number
+from query.trec_files.output_files import PICTURES, require_writable
+
+
+def collection_option(text: str, *, from_environment: bool = True) -> Decorator:
+    """``-c/--collection``, which is required; the command gets ``name``.
+
+    Args:
+        text: help.
+        from_environment: whether ``DRAGOMAN_COLLECTION`` names the collection if the option does not.
+    """
+    variable = "DRAGOMAN_COLLECTION" if from_environment else None
+    return click.option("-c", "--collection", "name", required=True, type=COLLECTION, envvar=variable, help=text)
+
+
+def collections_option(text: str) -> Decorator:
+    """``-c/--collection``, which may be repeated; the command gets ``collections``, empty for all."""
+    return click.option("-c", "--collection", "collections", type=COLLECTION, multiple=True, help=text)
+
+
+def seed_option(text: str) -> Decorator:
+    """``--seed``, 0 unless given, with a help text."""
+    return click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help=text)
+
+
+def gathered(parameter: str, make: Callable[..., Any], *options: Decorator) -> Decorator:
+    """A decorator that adds options, whose values the command gets as one value.
+
+    Args:
+        parameter: the command's parameter that gets the value.
+        make: makes the value; its parameters have the names of the options.
+        options: in the order of the help.
+    """
+    names = tuple(inspect.signature(make).parameters)
+
+    def decorator(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def with_value(**arguments: Any) -> Any:
+            value = make(**{name: arguments.pop(name) for name in names})
+            return command(**{parameter: value}, **arguments)
+
+        return _with_options(with_value, options)
+
+    return decorator
+
+
+def _with_options(command: Callable[..., Any], options: Sequence[Decorator]) -> Callable[..., Any]:
+    """Add options to a command, in the order of its help."""
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _flag(variable: str, *names: str, text: str) -> Decorator:
+    """A flag that ``DRAGOMAN_`` and the name of a variable set, too."""
+    variable = f"DRAGOMAN_{variable}"
+    return click.option(*names, cls=CommonOption, is_flag=True, envvar=variable, help=f"{text}  [env: {variable}]")
+
+
+output_options = gathered(
+    "console",
+    Console,
+    _flag("JSON", "--json", text="Print JSON on stdout, nothing else."),
+    _flag("QUIET", "-q", "--quiet", text="No progress and no remarks."),
+    click.option(
+        "--debug",
+        cls=CommonOption,
+        is_flag=True,
+        expose_value=False,
+        help="Show the traceback of an error.  [env: DRAGOMAN_DEBUG]",
+    ),
+)
+"""Add ``--json``, ``-q/--quiet`` and ``--debug``; the command gets a ``console`` for the first two.
+
+``query.cli.run``, which prints errors, reads ``--debug`` itself.
+"""
+
+
+def _place(name: str, metavar: str, text: str, cls: type[click.Option] = CommonOption) -> Decorator:
+    text = f"{text}  [env: DRAGOMAN_{name.upper()}]"
+    return click.option(f"--{name}", cls=cls, type=FILLED, metavar=metavar, help=text)
+
+
+def _settings(home: str | None, store: str | None, database: str | None) -> Settings:
+    return Settings.read(home, store, database)
+
+
+_PLACES = (
+    _place(
+        "home",
+        "DIR",
+        "Folder of everything Dragoman keeps; default: the platform's data folder, ~/.local/share/dragoman on Linux.",
+    ),
+    _place(
+        "store",
+        "URL",
+        "Vector store: a folder, or https://HOST:9200/PREFIX of Elasticsearch; default: a folder in the home.",
+    ),
+    _place("database", "URL", "SQL database of ledger and evaluation log; default: SQLite in the home."),
+)
+place_options = gathered("settings", _settings, *_PLACES)
+"""Add ``--home``, ``--store`` and ``--database``; the command gets them as ``settings``."""
+
+
+def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``place_options`` and ``output_options``, which a command on collections has last."""
+    return place_options(output_options(command))
+
+
+def common_options_and_broker(text: str) -> Decorator:
+    """``--broker`` and ``common_options``, for a command whose work workers do; ``text``: what is without a broker."""
+    broker = _place("broker", "URL", f"Broker of workers, amqp://HOST or redis://HOST; {text}", click.Option)
+    return lambda command: gathered("settings", Settings.read, broker, *_PLACES)(output_options(command))
+
+
+def stated_options(names: Sequence[str]) -> list[str]:
+    """Those of a command's parameters that are on its command line, as options."""
+    context = click.get_current_context()
+    return [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name in names and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
+    ]
+
+
+def plot_option(what: str) -> Decorator:
+    """Add ``--plot``, whose file is checked before the command computes what it draws."""
+
+    def checked(_context: click.Context, _parameter: click.Parameter, file: Path | None) -> Path | None:
+        if file:
+            require_writable(file, PICTURES)
+        return file
+
+    text = f"{what} ({', '.join(PICTURES)})."
+    return click.option("--plot", type=PATH, metavar="FILE", callback=checked, help=text)
+
+
+class FieldOption(NamedTuple):
+    """What the option of a settings' field needs beside the field's name and type.
+
+    Attributes:
+        least: least value of a number; without one, the number has to be above 0.
+        most: value that a number stays below.
+        shown: what stands in place of the default.
+    """
+
+    text: str
+    metavar: str | None = None
+    least: float | None = 1
+    most: float | None = None
+    shown: str | bool = False
+
+
+def field_options(settings: type, described: Mapping[str, FieldOption]) -> Decorator:
+    """An option for each of the ``described`` fields of a dataclass; the command gets None unless given."""
+    hints = get_type_hints(settings)
+
+    options = [
+        click.option(
+            f"--{name.replace('_', '-')}",
+            type=_field_type(hints[name], field),
+            metavar=field.metavar,
+            help=field.text,
+            show_default=field.shown,
+        )
+        for name, field in described.items()
+    ]
+    return lambda command: _with_options(command, options)
+
+
+def _field_type(hint: Any, field: FieldOption) -> click.ParamType[Any]:
+    if get_origin(hint) is Literal:
+        return click.Choice(get_args(hint))
+    if hint is int:
+        return click.IntRange(None if field.least is None else int(field.least))
+    return Number(field.least or 0, field.most, min_open=field.least is None, max_open=field.most is not None)

@@ -1,0 +1,107 @@
+"""Commands and their help: common options stand apart, lists have whole sentences; a group imports what is called."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from encoders.console import Console
+from encoders.wording import did_you_mean
+
+
+class CommonOption(click.Option):
+    """An option that nearly every command has, listed after the command's own."""
+
+
+class Command(click.Command):
+    """A command whose help lists the common options last, in a section of their own."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the command's own options, then the common options with ``--help``."""
+        help_option = self.get_help_option(ctx)
+        options = [parameter for parameter in self.get_params(ctx) if isinstance(parameter, click.Option)]
+        common = [option for option in options if isinstance(option, CommonOption) or option is help_option]
+        _write_options("Options", [option for option in options if option not in common], ctx, formatter)
+        _write_options("Common options", common, ctx, formatter)
+
+
+class Group(click.Group):
+    """A group of such commands, whose help has the first sentence of each command in full."""
+
+    command_class = Command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands with their sentences."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _sentence(command)) for name, command in commands if command])
+
+
+class LazyGroup(Group):
+    """A group that lists and completes its commands without importing them.
+
+    Each command is ``command`` in the module of its name in ``package``, or has its own name in another module by
+    ``modules``. ``sections`` has a line on each command, by the titles of the sections in the group's help.
+    """
+
+    def __init__(
+        self,
+        *arguments: Any,
+        package: str,
+        sections: Mapping[str, Mapping[str, str]],
+        modules: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(*arguments, **options)
+        self.package, self.sections, self.modules = package, sections, modules or {}
+        self.lines = {name: line for lines in sections.values() for name, line in lines.items()}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002, D102
+        return list(self.lines)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002, D102
+        if cmd_name not in self.lines:
+            return None
+        module = importlib.import_module(f"{self.package}.{self.modules.get(cmd_name, cmd_name).replace('-', '_')}")
+        command: click.Command = getattr(module, cmd_name if cmd_name in self.modules else "command")
+        command.short_help = self.lines[cmd_name]
+        return command
+
+    def resolve_command(  # noqa: D102
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in self.lines and not name.startswith("-") and not ctx.resilient_parsing:
+            ctx.fail(f"there is no command {name!r}{did_you_mean(name, self.lines)}")
+        quiet = ctx.resilient_parsing or bool({"-q", "--quiet", "-h", "--help"} & set(args))
+        with Console(quiet=quiet or bool(os.environ.get("DRAGOMAN_QUIET"))).waiting("starting"):
+            return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002, D102
+        width = max(map(len, self.lines))
+        for title, lines in self.sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), line) for name, line in lines.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:  # noqa: D102
+        items = [CompletionItem(name, help=line) for name, line in self.lines.items() if name.startswith(incomplete)]
+        return items or click.Command.shell_complete(self, ctx, incomplete)
+
+
+def _write_options(
+    title: str, options: Sequence[click.Option], ctx: click.Context, formatter: click.HelpFormatter
+) -> None:
+    records = [record for option in options if (record := option.get_help_record(ctx))]
+    if records:
+        with formatter.section(title):
+            formatter.write_dl(records)
+
+
+def _sentence(command: click.Command) -> str:
+    """The line on a command: its short help, or the first paragraph of its help."""
+    return command.short_help or " ".join((command.help or "").partition("\n\n")[0].split())

@@ -1,0 +1,93 @@
+"""Options of searches, and of topics and judgements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from query.commands.options import completion
+from query.commands.options.common_options import gathered
+from query.commands.options.encoder_options import rerank_option
+from query.commands.options.option_types import FILLED, Decorator, Number
+
+filter_option = click.option(
+    "--filter",
+    "filters",
+    multiple=True,
+    callback=lambda _context, _option, pairs: _filters(pairs),
+    metavar="FIELD=VALUE",
+    help="Only documents whose field has the value.",
+)
+"""``--filter``; the command gets ``filters``, the wanted values by field, or none."""
+pairs_option = click.option("--pairs", is_flag=True, help="Score each language of documents by itself, too.")
+
+
+def limit_option(what: str) -> Decorator:
+    """``-k/--limit``, 10 unless given, of ``what`` there may be many."""
+    limit: Any = click.IntRange(1, 10_000)
+    return click.option("-k", "--limit", "k", type=limit, default=10, show_default=True, help=f"How many {what}.")
+
+
+def files_option(option: str, parameter: str, text: str, *, required: bool = False) -> Decorator:
+    """An option that names files, folders or patterns and may be repeated."""
+    return click.option(option, parameter, multiple=True, required=required, type=FILLED, metavar="FILE", help=text)
+
+
+def languages_of_option(option: str, text: str, **options: Any) -> Decorator:
+    """An option that takes languages, which the shell completes."""
+    return click.option(option, help=text, shell_complete=completion.languages, **options)
+
+
+def reading_topics_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--lang`` and ``--encoding`` of topics."""
+    encoding = "Encoding of the topics' files.  [default: UTF-8, then what they declare]"
+    with_encoding = click.option("--encoding", default="", help=encoding)(command)
+    return languages_of_option("--lang", "Language of topics that name none.", default="")(with_encoding)
+
+
+def measures_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--measures`` with the default ones."""
+    from query.measures.quality_measures import DEFAULT_MEASURES  # noqa: PLC0415
+
+    default, text = " ".join(DEFAULT_MEASURES), "Names of ir-measures or trec_eval."
+    return click.option("--measures", default=default, show_default=True, help=text)(command)
+
+
+def compare_option(run_file: str) -> Decorator:
+    """``--compare`` with a logged run or ``run_file``; the command gets ``compared_with``."""
+    text = f"Compare with a logged run, or {run_file}."
+    return click.option(
+        "--compare", "compared_with", default="", metavar="RUN", help=text, shell_complete=completion.runs
+    )
+
+
+def ranking_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--balance``, ``--calibration``, ``--hybrid`` and ``--rerank``; the command gets them as ``ranking``."""
+    from query.ranking.ranking_options import RankingOptions  # noqa: PLC0415
+
+    def ranking(calibration: str, balance: float | None, rerank: str | None, *, hybrid: bool) -> RankingOptions:
+        return RankingOptions(calibration, balance, hybrid, rerank or "")
+
+    balance = "0: nothing is balanced … 1: every language equal.  [default: the calibration's]"
+    calibration = "Rank by this one, or by none: plain cosine.  [default: the active]"
+    hybrid = "Let shared words, names and numbers change the order within a language."
+    return gathered(
+        "ranking",
+        ranking,
+        click.option("--balance", type=Number(0, 1), metavar="0…1", help=balance),
+        click.option("--calibration", default="", metavar="ID|none", help=calibration),
+        click.option("--hybrid", is_flag=True, help=hybrid),
+        rerank_option("Order the best 30 hits by this reranker: dragoman export of a cross-encoder."),
+    )(command)
+
+
+def _filters(pairs: Sequence[str]) -> dict[str, list[str]] | None:
+    filters: dict[str, list[str]] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not (name and equals):
+            raise click.UsageError(f"--filter takes FIELD=VALUE, as in --filter label=news, not {pair!r}")
+        filters.setdefault(name, []).append(value)
+    return filters or None

@@ -1,0 +1,93 @@
+"""Notes on records that were refused or remarked on, with their places; reports of index runs and of trainings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from encoders.console import Console, Note, Part
+from encoders.folder.model_folder import ModelFolder
+from encoders.wording import counted
+from indexer.indexing.pipeline import IndexReport, RunReport
+from indexer.ledger.findings import Finding
+from indexer.readers.source import Refusal, Remark
+
+_SHOWN = 10
+
+
+def notes_on(findings: Iterable[tuple[str, str]], all_by: str = "") -> Iterator[Part]:
+    """The first ten of notes, each a place and a sentence, how many more there are, and the command that shows all."""
+    notes = list(findings)
+    for place, sentence in notes[:_SHOWN]:
+        yield Note(f"  {place}: {sentence}")
+    if len(notes) > _SHOWN:
+        yield Note(f"  … and {len(notes) - _SHOWN:,} more{all_by and f': {all_by}'}")
+
+
+def show_index_report(report: RunReport, name: str, console: Console) -> None:
+    """Show how many documents of a collection were encoded, unchanged, removed and refused, and why."""
+    values = asdict(report)
+    notes = {kind: getattr(report, kind) for kind in ("refused", "remarks") if values.pop(kind, None) is not None}
+    values = {kind: value for kind, value in values.items() if kind not in {"seconds", "languages"}}
+    counts = [f"{values[kind]:,} {kind}" for kind in ("encoded", "unchanged")]
+    counts += [f"{values[kind]:,} {kind}" for kind in ("pruned", "removed") if values.get(kind)]
+    counts += [counted(values["duplicates"], "duplicate id")] if values.get("duplicates") else []
+    counts += [f"{len(report.refused):,} refused"] if report.refused else []
+    places = [(refusal.place, refusal.text) for refusal in report.refused]
+    places += _by_text(report.remarks) if isinstance(report, IndexReport) else []
+    console.show(
+        {"collection": name, **values, "seconds": round(report.seconds, 3), **notes},
+        [
+            f"{name}: {', '.join(counts)} in {report.seconds:,.1f} s",
+            *notes_on(places, f"dragoman status -c {name}"),
+        ],
+    )
+
+
+def _by_text(remarks: Sequence[Finding]) -> list[tuple[str, str]]:
+    """Each sentence once, with the first of its places."""
+    places: dict[str, list[str]] = {}
+    for remark in remarks:
+        places.setdefault(remark.text, []).append(remark.place)
+    return [
+        (first if not others else f"{first} and {counted(len(others), 'other')}", text)
+        for text, (first, *others) in places.items()
+    ]
+
+
+def show_training(
+    folder: ModelFolder,
+    values: Mapping[str, Any],
+    parts: Iterable[Part],
+    outcome: str,
+    console: Console,
+    *,
+    refused: Sequence[Refusal],
+    remarks: Sequence[Remark] | None = None,
+) -> None:
+    """Show a trained folder.
+
+    Args:
+        folder: the encoder.
+        values: of the training, for JSON.
+        parts: what people see of it after the notes on the sources.
+        outcome: what the training achieved.
+        console: shows all this.
+        refused: records that could not be read.
+        remarks: on how the sources were read; None for a training that makes none.
+    """
+    notes: dict[str, Sequence[Refusal | Remark]] = {"refused": refused}
+    if remarks is not None:
+        notes["remarks"] = remarks
+    places = [(note.place, note.text) for kind in notes.values() for note in kind]
+    notes_json = {kind: [{"place": note.place, "text": note.text} for note in listed] for kind, listed in notes.items()}
+    console.show(
+        {"folder": folder.path, "name": folder.config.name, **values, **notes_json},
+        [
+            *notes_on(places),
+            *parts,
+            Note(f"{outcome}; use it: dragoman index SOURCE… -c NAME --encoder {folder.path}"),
+            str(folder.path),
+        ],
+    )

@@ -1,0 +1,48 @@
+"""``dragoman pause``, ``resume`` and ``cancel``: index runs of workers."""
+
+from __future__ import annotations
+
+import click
+
+from encoders.console import Console
+from indexer.collection.settings import Settings
+from indexer.ledger.database import open_database
+from indexer.workers import run_control
+from indexer.workers.hints import Hints
+from query.commands.options.common_options import collection_option, common_options, common_options_and_broker
+from query.commands.options.help import Command
+
+_collection_option = collection_option("Name of the collection.", from_environment=False)
+
+
+@click.command("pause", cls=Command)
+@_collection_option
+@common_options
+def pause(name: str, settings: Settings, console: Console) -> None:
+    """Let workers finish their chunks of a collection's run and take no more."""
+    with open_database(settings.database) as engine:
+        run = run_control.pause(engine, name)
+    sentence = f"run {run.id} paused; go on: dragoman resume -c {name}"
+    console.show({"collection": name, "run": run.id, "state": run.state}, sentence)
+
+
+@click.command("resume", cls=Command)
+@_collection_option
+@common_options_and_broker("needed, here or in the variable.")
+def resume(name: str, settings: Settings, console: Console) -> None:
+    """Let workers go on with a collection's run after a pause, or after the broker lost its messages."""
+    with open_database(settings.database) as engine:
+        run = run_control.resume(engine, name, Hints(settings.broker))
+    sentence = f"run {run.id} goes on; watch it: dragoman status --watch -c {name}"
+    console.show({"collection": name, "run": run.id, "state": run.state}, sentence)
+
+
+@click.command("cancel", cls=Command)
+@_collection_option
+@common_options
+def cancel(name: str, settings: Settings, console: Console) -> None:
+    """End a collection's run of workers; stored documents stay, and the next dragoman index finds them unchanged."""
+    with open_database(settings.database) as engine:
+        run = run_control.cancel(engine, name)
+    sentence = f"run {run.id} is cancelled; stored documents stay: dragoman status -c {name}"
+    console.show({"collection": name, "run": run.id, "state": run.state}, sentence)
