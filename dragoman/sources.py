@@ -27,11 +27,9 @@ def source_names(
 ) -> Iterator[list[str]]:
     """Names of sources; records are written to a JSON lines file in the home, which is removed at the end.
 
-    The file has the same name each time: to the ledger, all records of a collection are one source.
-
-    Raises:
-        BadInput: there is no source, a record has no id or can't be written as JSON, or the options are for files only.
-        StoreError: the file of records can't be written, or another process writes it.
+    The file has the same name each time: to the ledger, all records of a collection are one source. Raises BadInput:
+    there is no source, a record has no id or can't be written as JSON, or the options are for files only; StoreError:
+    the file of records can't be written, or another process writes it.
     """
     names: list[str] = []
     records = None

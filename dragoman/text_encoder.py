@@ -138,11 +138,7 @@ def _check_batch_size(batch_size: int) -> None:
 
 
 def _documents(texts: object) -> Iterator[Document]:
-    """The texts, or one text, as documents.
-
-    Raises:
-        BadInput: a text is no string or has half of a surrogate pair.
-    """
+    """The texts, or one text, as documents. Raises BadInput: a text is no string or has half of a surrogate pair."""
     several: Iterable[object] = texts if isinstance(texts, Iterable) and not isinstance(texts, str) else [texts]
     for number, text in enumerate(several, start=1):
         if not isinstance(text, str):

@@ -66,15 +66,11 @@ class Document:
 
 @dataclass(frozen=True)
 class Passages:
-    """The segments of one document in their order, and after them its title if that is a passage of its own.
+    """The segments of one document in their order, and after them its title if that is a passage of its own."""
 
-    Attributes:
-        vectors: (passages, dim) int8; each row is a unit vector times its own scale, so only its direction counts.
-        offsets: (passages, 2) int32, start and end of each segment in characters of ``Document.content``.
-    """
-
+    # (passages, dim) int8; each row is a unit vector times its own scale, so only its direction counts
     vectors: Int8Array
-    offsets: Int32Array
+    offsets: Int32Array  # (passages, 2) int32, start and end of each segment in characters of ``Document.content``
 
     @property
     def has_title(self) -> bool:

@@ -26,10 +26,8 @@ def normalise(code: str) -> str:
 
     Regions and variants are dropped (``pt-BR`` → ``pt``), three-letter codes are shortened (``ger`` → ``de``), a
     macrolanguage and its main language get the more common code of the two (``cmn`` → ``zh``, ``no`` → ``nb``), and
-    only an unusual script stays (``zh-TW`` → ``zh-Hant``, ``zh-Hans`` → ``zh``). An empty code is ``und``.
-
-    Raises:
-        BadInput: the code is no BCP 47 language tag.
+    only an unusual script stays (``zh-TW`` → ``zh-Hant``, ``zh-Hans`` → ``zh``). An empty code is ``und``. Raises
+    BadInput: the code is no BCP 47 language tag.
     """
     code = code.strip().replace("_", "-")
     if not code or code.lower() in {"und", "unknown", "mul", "zxx", "xx"}:
@@ -55,8 +53,7 @@ def normalise(code: str) -> str:
 def language_list(text: str) -> list[str]:
     """Normalised tags of language codes that are separated by commas or blanks; an empty text has none.
 
-    Raises:
-        BadInput: as ``typed_languages``.
+    Raises BadInput: as ``typed_languages``.
     """
     return [normalise(code) for code in typed_languages(text)]
 
@@ -64,8 +61,7 @@ def language_list(text: str) -> list[str]:
 def typed_languages(text: str) -> list[str]:
     """Language codes as they were typed, separated by commas or blanks; an empty text has none.
 
-    Raises:
-        BadInput: a code is no BCP 47 language tag, or there are only commas and blanks.
+    Raises BadInput: a code is no BCP 47 language tag, or there are only commas and blanks.
     """
     codes = text.replace(",", " ").split()
     if text and not codes:
@@ -78,8 +74,7 @@ def typed_languages(text: str) -> list[str]:
 def normalised_list(codes: Sequence[str], name: str) -> list[str]:
     """Normalised tags of the language codes that a program gives for the parameter ``name``.
 
-    Raises:
-        BadInput: the codes are one string, or a code is no BCP 47 language tag.
+    Raises BadInput: the codes are one string, or a code is no BCP 47 language tag.
     """
     require_list(codes, name)
     return [normalise(code) for code in codes]
@@ -88,8 +83,7 @@ def normalised_list(codes: Sequence[str], name: str) -> list[str]:
 def require_list(values: Sequence[str], name: str, content: str = "languages") -> None:
     """Check that a program gives a list for the parameter ``name``; ``content`` says what the list holds.
 
-    Raises:
-        BadInput: the values are one string.
+    Raises BadInput: the values are one string.
     """
     if isinstance(values, str):
         listed = values.replace(",", " ").split()

@@ -34,8 +34,7 @@ class WaitingCalls(Generic[Kind, Given, Result]):
     def call(self, kind: Kind, given: Sequence[Given]) -> list[Result]:
         """Make calls of one kind, and return their results in order.
 
-        Raises:
-            Exception: that which ``make`` raises for these calls, or for those that are made with them.
+        Raises Exception: that which ``make`` raises for these calls, or for those that are made with them.
         """
         futures: list[Future[Result]] = [Future() for _ in given]
         with self._changed:

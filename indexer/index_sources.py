@@ -98,11 +98,8 @@ def index_by_workers(
 ) -> RunLedger:
     """Read the sources and hand their documents out to workers; returns the ledger of the run, which workers finish.
 
-    The arguments are those of ``index``; ``settings`` name the broker.
-
-    Raises:
-        ModelMismatch: the collection holds vectors of another encoder or method.
-        DragomanError: reading, the ledger or the broker failed.
+    The arguments are those of ``index``; ``settings`` name the broker. Raises ModelMismatch: the collection holds
+    vectors of another encoder or method; DragomanError: reading, the ledger or the broker failed.
     """
     console = console or Console(quiet=True)
     hints = Hints(settings.broker)
@@ -180,11 +177,7 @@ def _forget_if_empty(engine: sa.Engine, name: str, store: VectorStore, settings:
 
 
 def _find(engine: sa.Engine, request: _IndexRequest, name: str, settings: Settings) -> Collection | None:
-    """The collection to index into; None if it is new.
-
-    Raises:
-        BadInput: the request can't be for this collection.
-    """
+    """The collection to index into; None if it is new. Raises BadInput: the request can't be for this collection."""
     collection = collections.find(engine, name)
     if collection:
         collection.check_store(settings)
@@ -211,11 +204,8 @@ def _absolute(sources: Sequence[str]) -> list[str]:
 def collection_lock(collection: str, engine: sa.Engine) -> Iterator[None]:
     """Lock a collection against indexing by a second process that uses the same database, from any home or machine.
 
-    What is read of the collection before the lock may be outdated.
-
-    Raises:
-        BadInput: no collection can have this name.
-        StoreError: another process has the lock, or the lock's folder can't be written.
+    What is read of the collection before the lock may be outdated. Raises BadInput: no collection can have this name;
+    StoreError: another process has the lock, or the lock's folder can't be written.
     """
     check_collection_name(collection)
     is_sqlite = engine.dialect.name == "sqlite"

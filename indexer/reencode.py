@@ -40,12 +40,10 @@ def reencode(
 ) -> IndexReport:
     """Add vectors of another encoder to a store's documents; returns the report of the run.
 
-    The run is in the ledger and resumes like any other run. Vectors are added; nothing that is stored changes.
-    Deleted documents are skipped. ``check`` is called before each page of documents; it raises an error to stop the
-    work. The folder ``checkpoints`` keeps what is encoded of very long documents until the run is done.
-
-    Raises:
-        StoreError: the store or the ledger failed; finished work stays stored.
+    The run is in the ledger and resumes like any other run. Vectors are added; nothing that is stored changes. Deleted
+    documents are skipped. ``check`` is called before each page of documents; it raises an error to stop the work. The
+    folder ``checkpoints`` keeps what is encoded of very long documents until the run is done. Raises StoreError: the
+    store or the ledger failed; finished work stays stored.
     """
     started = time.monotonic()
     model = encoder.spec.model
@@ -81,11 +79,8 @@ def hand_out_stored(
     Nothing is encoded here. Workers begin when all documents are handed out; after an interruption, the same call
     resumes. A run in progress or paused is returned unchanged, in its original order. A finished run is returned
     unchanged if nothing was indexed since, unless the run refused a document that the encoder may know. The arguments
-    are those of ``reencode``; ``encoder`` is the name or folder of the encoder, and ``spec`` its spec.
-
-    Raises:
-        BadInput: another run of this collection is in progress.
-        StoreError: the store or the ledger failed.
+    are those of ``reencode``; ``encoder`` is the name or folder of the encoder, and ``spec`` its spec. Raises BadInput:
+    another run of this collection is in progress; StoreError: the store or the ledger failed.
     """
     newest = next(reversed(runs(engine, collection)), None)
     if newest and newest.again and (newest.model, newest.generation) == (spec.model, generation):

@@ -30,10 +30,8 @@ def publish(
 ) -> ModelFolder:
     """Write the folder of a model with a float32 table, which int8 quantises; the card has a line for each fact.
 
-    ``taught_by`` has the keys of the training texts; none: nobody knows these.
-
-    Raises:
-        MissingPart: the target can't be written, or its disk is full.
+    ``taught_by`` has the keys of the training texts; none: nobody knows these. Raises MissingPart: the target can't be
+    written, or its disk is full.
     """
     float_rows = np.ascontiguousarray(model.table.rows, dtype=np.float32)
     table = quantised(float_rows) if precision == "int8" else model.table

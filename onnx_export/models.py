@@ -38,11 +38,8 @@ def find_model(reference: str, console: Console, placement: Placement = CPU) -> 
     """Return a model's folder: the default by its name, an exported model by its name in the cache, any by its path.
 
     On a card the default is its fp16 build. Another model in int8, if it is no trained document encoder, stands for the
-    build of the same model in the cache that a card can run, if there is one.
-
-    Raises:
-        BadInput: there is no such model, or the folder holds no model.
-        MissingPart: the default is requested and its weights are not installed.
+    build of the same model in the cache that a card can run, if there is one. Raises BadInput: there is no such model,
+    or the folder holds no model; MissingPart: the default is requested and its weights are not installed.
     """
     if reference == DEFAULT:
         return default_folder(console, "fp16" if placement.gpu else "int8")
@@ -60,8 +57,7 @@ def find_model(reference: str, console: Console, placement: Placement = CPU) -> 
 def exported_model(reference: str) -> ModelFolder | None:
     """An exported model, encoder or reranker, by its path or its name in the cache; none if there is no such folder.
 
-    Raises:
-        BadInput: the folder holds no model.
+    Raises BadInput: the folder holds no model.
     """
     for folder in (Path(reference).expanduser(), model_cache() / reference):
         if folder.is_dir():
@@ -72,9 +68,7 @@ def exported_model(reference: str) -> ModelFolder | None:
 def open_reranker(reference: str, console: Console, device: Device = "auto") -> Reranker:
     """Open a reranker by its folder, or by its name in the cache.
 
-    Raises:
-        BadInput: there is no such reranker.
-        MissingPart: the requested device is missing.
+    Raises BadInput: there is no such reranker; MissingPart: the requested device is missing.
     """
     folder = exported_model(reference)
     if folder is None:
@@ -164,11 +158,8 @@ def _opened(
 def open_sentence(reference: str, console: Console, device: Device, *, unnormalised: bool = False) -> SentenceEncoder:
     """Open the sentence encoder of a name, in the build for the device.
 
-    With ``unnormalised`` its vectors are not scaled to unit length.
-
-    Raises:
-        BadInput: there is no such encoder.
-        MissingPart: the requested device is missing.
+    With ``unnormalised`` its vectors are not scaled to unit length. Raises BadInput: there is no such encoder;
+    MissingPart: the requested device is missing.
     """
 
     def opened(placement: Placement) -> SentenceEncoder:
@@ -220,9 +211,7 @@ def _say_where(folder: ModelFolder, placement: Placement, console: Console) -> N
 def make_models(reference: str, console: Console, placement: Placement = CPU) -> None:
     """Check that the folders of a reference exist, and make the default's folder for a placement if it is missing.
 
-    Raises:
-        BadInput: there is no such encoder.
-        MissingPart: the default is requested and its weights are not installed.
+    Raises BadInput: there is no such encoder; MissingPart: the default is requested and its weights are not installed.
     """
     for name in reference.split(SEPARATOR):
         find_model(name, console, placement)
@@ -292,11 +281,7 @@ def default_path(precision: Precision = "int8") -> Path:
 
 
 def default_folder(console: Console, precision: Precision) -> ModelFolder:
-    """The default encoder in a precision, made if it is missing.
-
-    Raises:
-        MissingPart: its weights are not installed.
-    """
+    """The default encoder in a precision, made if it is missing. Raises MissingPart: its weights are not installed."""
     target = default_path(precision)
     try:
         return ModelFolder.open(target)

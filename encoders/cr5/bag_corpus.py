@@ -20,18 +20,12 @@ CONCEPT = "concept"
 
 @dataclass(frozen=True)
 class Counts:
-    """One language's training documents.
+    """One language's training documents."""
 
-    Attributes:
-        matrix: (documents, words) counts of each word.
-        concepts: (documents,) number of each document's concept.
-        distinct: (documents,) number of different words in each document.
-    """
-
-    matrix: csr_array
+    matrix: csr_array  # (documents, words) counts of each word
     words: list[str]
-    concepts: IntArray
-    distinct: IntArray
+    concepts: IntArray  # (documents,) number of each document's concept
+    distinct: IntArray  # (documents,) number of different words in each document
 
 
 class Corpus:

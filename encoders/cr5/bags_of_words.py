@@ -35,8 +35,7 @@ class BagsOfWords:
     def __init__(self, folder: ModelFolder) -> None:
         """Load the vocabularies; the word vectors are read from disk when they are used.
 
-        Raises:
-            BadInput: the folder is damaged.
+        Raises BadInput: the folder is damaged.
         """
         self.model = load_model(folder)
         self.spec = folder.config.spec(self.method, window=_WINDOW * _PIECE, overlap=_OVERLAP * _PIECE)
@@ -85,17 +84,11 @@ class BagsOfWords:
 
 @dataclass(frozen=True)
 class _Cut:
-    """A document cut into pieces.
+    """A document cut into pieces."""
 
-    Attributes:
-        ids: the words' rows in the table.
-        ends: (1 + pieces,) borders of the pieces as positions in ``ids``.
-        places: (1 + pieces,) borders of the pieces in characters.
-    """
-
-    ids: Int32Array
-    ends: Sequence[int]
-    places: Sequence[int]
+    ids: Int32Array  # the words' rows in the table
+    ends: Sequence[int]  # (1 + pieces,) borders of the pieces as positions in ``ids``
+    places: Sequence[int]  # (1 + pieces,) borders of the pieces in characters
 
 
 def is_cr5(folder: ModelFolder) -> bool:
@@ -106,8 +99,7 @@ def is_cr5(folder: ModelFolder) -> bool:
 def load_model(folder: ModelFolder) -> Cr5Model:
     """Load a folder's model; the table is memory-mapped from the graph's data file and read where it is used.
 
-    Raises:
-        BadInput: the folder is damaged.
+    Raises BadInput: the folder is damaged.
     """
     advice = "train it again: dragoman train cr5 SOURCE… -o FOLDER"
     try:

@@ -21,15 +21,10 @@ UNKNOWN = 0
 
 @dataclass(frozen=True)
 class Table:
-    """Columns of Φ times their words' idf, one row for each word, language after language.
+    """Columns of Φ times their words' idf, one row for each word, language after language."""
 
-    Attributes:
-        rows: (1 + words, dim) float32, or int8 with a scale for each row; the first row is zero.
-        scales: (1 + words,) float32 of int8 rows; None if rows are float32.
-    """
-
-    rows: FloatArray | Int8Array
-    scales: FloatArray | None = None
+    rows: FloatArray | Int8Array  # (1 + words, dim) float32, or int8 with a scale for each row; the first row is zero
+    scales: FloatArray | None = None  # (1 + words,) float32 of int8 rows; None if rows are float32
 
     def take(self, places: npt.NDArray[np.integer]) -> FloatArray:
         """Rows at these places, (places, dim) float32."""
@@ -41,13 +36,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Cr5Model:
-    """A trained model.
+    """A trained model."""
 
-    Attributes:
-        vocabularies: words by language, in the order of their rows.
-    """
-
-    vocabularies: Mapping[str, Sequence[str]]
+    vocabularies: Mapping[str, Sequence[str]]  # words by language, in the order of their rows
     table: Table
     dim: int
 
@@ -70,10 +61,8 @@ class Cr5Model:
     def sums(self, bags: Sequence[Int32Array]) -> FloatArray:
         """Φx of bags of words, (bags, dim) float32, not of unit length; x is (1 + ln tf) · idf.
 
-        A bag has the table's row of each of its words, as often as the word.
-
-        Raises:
-            BadInput: a word's vector is not finite.
+        A bag has the table's row of each of its words, as often as the word. Raises BadInput: a word's vector is not
+        finite.
         """
         from scipy.sparse import csr_array  # noqa: PLC0415 - the import takes a fifth of a second
 

@@ -19,24 +19,17 @@ class WordLimits:
 
 @dataclass(frozen=True)
 class Cr5Settings:
-    """How to train.
-
-    Attributes:
-        ridge: λ; None: chosen by cross-validation over concepts.
-        pairs: ``joint`` uses every concept of two languages or more, ``transitive`` links languages by pivots alone;
-            ``pairwise`` is ``joint`` on two languages. Where two languages share a concept with a pivot, ``transitive``
-            gives it to one of them, and ``transitive-published`` to none, as in the paper.
-        pivots: languages that transitive training links the others with.
-        vocabulary: maximum number of words in each language; the most frequent are taken.
-        least: minimum number of documents that have a word.
-    """
+    """How to train."""
 
     dimensions: int = 300
-    ridge: float | None = None
+    ridge: float | None = None  # λ; None: chosen by cross-validation over concepts
+    # ``joint`` uses every concept of two languages or more, ``transitive`` links languages by pivots alone;
+    # ``pairwise`` is ``joint`` on two languages. Where two languages share a concept with a pivot, ``transitive`` gives
+    # it to one of them, and ``transitive-published`` to none, as in the paper.
     pairs: Pairs = "joint"
-    pivots: Sequence[str] = ()
-    vocabulary: int = 200_000
-    least: int = 3
+    pivots: Sequence[str] = ()  # languages that transitive training links the others with
+    vocabulary: int = 200_000  # maximum number of words in each language; the most frequent are taken
+    least: int = 3  # minimum number of documents that have a word
     limits: WordLimits = field(default_factory=WordLimits)
     seed: int = 0
 

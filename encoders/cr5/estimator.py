@@ -38,10 +38,8 @@ class Cr5:
     def fit(self, documents: Iterable[Document] | Corpus, console: Console | None = None) -> Cr5:
         """Learn from documents whose field ``concept`` is the same for translations of one another.
 
-        The documents are in any order, or in a corpus that has counted them.
-
-        Raises:
-            BadInput: the documents teach nothing (the message says why), or don't fit into memory.
+        The documents are in any order, or in a corpus that has counted them. Raises BadInput: the documents teach
+        nothing (the message says why), or don't fit into memory.
         """
         console = console or Console(quiet=True)
         corpus = documents if isinstance(documents, Corpus) else _counted(documents)
@@ -146,11 +144,7 @@ class Cr5:
             self.remarks_.append(f"{sentence} nothing")
 
     def _solution(self, blocks: Mapping[str, Block], dimensions: int, console: Console) -> Solution:
-        """Choose λ and solve.
-
-        Raises:
-            BadInput: the equations can't be solved, or the documents teach nothing.
-        """
+        """Choose λ and solve. Raises BadInput: the equations can't be solved, or the documents teach nothing."""
         try:
             self.ridge_, self.tried_ = self._ridge(blocks, dimensions, console)
             with console.progress("solving", None, "vectors") as progress:

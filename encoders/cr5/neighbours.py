@@ -17,17 +17,12 @@ from encoders.top_scores import largest
 
 @dataclass(frozen=True)
 class Neighbours:
-    """The nearest words of a word.
+    """The nearest words of a word."""
 
-    Attributes:
-        asked: the word as the user typed it.
-        word: the folded word; a vocabulary may have it in several pieces.
-        near: the nearest words of each language with their cosines, nearest first; the word itself is left out.
-    """
-
-    asked: str
-    word: str
+    asked: str  # the word as the user typed it
+    word: str  # the folded word; a vocabulary may have it in several pieces
     lang: str
+    # the nearest words of each language with their cosines, nearest first; the word itself is left out
     near: dict[str, list[tuple[str, float]]]
 
 
@@ -36,10 +31,7 @@ def neighbours(model: Cr5Model, asked: Sequence[str], k: int = 5) -> list[Neighb
 
     A word that a vocabulary has in several pieces, n-grams or words, is the sum of its known pieces.
 
-    Words that no language has are left out.
-
-    Raises:
-        BadInput: no language has any of the words.
+    Words that no language has are left out. Raises BadInput: no language has any of the words.
     """
     known = [pair for text in asked for lang in model.vocabularies if (pair := _known_word(model, text, lang))]
     if not known:

@@ -38,8 +38,7 @@ def rows_within_limits(counts: Mapping[str, Counts], limits: WordLimits) -> tupl
 def linked_rows(counts: Mapping[str, Counts], rows: Rows) -> Rows:
     """Documents whose concept has a document in another language too; languages without such documents are left out.
 
-    Raises:
-        BadInput: no document is left, or the languages form groups that share no concept.
+    Raises BadInput: no document is left, or the languages form groups that share no concept.
     """
     if len(counts) < 2:
         raise BadInput(
@@ -72,10 +71,8 @@ def transitive_rows(
     """Documents for transitive training: those of the pivots and of one other language for each concept.
 
     A concept that several other languages have goes to the language that has the fewest so far; as ``published``, to
-    none of them. Then no two languages but pivots share a concept, as in figure 1(c) of the paper.
-
-    Raises:
-        BadInput: a pivot is not among the languages.
+    none of them. Then no two languages but pivots share a concept, as in figure 1(c) of the paper. Raises BadInput: a
+    pivot is not among the languages.
     """
     missing = [pivot for pivot in pivots if pivot not in counts]
     if missing:

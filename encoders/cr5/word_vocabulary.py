@@ -52,14 +52,10 @@ class BagCounter:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The words of one language with their IDF weights.
-
-    Attributes:
-        idf: (words,) float32: ln((1 + n) / (1 + df)) + 1.
-    """
+    """The words of one language with their IDF weights."""
 
     words: Sequence[str]
-    idf: FloatArray
+    idf: FloatArray  # (words,) float32: ln((1 + n) / (1 + df)) + 1
 
 
 def fit_vocabulary(counts: csr_array, words: Sequence[str], size: int, least: int) -> tuple[Vocabulary, csr_array]:

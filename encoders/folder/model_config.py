@@ -16,36 +16,25 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """The content of ``config.json`` in a model folder.
-
-    Attributes:
-        max_tokens: longest input, special tokens included; 0 means no limit.
-        pooling: how the graph makes one vector of the token states; LASER uses ``max``, Cr5 the ``sum`` over words. A
-            ``cross-encoder``, which is a reranker, makes one score of a pair of texts.
-        languages: BCP 47 tags the model was trained for; empty if unknown.
-        weights: hash of the source weights; all builds of one model share it.
-        tokenizer: hash of ``tokenizer.json``, or of ``vocabulary.json``.
-        graph: hash of the ONNX graph with its weights.
-        licence: of the source weights, as their publisher states it; empty if unknown.
-        forced: whether the model was published although its graph failed the parity check.
-        pieces: hash of the table of the tokenizer's pieces; empty if there is none.
-        has_weights_beside: whether large weights are in ``model.onnx.data``, which a session maps into memory.
-    """
+    """The content of ``config.json`` in a model folder."""
 
     name: str
     dim: int
-    max_tokens: int
+    max_tokens: int  # longest input, special tokens included; 0 means no limit
+    # how the graph makes one vector of the token states; LASER uses ``max``, Cr5 the ``sum`` over words. A ``cross-
+    # encoder``, which is a reranker, makes one score of a pair of texts.
     pooling: Pooling
     query_prefix: str
     document_prefix: str
-    languages: tuple[str, ...]
+    languages: tuple[str, ...]  # BCP 47 tags the model was trained for; empty if unknown
     precision: Precision
-    weights: str
-    tokenizer: str
-    graph: str
-    licence: str = ""
-    forced: bool = False
-    pieces: str = ""
+    weights: str  # hash of the source weights; all builds of one model share it
+    tokenizer: str  # hash of ``tokenizer.json``, or of ``vocabulary.json``
+    graph: str  # hash of the ONNX graph with its weights
+    licence: str = ""  # of the source weights, as their publisher states it; empty if unknown
+    forced: bool = False  # whether the model was published although its graph failed the parity check
+    pieces: str = ""  # hash of the table of the tokenizer's pieces; empty if there is none
+    # whether large weights are in ``model.onnx.data``, which a session maps into memory
     has_weights_beside: bool = False
     format: int = FORMAT
 
@@ -102,9 +91,7 @@ class ModelConfig:
 def read_json(file: Path) -> Any:
     """Parse a JSON file.
 
-    Raises:
-        OSError: the file can't be read.
-        ValueError: it is no JSON in UTF-8, or is nested too deeply.
+    Raises OSError: the file can't be read; ValueError: it is no JSON in UTF-8, or is nested too deeply.
     """
     try:
         return json.loads(file.read_text(encoding="utf-8"))

@@ -66,8 +66,7 @@ class ModelFolder:
     def open(cls, path: str | Path) -> ModelFolder:
         """Read a folder that ``publishing`` made.
 
-        Raises:
-            BadInput: the folder is no model folder, has another format, or lacks a file.
+        Raises BadInput: the folder is no model folder, has another format, or lacks a file.
         """
         folder = Path(path)
         file = folder / "config.json"
@@ -104,10 +103,8 @@ class ModelFolder:
     def check_files(self, *, again: bool = False) -> None:
         """Check graph and tokenizer against their hashes in ``config.json``.
 
-        Files whose size and times are as they were at an earlier check are not read; with ``again`` all are.
-
-        Raises:
-            BadInput: a file can't be read, is damaged, or belongs to another model.
+        Files whose size and times are as they were at an earlier check are not read; with ``again`` all are. Raises
+        BadInput: a file can't be read, is damaged, or belongs to another model.
         """
         advice = "delete the folder and make it again (the default encoder's is made by its next use)"
         wanted = {tuple(graph_files(self.graph)): self.config.graph, (self.tokenizer,): self.config.tokenizer}
@@ -136,10 +133,8 @@ def publishing(
     the table of the tokenizer's pieces is added if it can be had, the hashes of the files are filled into ``config``,
     ``config.json`` is written, and the temporary folder replaces the target as ``replacing`` does.
 
-    For the error message, ``instead`` says how the user names another folder, and ``kept`` what is not lost.
-
-    Raises:
-        MissingPart: the target can't be written, or its disk is full.
+    For the error message, ``instead`` says how the user names another folder, and ``kept`` what is not lost. Raises
+    MissingPart: the target can't be written, or its disk is full.
     """
     kept = kept and f"; {kept}"
     with ExitStack() as stack:
@@ -187,8 +182,7 @@ def graph_files(graph: Path) -> list[Path]:
 def is_forced(report: object) -> bool:
     """Whether a parity report says that the graph was published below the bar.
 
-    Raises:
-        TypeError: the report is no object.
+    Raises TypeError: the report is no object.
     """
     if not isinstance(report, dict):
         raise TypeError("its parity report is no object")
@@ -196,11 +190,7 @@ def is_forced(report: object) -> bool:
 
 
 def require_encoder(folder: ModelFolder) -> None:
-    """Refuse a reranker where an encoder is needed.
-
-    Raises:
-        BadInput: the folder holds a reranker.
-    """
+    """Refuse a reranker where an encoder is needed. Raises BadInput: the folder holds a reranker."""
     if folder.config.is_reranker:
         raise BadInput(f"{folder.path} is a reranker, which makes no vectors; name an encoder, and this with --rerank")
 
@@ -226,10 +216,8 @@ def without_section(card: str, heading: str) -> str:
 def free_target(target: Path, what: str) -> Path:
     """Return the absolute path of a folder to make; only an empty folder or a model folder may exist at that path.
 
-    ``what`` names the content that may be replaced, for the error message.
-
-    Raises:
-        BadInput: a file or a folder with other content exists at the path, or no folder can be made there.
+    ``what`` names the content that may be replaced, for the error message. Raises BadInput: a file or a folder with
+    other content exists at the path, or no folder can be made there.
     """
     target = target.expanduser().resolve()
     require_replaceable(target)

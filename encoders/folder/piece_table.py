@@ -69,9 +69,7 @@ class PieceTable:
     def __init__(self, table: Path) -> None:
         """Read the file into memory: another model may take the folder's place later.
 
-        Raises:
-            OSError: the file can't be read.
-            sqlite3.Error: it is no such table.
+        Raises OSError: the file can't be read; sqlite3.Error: it is no such table.
         """
         self._lock = Lock()
         self._database = sqlite3.connect(":memory:", check_same_thread=False)

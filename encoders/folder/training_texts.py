@@ -37,8 +37,7 @@ def has_training_texts(folder: Path) -> bool:
 def count_taught(folder: Path, text_hashes: Collection[str]) -> int:
     """Number of texts, given by their hashes, that taught the encoder of a folder that says so.
 
-    Raises:
-        BadInput: the folder's file can't be read.
+    Raises BadInput: the folder's file can't be read.
     """
     file = folder / FILE
     try:

@@ -32,10 +32,7 @@ def replacing(target: Path) -> Iterator[Path]:
     So a kill or a power loss leaves the old folder or the new one, whole. Where the system has no such call, the target
     is moved aside first, and a kill between the two renames leaves the old folder in ``.NAME.old.…`` beside the target.
     After an error the temporary folder is deleted. If two processes replace the same folder at once, the folder of one
-    of them stays.
-
-    Raises:
-        OSError: the target can't be written.
+    of them stays. Raises OSError: the target can't be written.
     """
     make_folder(target.parent)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
@@ -86,8 +83,7 @@ def _sync_all(folder: Path) -> None:
 def require_replaceable(target: Path) -> None:
     """Check that ``replacing`` can make or replace a folder, before the work that fills it.
 
-    Raises:
-        BadInput: the path is a file or a mount point, or the folder that it is in can't be written.
+    Raises BadInput: the path is a file or a mount point, or the folder that it is in can't be written.
     """
     if target.exists() and not target.is_dir():
         raise BadInput(f"{target} is a file; choose another --output")

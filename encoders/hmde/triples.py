@@ -18,16 +18,11 @@ Rows = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class TripleDocument:
-    """A document of the sources: its concept, language and categories.
+    """A document of the sources: its concept, language and categories."""
 
-    Attributes:
-        concept: the same for pages about the same thing; empty if unknown.
-        categories: of the page; a page without categories has no hard negatives.
-    """
-
-    concept: str
+    concept: str  # the same for pages about the same thing; empty if unknown
     lang: str
-    categories: tuple[str, ...]
+    categories: tuple[str, ...]  # of the page; a page without categories has no hard negatives
 
 
 def page_of(lang: str, fields: Mapping[str, object]) -> TripleDocument:
@@ -73,8 +68,7 @@ class Triples:
     ) -> None:
         """Find what can be drawn of the pages; those of concepts in ``left_out`` are not drawn, not even as negatives.
 
-        Raises:
-            BadInput: the pages give no triple; the message says why.
+        Raises BadInput: the pages give no triple; the message says why.
         """
         self.pages = pages
         self._seed = seed

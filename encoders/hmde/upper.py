@@ -33,51 +33,40 @@ windows of tokens alone (HMDE, table 4)."""
 
 @dataclass(frozen=True)
 class UpperShape:
-    """Sizes of the upper transformer (HMDE, appendix A.1), and how a document's vector is made.
-
-    Attributes:
-        sentences: maximum segments that the transformer reads at once; a longer document is read in several parts.
-        tokens: maximum tokens of a segment, special tokens and prefix included.
-        form: ``paper``: the mean of the transformer's outputs. ``weighted``: the mean of the segments' vectors with
-            weights from the transformer's outputs, plus a linear map of that mean; before training it is the plain
-            mean, in the space of the queries.
-        whole: a document with more segments is read in several parts; if not, the further segments are left out.
-    """
+    """Sizes of the upper transformer (HMDE, appendix A.1), and how a document's vector is made."""
 
     dim: int
     layers: int = 2
     heads: int = 6
     feed_forward: int = 2048
+    # maximum segments that the transformer reads at once; a longer document is read in several parts
     sentences: int = 32
-    tokens: int = 128
+    tokens: int = 128  # maximum tokens of a segment, special tokens and prefix included
+    # ``paper``: the mean of the transformer's outputs. ``weighted``: the mean of the segments' vectors with weights
+    # from the transformer's outputs, plus a linear map of that mean; before training it is the plain mean, in the space
+    # of the queries.
     form: Form = "paper"
     segmentation: Segmentation = "sentences"
+    # a document with more segments is read in several parts; if not, the further segments are left out
     whole: bool = True
 
 
 @dataclass(frozen=True)
 class UpperFile:
-    """The content of ``hmde.json`` in a model folder.
-
-    Attributes:
-        weights: hash of the trained weights; all builds share it.
-        graph: hash of ``upper.onnx`` and of its weights beside it.
-        forced: whether the upper encoder was published although both graphs together failed the parity check.
-        frozen: whether the lower encoder stayed as it was.
-    """
+    """The content of ``hmde.json`` in a model folder."""
 
     shape: UpperShape
-    weights: str
-    graph: str
+    weights: str  # hash of the trained weights; all builds share it
+    graph: str  # hash of ``upper.onnx`` and of its weights beside it
+    # whether the upper encoder was published although both graphs together failed the parity check
     forced: bool = False
-    frozen: bool = True
+    frozen: bool = True  # whether the lower encoder stayed as it was
 
     @classmethod
     def read(cls, folder: ModelFolder) -> UpperFile:
         """Read the file; check the graph against its hash and the width against the folder's lower encoder.
 
-        Raises:
-            BadInput: file or graph is missing, damaged or of another model.
+        Raises BadInput: file or graph is missing, damaged or of another model.
         """
         file = folder.path / ABOUT
         try:
@@ -116,9 +105,8 @@ class UpperSession:
     def __init__(self, folder: ModelFolder, device: Device = "auto") -> None:
         """Load the graph.
 
-        Raises:
-            BadInput: the graph is missing, damaged or doesn't fit the folder.
-            MissingPart: ONNX Runtime, or CUDA where ``device`` asks for it, is missing.
+        Raises BadInput: the graph is missing, damaged or doesn't fit the folder; MissingPart: ONNX Runtime, or CUDA
+        where ``device`` asks for it, is missing.
         """
         self.file = UpperFile.read(folder)
         self._graph = Graph(folder.path / GRAPH, place(device))

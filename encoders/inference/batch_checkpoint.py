@@ -34,10 +34,8 @@ class Checkpoint:
     ) -> Iterator[FloatArray]:
         """Yield (size, dim) vectors of all batches of a call, those kept by an earlier call with this key first.
 
-        ``key`` identifies all that decides the vectors. ``compute`` computes the batches from a number on.
-
-        Raises:
-            StoreError: the file can't be read or written.
+        ``key`` identifies all that decides the vectors. ``compute`` computes the batches from a number on. Raises
+        StoreError: the file can't be read or written.
         """
         file = self._folder / f"{self._name}-{key}.f32"
         self._files.append(file)

@@ -49,9 +49,7 @@ class Graph:
     def __init__(self, graph: Path, placement: Placement, *, unnormalised: bool = False) -> None:
         """Load the graph; with ``unnormalised`` its vectors are not scaled to unit length.
 
-        Raises:
-            MissingPart: ONNX Runtime is missing, or CUDA fails.
-            BadInput: the graph can't be loaded.
+        Raises MissingPart: ONNX Runtime is missing, or CUDA fails; BadInput: the graph can't be loaded.
         """
         self.session = load_graph(graph, placement, unnormalised=unnormalised)
         self._gpu = placement.gpu
@@ -67,11 +65,8 @@ class Graph:
         """The graph's output of the inputs.
 
         An error, or a number that is not finite, is the inputs' fault as long as a card computes the sample row that it
-        computed when the graph was loaded.
-
-        Raises:
-            GpuFull: the card has too little free memory.
-            GpuFailure: the card computes nothing any more.
+        computed when the graph was loaded. Raises GpuFull: the card has too little free memory; GpuFailure: the card
+        computes nothing any more.
         """
         try:
             values: FloatArray = self.session.run([output], inputs)[0]
@@ -128,11 +123,8 @@ def load_graph(
     """Load a graph where it was placed; on a CPU each call runs on one core, on a card layers compute no padding.
 
     With ``profile``, the beginning of a file's path, the session notes what each node does until ``end_profiling``.
-    With ``unnormalised`` its vectors are not scaled to unit length.
-
-    Raises:
-        MissingPart: ONNX Runtime is missing, or CUDA fails.
-        BadInput: the graph can't be loaded.
+    With ``unnormalised`` its vectors are not scaled to unit length. Raises MissingPart: ONNX Runtime is missing, or
+    CUDA fails; BadInput: the graph can't be loaded.
     """
     check_runtime()
     import onnxruntime  # noqa: PLC0415 - --help need not load it
@@ -169,10 +161,7 @@ def load_graph(
 def _rewritten(file: Path, placement: Placement, *, unnormalised: bool) -> bytes | str:
     """The graph for a card, or with vectors that are not scaled; its large weights stay in files.
 
-    The file's path if nothing changes.
-
-    Raises:
-        BadInput: the graph can't be read, or rewritten.
+    The file's path if nothing changes. Raises BadInput: the graph can't be read, or rewritten.
     """
     if not (unnormalised or placement.gpu):
         return str(file)
@@ -196,9 +185,7 @@ def _on_gpu(
 ) -> onnxruntime.InferenceSession:
     """Make a session on a card.
 
-    Raises:
-        NoCuda: ONNX Runtime lacks CUDA, or a library that it needs.
-        GpuUnavailable: the card fails.
+    Raises NoCuda: ONNX Runtime lacks CUDA, or a library that it needs; GpuUnavailable: the card fails.
     """
     import onnxruntime  # noqa: PLC0415 - as above
 

@@ -52,12 +52,9 @@ class OnnxSession:
     ) -> None:
         """Load the graph; ``auto`` takes a card that can run it, ``threads`` are by default all cores of this process.
 
-        With ``unnormalised`` the vectors are not scaled to unit length.
-
-        Raises:
-            MissingPart: ONNX Runtime, or CUDA where ``device`` asks for it, is missing.
-            BadInput: the graph can't be loaded, the width of its vectors is not the configured one, or ``device`` asks
-                for CUDA and the graph is in int8.
+        With ``unnormalised`` the vectors are not scaled to unit length. Raises MissingPart: ONNX Runtime, or CUDA where
+        ``device`` asks for it, is missing; BadInput: the graph can't be loaded, the width of its vectors is not the
+        configured one, or ``device`` asks for CUDA and the graph is in int8.
         """
         self.dim, self._build, self._output = folder.config.dim, folder.config.build_id, folder.config.output
         placement = place(device)
@@ -86,10 +83,8 @@ class OnnxSession:
         With ``alone`` each row is a batch on a CPU, and its vector depends on no other row; a card is faster with
         batches, and rounds each vector a little differently. Otherwise rows are sorted by length and cut into batches
         of a bounded number of padded tokens: the batches depend on these rows and the bound alone, so that the same
-        rows give the same bytes on one kind of device, if a card has enough memory.
-
-        Raises:
-            GpuFailure: the card is full, or computes nothing any more.
+        rows give the same bytes on one kind of device, if a card has enough memory. Raises GpuFailure: the card is
+        full, or computes nothing any more.
         """
         result = np.empty((len(rows), self.dim), dtype=np.float32)
         alone = alone and self.device == "cpu"

@@ -55,31 +55,20 @@ class GpuUnavailable(NoCuda):
 
 @dataclass(frozen=True)
 class Gpu:
-    """An NVIDIA GPU that this process may use.
+    """An NVIDIA GPU that this process may use."""
 
-    Attributes:
-        number: its place among the cards that this process sees, as CUDA counts them.
-        free: bytes of memory that nobody uses.
-        capability: compute capability.
-    """
-
-    number: int
+    number: int  # its place among the cards that this process sees, as CUDA counts them
     name: str
-    free: int
-    capability: tuple[int, int]
+    free: int  # bytes of memory that nobody uses
+    capability: tuple[int, int]  # compute capability
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where graphs run.
+    """Where graphs run."""
 
-    Attributes:
-        gpu: the GPU; none: the CPU.
-        remark: why ``auto`` takes the CPU although ONNX Runtime for CUDA is installed; empty otherwise.
-    """
-
-    gpu: Gpu | None = None
-    remark: str = ""
+    gpu: Gpu | None = None  # the GPU; none: the CPU
+    remark: str = ""  # why ``auto`` takes the CPU although ONNX Runtime for CUDA is installed; empty otherwise
 
     @property
     def device(self) -> Device:
@@ -93,8 +82,7 @@ CPU = Placement()
 def place(device: Device) -> Placement:
     """Decide where graphs run; ``auto`` takes the first card if it can run them, and otherwise the CPU.
 
-    Raises:
-        MissingPart: ONNX Runtime is missing, or ``device`` asks for a card that is not there or can't run graphs.
+    Raises MissingPart: ONNX Runtime is missing, or ``device`` asks for a card that is not there or can't run graphs.
     """
     if device == "cpu":
         return CPU
@@ -125,8 +113,7 @@ def worker_devices(device: Device) -> list[Device]:
 def check_runtime() -> None:
     """Check that exactly one of ``onnxruntime`` and ``onnxruntime-gpu`` is installed: both own the same module.
 
-    Raises:
-        MissingPart: neither or both are.
+    Raises MissingPart: neither or both are.
     """
     present = [name for name in ("onnxruntime", "onnxruntime-gpu") if is_installed(name)]
     if not present:
@@ -156,8 +143,7 @@ class _Unusable(Exception):
 def _usable_gpu(number: int) -> Gpu:
     """The card of a number, as CUDA counts the cards that this process sees.
 
-    Raises:
-        _Unusable: there is no such card, or it can't run graphs.
+    Raises _Unusable: there is no such card, or it can't run graphs.
     """
     os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # CUDA then counts cards as NVML does
     with _nvml() as nvml:
@@ -202,8 +188,7 @@ def _is_usable(number: int) -> bool:
 def _nvml() -> Iterator[Any]:
     """NVIDIA's management library, which asks the driver without CUDA: a process may fork after it.
 
-    Raises:
-        _Unusable: there is no driver, or it fails.
+    Raises _Unusable: there is no driver, or it fails.
     """
     try:
         import pynvml  # noqa: PLC0415 - only where ONNX Runtime for CUDA is installed

@@ -29,8 +29,7 @@ class LCA:
     def fit(self, x: FloatArray, y: FloatArray) -> Self:
         """Learn from aligned rows, (n, dim x) and (n, dim y).
 
-        Raises:
-            BadInput: numbers of rows differ, there are fewer than two, or a number is not finite.
+        Raises BadInput: numbers of rows differ, there are fewer than two, or a number is not finite.
         """
         aligned = AlignedMoments({"x": x.shape[1], "y": y.shape[1]})
         aligned.add({"x": x, "y": y})
@@ -63,8 +62,7 @@ class LCA:
     def published(cls, aligned: AlignedMoments, source: str, target: str) -> Self:
         """The map as published: pinv(X) Y of rows that are not centred, learnt from moments of aligned rows.
 
-        Raises:
-            BadInput: there are fewer than two rows.
+        Raises BadInput: there are fewer than two rows.
         """
         require_pairs(aligned.moments.count)
         lca = cls()

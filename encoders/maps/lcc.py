@@ -34,8 +34,7 @@ class LCC:
     def fit(self, rows: Mapping[str, FloatArray]) -> Self:
         """Learn from aligned rows, (n, dim) by language.
 
-        Raises:
-            BadInput: numbers of rows differ, there is one language or one row only, or a number is not finite.
+        Raises BadInput: numbers of rows differ, there is one language or one row only, or a number is not finite.
         """
         aligned = AlignedMoments({lang: vectors.shape[1] for lang, vectors in rows.items()})
         aligned.add(dict(rows))
@@ -44,8 +43,7 @@ class LCC:
     def fit_moments(self, aligned: AlignedMoments, paths: Mapping[str, RidgePath] | None = None) -> Self:
         """Learn from moments of aligned rows; ``paths`` are the languages' decompositions, if they exist already.
 
-        Raises:
-            BadInput: there is one language or one row only.
+        Raises BadInput: there is one language or one row only.
         """
         require_pairs(aligned.moments.count)
         langs = list(aligned.parts)
@@ -105,11 +103,7 @@ class LCC:
         return list(self.weights_)
 
     def transform(self, rows: FloatArray, lang: str) -> FloatArray:
-        """Codes of a language's rows, (n, k) float32.
-
-        Raises:
-            BadInput: the map was not learnt for the language.
-        """
+        """Codes of a language's rows, (n, k) float32. Raises BadInput: the map was not learnt for the language."""
         if lang not in self.weights_:
             raise BadInput(f"the map knows no {lang!r}; it was learnt for {', '.join(self.weights_)}")
         return np.asarray((rows - self.means_[lang]) @ self.weights_[lang], dtype=np.float32)

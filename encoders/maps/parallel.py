@@ -21,14 +21,10 @@ _Places = npt.NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Parallel:
-    """Documents about the same concepts in several languages.
-
-    Attributes:
-        rows: (n, dim) float32 vectors by language; a concept has the same row in each.
-    """
+    """Documents about the same concepts in several languages."""
 
     concepts: Sequence[str]
-    rows: Mapping[str, FloatArray]
+    rows: Mapping[str, FloatArray]  # (n, dim) float32 vectors by language; a concept has the same row in each
 
     def only(self, places: _Places) -> Parallel:
         """The documents of the concepts at these places."""
@@ -53,11 +49,7 @@ class ConceptSplit:
 
     @classmethod
     def of(cls, parallel: Parallel, seed: int) -> Self:
-        """Draw a random split.
-
-        Raises:
-            BadInput: there are too few concepts.
-        """
+        """Draw a random split. Raises BadInput: there are too few concepts."""
         count = len(parallel.concepts)
         if count < FEWEST:
             raise BadInput(

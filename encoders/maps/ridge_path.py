@@ -37,8 +37,7 @@ class AlignedMoments:
     def add(self, rows: dict[str, FloatArray]) -> None:
         """Add aligned rows: (n, dim) of every space, a document's in the same position of each.
 
-        Raises:
-            BadInput: numbers of rows differ, a width is wrong, or a number is not finite.
+        Raises BadInput: numbers of rows differ, a width is wrong, or a number is not finite.
         """
         counts = {name: len(vectors) for name, vectors in rows.items()}
         if len(set(counts.values())) != 1 or rows.keys() != self.parts.keys():
@@ -95,20 +94,12 @@ class RidgePath:
 
 
 def require_finite(rows: FloatArray) -> None:
-    """Check that training rows have no NaN and no infinity.
-
-    Raises:
-        BadInput: a number is not finite.
-    """
+    """Check that training rows have no NaN and no infinity. Raises BadInput: a number is not finite."""
     if not np.isfinite(rows).all():
         raise BadInput("a vector has a number that is not finite; encode its document again, or leave it out")
 
 
 def require_pairs(count: int) -> None:
-    """Check that there are enough pairs to learn from.
-
-    Raises:
-        BadInput: there are too few pairs.
-    """
+    """Check that there are enough pairs to learn from. Raises BadInput: there are too few pairs."""
     if count < 2:
         raise BadInput(f"a map can't be learnt from {counted(count, 'aligned document')}; give 2 or more")

@@ -34,20 +34,15 @@ class QueryEncoderSpec:
 
 @dataclass(frozen=True)
 class SpaceMaps:
-    """Weights that centred rows are multiplied by from the right before they are compared.
+    """Weights that centred rows are multiplied by from the right before they are compared."""
 
-    Attributes:
-        model: id of the stored documents' vectors.
-        documents: (dim, k) by language of the query and of the document; either may be ``ANY``.
-        queries: (query dim, k) by language of the query, or ``ANY``; queries without weights stay unchanged.
-        query_encoder: encoder of the queries, if it is not the documents' encoder.
-    """
-
-    model: str
+    model: str  # id of the stored documents' vectors
+    # (dim, k) by language of the query and of the document; either may be ``ANY``
     documents: Mapping[tuple[str, str], FloatArray]
+    # (query dim, k) by language of the query, or ``ANY``; queries without weights stay unchanged
     queries: Mapping[str, FloatArray] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
-    query_encoder: QueryEncoderSpec | None = None
+    query_encoder: QueryEncoderSpec | None = None  # encoder of the queries, if it is not the documents' encoder
 
     @classmethod
     def rounded(
@@ -61,8 +56,7 @@ class SpaceMaps:
     ) -> Self:
         """Make maps of weights in any precision, rounded to float16 as the folder stores them.
 
-        Raises:
-            BadInput: a weight is too large for float16.
+        Raises BadInput: a weight is too large for float16.
         """
         return cls(
             model,
@@ -140,10 +134,8 @@ class SpaceMaps:
     def of(cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
         """Make maps from the values of ``header`` and ``arrays``.
 
-        Raises:
-            KeyError: an entry or an array is missing.
-            TypeError: an entry has another type.
-            ValueError: a weight is not finite, or maps lead from or into spaces of different widths.
+        Raises KeyError: an entry or an array is missing; TypeError: an entry has another type; ValueError: a weight is
+        not finite, or maps lead from or into spaces of different widths.
         """
         documents = {
             (str(query), str(lang)): arrays[f"documents/{number}"].astype(np.float32)
@@ -177,8 +169,7 @@ class SpaceMaps:
     def read(cls, folder: Path) -> Self:
         """Read the files that ``write`` writes.
 
-        Raises:
-            BadInput: the folder holds no mapping, a damaged one, or networks of an earlier version.
+        Raises BadInput: the folder holds no mapping, a damaged one, or networks of an earlier version.
         """
         if (folder / NETWORKS).is_dir():
             raise BadInput(
@@ -202,9 +193,7 @@ class SpaceMaps:
 def model_and_about(header: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """The model of a mapping's header, and how the mapping was made.
 
-    Raises:
-        KeyError: an entry is missing.
-        TypeError: an entry is no text or no object.
+    Raises KeyError: an entry is missing; TypeError: an entry is no text or no object.
     """
     model, about = header["model"], header["about"]
     if not (isinstance(model, str) and isinstance(about, dict)):

@@ -32,8 +32,7 @@ SEPARATOR = " + "
 def refuse_combined(encoder: str) -> None:
     """Check by its name that an encoder is not combined of several encoders.
 
-    Raises:
-        BadInput: the encoder is combined.
+    Raises BadInput: the encoder is combined.
     """
     if SEPARATOR in encoder:
         raise BadInput(f"combined vectors ({encoder}) can't be mapped yet; map a collection of one encoder")
@@ -47,11 +46,7 @@ class Combined:
     """
 
     def __init__(self, encoders: Sequence[Encoder]) -> None:
-        """Combine two encoders or more.
-
-        Raises:
-            BadInput: two encoders make the same vectors.
-        """
+        """Combine two encoders or more. Raises BadInput: two encoders make the same vectors."""
         specs = [encoder.spec for encoder in encoders]
         if len({spec.model for spec in specs}) < len(specs):
             raise BadInput(

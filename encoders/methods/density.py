@@ -34,27 +34,19 @@ class DensityWeights:
     The tophat density of n points with bandwidth h in k dimensions is P(s) = c(s) / (n V h^k): c(s) is how many points
     lie within h of s, V the volume of the unit ball. In w = b / (b + P(s)) with b = mean(P) / 2 the constants V h^k
     cancel, so that the share c(s) / n stands for P, and nothing overflows.
-
-    Attributes:
-        mean: (dim,) float32 mean of the sample's vectors.
-        components: (k, dim) float32 orthonormal rows, at most ``DIMENSIONS``.
-        points: (n, k) float32, the sample's vectors reduced to k dimensions.
-        bandwidth: h, a distance between reduced points.
-        b: half the mean share of points near a point of the sample.
     """
 
-    mean: FloatArray
-    components: FloatArray
-    points: FloatArray
-    bandwidth: float
-    b: float
+    mean: FloatArray  # (dim,) float32 mean of the sample's vectors
+    components: FloatArray  # (k, dim) float32 orthonormal rows, at most ``DIMENSIONS``
+    points: FloatArray  # (n, k) float32, the sample's vectors reduced to k dimensions
+    bandwidth: float  # h, a distance between reduced points
+    b: float  # half the mean share of points near a point of the sample
 
     @classmethod
     def fit(cls, vectors: FloatArray, seed: int = 0) -> DensityWeights:
         """Estimate the density from a sample: (n, dim) rows of about one length, one for each time a sentence occurs.
 
-        Raises:
-            BadInput: there are no vectors, or a vector is not finite.
+        Raises BadInput: there are no vectors, or a vector is not finite.
         """
         if not len(vectors):
             raise BadInput("a density needs at least one sentence; give sources that have some")
@@ -93,11 +85,7 @@ class DensityWeights:
 
     @classmethod
     def load(cls, file: Path) -> DensityWeights:
-        """Read a file that ``save`` wrote.
-
-        Raises:
-            BadInput: the file is damaged or holds no density.
-        """
+        """Read a file that ``save`` wrote. Raises BadInput: the file is damaged or holds no density."""
         advice = f"make it again: dragoman train lawdr SOURCE… -o {file.parent}"
         try:
             with file.open("rb") as handle, np.load(handle, allow_pickle=False) as data:

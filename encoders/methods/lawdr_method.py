@@ -57,8 +57,7 @@ def has_density(folder: ModelFolder) -> bool:
 def load_density(folder: ModelFolder) -> DensityWeights:
     """The density in a model folder.
 
-    Raises:
-        BadInput: the folder has no density, a damaged one, or a density of another model.
+    Raises BadInput: the folder has no density, a damaged one, or a density of another model.
     """
     command = "dragoman train lawdr SOURCE… -o FOLDER"
     if not has_density(folder):
@@ -76,10 +75,7 @@ def publish(base: ModelFolder, density: DensityWeights, target: Path) -> ModelFo
     """Make a model folder from a base model's files (hard links where the disk allows) and a density.
 
     Of an HMDE folder only the lower encoder's files are taken; the keys of the training texts, if they taught it.
-
-    Raises:
-        BadInput: the base is a damaged HMDE folder.
-        MissingPart: the target can't be written, or its disk is full.
+    Raises BadInput: the base is a damaged HMDE folder; MissingPart: the target can't be written, or its disk is full.
     """
     left_out = {_FILE, _CARD}
     if is_hmde(base):

@@ -15,14 +15,11 @@ class Moments:
     """Count, sum and uncentred second moment of the vectors seen so far, in float64 whatever their order.
 
     A few vectors are kept as they are, because a language with one document needs no (dim, dim) matrix.
-
-    Attributes:
-        total: (dim,) sum of the vectors.
     """
 
     dim: int
     count: int = 0
-    total: Float64Array = field(init=False)
+    total: Float64Array = field(init=False)  # (dim,) sum of the vectors
     _few: list[Float64Array] = field(default_factory=list, init=False, repr=False)
     _second: Float64Array | None = field(default=None, init=False, repr=False)
     _axes: FloatArray | None = field(default=None, init=False, repr=False)

@@ -22,15 +22,11 @@ reading a large vocabulary holds the lock for about as long as the graph takes t
 
 
 class Cut(NamedTuple):
-    """Where documents are cut.
+    """Where documents are cut."""
 
-    Attributes:
-        segments: of each document.
-        headings: for each document, the number of its first tokens that are read before each later segment; if empty,
-            no document has a heading.
-    """
-
-    segments: list[list[Span]]
+    segments: list[list[Span]]  # of each document
+    # for each document, the number of its first tokens that are read before each later segment; if empty, no document
+    # has a heading
     headings: Sequence[int] = ()
 
 
@@ -50,10 +46,8 @@ class SentenceEncoder:
     ) -> None:
         """Load tokenizer and graph; with ``unnormalised`` its vectors are not scaled to unit length.
 
-        Raises:
-            BadInput: the model sums words (Cr5) or scores pairs and is no sentence encoder; a file is damaged or of
-                another model; or tokenizer or session raise it.
-            MissingPart: the session raises it.
+        Raises BadInput: the model sums words (Cr5) or scores pairs and is no sentence encoder; a file is damaged or of
+        another model; or tokenizer or session raise it; MissingPart: the session raises it.
         """
         if folder.config.pooling == "sum":
             raise BadInput(f"{folder.path} sums words (Cr5) and is no sentence encoder; name another with --encoder")

@@ -25,8 +25,7 @@ from encoders.wording import counted
 class VectorParts:
     """Widths of the parts of a vector, and their weights, which sum to 1.
 
-    Raises:
-        BadInput: weights are missing, negative, not finite, or all zero.
+    Raises BadInput: weights are missing, negative, not finite, or all zero.
     """
 
     widths: tuple[int, ...]
@@ -110,11 +109,7 @@ def shown_weights(weights: Sequence[float]) -> str:
 
 
 def parsed_weights(text: str) -> tuple[float, ...]:
-    """Weights from a user's text: ``0.3,0.7``.
-
-    Raises:
-        BadInput: a weight is no finite number.
-    """
+    """Weights from a user's text: ``0.3,0.7``. Raises BadInput: a weight is no finite number."""
     try:
         weights = tuple(float(weight) for weight in text.split(","))
     except ValueError:

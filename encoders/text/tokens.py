@@ -34,17 +34,12 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Tokens:
-    """The tokens of one text.
+    """The tokens of one text."""
 
-    Attributes:
-        ids: (tokens,) int32, without special tokens.
-        known: false if all tokens are blanks or the unknown token.
-        blocks: for each block of the text, its first token, its first character, and a function from a token's place in
-            the block to its start and end in the block's characters.
-    """
-
-    ids: Int32Array
-    known: bool
+    ids: Int32Array  # (tokens,) int32, without special tokens
+    known: bool  # false if all tokens are blanks or the unknown token
+    # for each block of the text, its first token, its first character, and a function from a token's place in the block
+    # to its start and end in the block's characters
     blocks: Sequence[tuple[int, int, Callable[[int], Any]]]
 
     def __len__(self) -> int:
@@ -81,10 +76,7 @@ class Tokenizer:
 
         If the folder has a table of the vocabulary's pieces, the whole vocabulary is parsed only for a long text, for
         several texts at once, or after a few short texts. The files are read now: another model may take the folder's
-        place later.
-
-        Raises:
-            BadInput: a file can't be read, or is no tokenizer.
+        place later. Raises BadInput: a file can't be read, or is no tokenizer.
         """
         self._path = folder.tokenizer
         self._whole: tokenizers.Tokenizer | None = None

@@ -99,17 +99,11 @@ def words(text: str, lang: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Pieces:
-    """The words of a text in pieces.
+    """The words of a text in pieces."""
 
-    Attributes:
-        words: of the whole text.
-        ends: (1 + pieces,) borders of the pieces as positions in ``words``.
-        places: (1 + pieces,) borders of the pieces in characters, from 0 to the text's end.
-    """
-
-    words: Sequence[str]
-    ends: Sequence[int]
-    places: Sequence[int]
+    words: Sequence[str]  # of the whole text
+    ends: Sequence[int]  # (1 + pieces,) borders of the pieces as positions in ``words``
+    places: Sequence[int]  # (1 + pieces,) borders of the pieces in characters, from 0 to the text's end
 
 
 _NO_PIECES = Pieces([], [0], [0])

@@ -17,76 +17,52 @@ CONSTRAINED: frozenset[Variant] = frozenset({"ct", "claser"})
 
 @dataclass(frozen=True)
 class Sizes:
-    """The shape of a model.
+    """The shape of a model."""
 
-    Attributes:
-        dim: width of the embedding P and of the encoder; LASER's LSTM has half of it in each direction.
-        token_width: width of a token's vector in the encoder, and in LASER's decoder. Of T-LASER it must be ``dim``.
-        heads: attention heads; LASER has none.
-        ffn: width inside a feed-forward network; LASER has none.
-        decoder: width of the decoder's only layer.
-        language: width of the target language's embedding, which is appended to the token's (eq. 3).
-        vocabulary: maximum number of tokens of the joint BPE.
-        shared: whether encoder, decoder and output share one table of tokens. T-LASER's decoder then projects token and
-            language back to its width; with three tables both fill the width.
-        max_tokens: longest sentence, special tokens included.
-    """
-
-    dim: int
-    token_width: int
+    dim: int  # width of the embedding P and of the encoder; LASER's LSTM has half of it in each direction
+    token_width: int  # width of a token's vector in the encoder, and in LASER's decoder. Of T-LASER it must be ``dim``.
     layers: int
-    heads: int
-    ffn: int
-    decoder: int
-    language: int
-    vocabulary: int
+    heads: int  # attention heads; LASER has none
+    ffn: int  # width inside a feed-forward network; LASER has none
+    decoder: int  # width of the decoder's only layer
+    language: int  # width of the target language's embedding, which is appended to the token's (eq. 3).
+    vocabulary: int  # maximum number of tokens of the joint BPE
+    # whether encoder, decoder and output share one table of tokens. T-LASER's decoder then projects token and language
+    # back to its width; with three tables both fill the width.
     shared: bool
-    max_tokens: int
+    max_tokens: int  # longest sentence, special tokens included
 
 
 @dataclass(frozen=True)
 class TlaserTraining:
-    """How a model is trained.
-
-    Attributes:
-        batch_tokens: padded tokens of a batch, on the longer side.
-        warmup: steps until the highest learning rate; after them the rate falls with the square root of the step. With
-            0 the rate is constant.
-        interval: steps between two rows of the curve, each with a validation.
-    """
+    """How a model is trained."""
 
     steps: int
-    batch_tokens: int
+    batch_tokens: int  # padded tokens of a batch, on the longer side
     accumulate: int
     rate: float
+    # steps until the highest learning rate; after them the rate falls with the square root of the step. With 0 the rate
+    # is constant.
     warmup: int
     dropout: float
     smoothing: float = 0.1
     decay: float = 1e-4
     clip: float = 1.0
-    interval: int = 200
+    interval: int = 200  # steps between two rows of the curve, each with a validation
     seed: int = 0
 
 
 @dataclass(frozen=True)
 class Constraint:
-    """The distance constraint of cT-LASER and cLASER (eqs. 7–10), with the paper's constants.
+    """The distance constraint of cT-LASER and cLASER (eqs. 7–10), with the paper's constants."""
 
-    Attributes:
-        beta: weight of the distance of pairs (β).
-        lam: weight of the margin to other sentences (λ = β/2).
-        margin: α.
-        negatives: other sentences that each pair is compared with (N_s).
-        summed: whether a sentence's translation loss is the sum over its tokens, as published, and not their mean.
-        squared: whether |·|² is the squared norm; otherwise it is the norm.
-    """
-
-    beta: float = 0.25
-    lam: float = 0.125
-    margin: float = 0.5
-    negatives: int = 20
+    beta: float = 0.25  # weight of the distance of pairs (β)
+    lam: float = 0.125  # weight of the margin to other sentences (λ = β/2)
+    margin: float = 0.5  # α
+    negatives: int = 20  # other sentences that each pair is compared with (N_s)
+    # whether a sentence's translation loss is the sum over its tokens, as published, and not their mean
     summed: bool = True
-    squared: bool = True
+    squared: bool = True  # whether |·|² is the squared norm; otherwise it is the norm
 
 
 NO_CONSTRAINT = Constraint(beta=0.0, lam=0.0)

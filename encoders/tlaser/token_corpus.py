@@ -15,15 +15,11 @@ _BLOCK = 4096
 
 @dataclass(frozen=True)
 class Direction:
-    """Sentence pairs of a source language and a target language.
-
-    Attributes:
-        rows: (pairs, 2) positions of the sentences among the source's and the target's.
-    """
+    """Sentence pairs of a source language and a target language."""
 
     source: str
     target: str
-    rows: IntArray
+    rows: IntArray  # (pairs, 2) positions of the sentences among the source's and the target's
 
 
 class Sentences:
@@ -62,18 +58,13 @@ class Sentences:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Training and validation sentences of a model.
-
-    Attributes:
-        pivots: languages that sentences are translated into.
-        directions: a language and a pivot each, in a fixed order.
-        validation: held-out sentences by language, the same sentence at the same position; None if a language lacks it.
-    """
+    """Training and validation sentences of a model."""
 
     languages: tuple[str, ...]
-    pivots: tuple[str, ...]
+    pivots: tuple[str, ...]  # languages that sentences are translated into
     sentences: Mapping[str, Sentences]
-    directions: Sequence[Direction]
+    directions: Sequence[Direction]  # a language and a pivot each, in a fixed order
+    # held-out sentences by language, the same sentence at the same position; None if a language lacks it
     validation: Mapping[str, Sequence[Int32Array | None]]
 
     @property

@@ -38,17 +38,11 @@ _PASSES = 5
 
 @dataclass(frozen=True)
 class AttachReport(RunReport):
-    """What one call of ``catch_up`` did; ``refused`` is every document without a vector.
+    """What one call of ``catch_up`` did; ``refused`` is every document without a vector."""
 
-    Attributes:
-        removed: documents whose vectors were removed, because they can't be encoded any more or were deleted.
-        behind: whether the owner writes faster than passes are made.
-        languages: number of searchable documents by language.
-    """
-
-    removed: int
-    behind: bool
-    languages: Mapping[str, int]
+    removed: int  # documents whose vectors were removed, because they can't be encoded any more or were deleted
+    behind: bool  # whether the owner writes faster than passes are made
+    languages: Mapping[str, int]  # number of searchable documents by language
 
 
 def catch_up(
@@ -62,11 +56,9 @@ def catch_up(
 ) -> AttachReport:
     """Make passes over a user's index until every document has the vector of its text.
 
-    The folder ``checkpoints`` keeps what is encoded of very long documents until they are stored.
-
-    Raises:
-        BadInput: nothing was attached to the index yet, and it can't be attached to.
-        StoreError: the server or the database failed; finished work stays stored, and the same call continues there.
+    The folder ``checkpoints`` keeps what is encoded of very long documents until they are stored. Raises BadInput:
+    nothing was attached to the index yet, and it can't be attached to; StoreError: the server or the database failed;
+    finished work stays stored, and the same call continues there.
     """
     started = time.monotonic()
     console = console or Console(quiet=True)

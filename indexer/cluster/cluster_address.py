@@ -25,23 +25,17 @@ _API_KEY = re.compile(r"[!-~]*")
 
 @dataclass(frozen=True)
 class Credentials:
-    """The user that the server sees; shown in no message and kept in no database.
-
-    Attributes:
-        api_key: encoded API key, instead of a user.
-        ca: file of the certificates to trust; if empty, the system's certificates.
-    """
+    """The user that the server sees; shown in no message and kept in no database."""
 
     user: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
-    api_key: str = field(default="", repr=False)
-    ca: str = ""
+    api_key: str = field(default="", repr=False)  # encoded API key, instead of a user
+    ca: str = ""  # file of the certificates to trust; if empty, the system's certificates
 
     def __post_init__(self) -> None:
         """Refuse values that no HTTP header can carry, before a library's error shows them.
 
-        Raises:
-            BadInput: a value has a forbidden character.
+        Raises BadInput: a value has a forbidden character.
         """
         if not _API_KEY.fullmatch(self.api_key):
             raise BadInput(
@@ -58,10 +52,8 @@ class Credentials:
     def read(cls, url: str = "") -> Self:
         """Credentials in a URL, else in ``DRAGOMAN_ELASTIC_USER``, ``_PASSWORD``, ``_API_KEY`` and ``_CA``.
 
-        A line break at the end of a variable, which may come from a file, is removed.
-
-        Raises:
-            BadInput: the URL can't be read, or a value has a forbidden character.
+        A line break at the end of a variable, which may come from a file, is removed. Raises BadInput: the URL can't be
+        read, or a value has a forbidden character.
         """
         names = [attribute.name for attribute in fields(cls)]
         credentials = {name: os.environ.get(f"DRAGOMAN_ELASTIC_{name.upper()}", "").rstrip("\r\n") for name in names}
@@ -76,31 +68,18 @@ class Credentials:
 
 @dataclass(frozen=True)
 class Address:
-    """The address of a store on a server: ``https://host:9200/prefix?field=dragoman&vectors=int8_hnsw``.
+    """The address of a store on a server: ``https://host:9200/prefix?field=dragoman&vectors=int8_hnsw``."""
 
-    Attributes:
-        server: scheme, host, port.
-        prefix: prefix of the names of indices.
-        field: name of Dragoman's object field.
-        vectors: type of the vectors' index, one of ``INDEX_TYPES``.
-        shards: number of primary shards of a new index.
-        replicas: number of replicas of a new index once it is complete; if negative, the server's default.
-    """
-
-    server: str
-    prefix: str = "dragoman"
-    field: str = "dragoman"
-    vectors: str = "int8_hnsw"
-    shards: int = 1
-    replicas: int = -1
+    server: str  # scheme, host, port
+    prefix: str = "dragoman"  # prefix of the names of indices
+    field: str = "dragoman"  # name of Dragoman's object field
+    vectors: str = "int8_hnsw"  # type of the vectors' index, one of ``INDEX_TYPES``
+    shards: int = 1  # number of primary shards of a new index
+    replicas: int = -1  # number of replicas of a new index once it is complete; if negative, the server's default
 
     @classmethod
     def parse(cls, url: str) -> Self:
-        """Parse a store's URL.
-
-        Raises:
-            BadInput: it is no URL of an Elasticsearch store.
-        """
+        """Parse a store's URL. Raises BadInput: it is no URL of an Elasticsearch store."""
         parts = _split(url)
         options: dict[str, Any] = {}
         options.update(parse_qsl(parts.query, keep_blank_values=True))
@@ -130,8 +109,7 @@ class Address:
 def check_object(field: str, vectors: str) -> None:
     """Check the name of Dragoman's object field, and the type of the vectors' index.
 
-    Raises:
-        BadInput: one of them is invalid.
+    Raises BadInput: one of them is invalid.
     """
     if not _FIELD.fullmatch(field):
         raise BadInput(f"a field of ours can't be named {field!r}; take letters, digits, '-' and '_'")
@@ -142,8 +120,7 @@ def check_object(field: str, vectors: str) -> None:
 def without_credentials(url: str) -> str:
     """A URL without user and password, which may be shown and stored.
 
-    Raises:
-        BadInput: the URL can't be read, so a password in it can't be found.
+    Raises BadInput: the URL can't be read, so a password in it can't be found.
     """
     parts = _split(url)
     return urlunsplit(parts._replace(netloc=_host(parts.netloc))) if "@" in parts.netloc else url

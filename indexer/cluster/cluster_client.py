@@ -32,24 +32,18 @@ UNSUITABLE = "is not Elasticsearch, or is too old; Dragoman needs Elasticsearch 
 
 @dataclass(frozen=True)
 class Abilities:
-    """Differences between the servers that are supported.
+    """Differences between the servers that are supported."""
 
-    Attributes:
-        packed_vectors: the server reads vectors in base64; otherwise they are sent as numbers.
-        hidden_vectors: sources come without vectors unless a parameter of the request asks for them; a server without
-            this ability refuses the parameter, and its sources have the vectors.
-    """
-
-    packed_vectors: bool = True
+    packed_vectors: bool = True  # the server reads vectors in base64; otherwise they are sent as numbers
+    # sources come without vectors unless a parameter of the request asks for them; a server without this ability
+    # refuses the parameter, and its sources have the vectors
     hidden_vectors: bool = True
 
 
 def connect(server: str, credentials: Credentials) -> Elasticsearch:
     """A client of a server; no request is sent yet.
 
-    Raises:
-        MissingPart: the client is not installed.
-        StoreError: the CA file can't be read.
+    Raises MissingPart: the client is not installed; StoreError: the CA file can't be read.
     """
     try:
         from elasticsearch import Elasticsearch, OrjsonSerializer  # noqa: PLC0415
@@ -87,9 +81,7 @@ def connect(server: str, credentials: Credentials) -> Elasticsearch:
 def opening(server: str, credentials: Credentials) -> Iterator[tuple[Elasticsearch, Abilities]]:
     """A client of a server, and the server's abilities; the client stays open after the block, unless the block fails.
 
-    Raises:
-        MissingPart: the client is not installed.
-        StoreError: the server is away, too old, or refuses.
+    Raises MissingPart: the client is not installed; StoreError: the server is away, too old, or refuses.
     """
     client = connect(server, credentials)
     try:
@@ -124,10 +116,8 @@ def pages(doc_ids: Sequence[str]) -> Iterator[list[str]]:
 def existing_documents(server: str, index: str, answers: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The documents that exist, from the answers of an ``_mget``.
 
-    Raises:
-        TemporaryFailure: a shard does not answer now, so the existence of its documents is unknown.
-        IndexGone: the index is gone.
-        NotAllowed: the index may not be read.
+    Raises TemporaryFailure: a shard does not answer now, so the existence of its documents is unknown; IndexGone: the
+    index is gone; NotAllowed: the index may not be read.
     """
     existing = []
     for document in answers:
@@ -149,10 +139,8 @@ def existing_documents(server: str, index: str, answers: Iterable[Mapping[str, A
 def abilities(client: Elasticsearch, server: str) -> Abilities:
     """The abilities of a server: it reads a search with an ability, or refuses the search as malformed.
 
-    The newest servers are asked once. The searches name no index, so that nothing is searched.
-
-    Raises:
-        StoreError: the server is away or refuses, lacks what Dragoman needs, or is no Elasticsearch.
+    The newest servers are asked once. The searches name no index, so that nothing is searched. Raises StoreError: the
+    server is away or refuses, lacks what Dragoman needs, or is no Elasticsearch.
     """
     from elasticsearch import NotFoundError  # noqa: PLC0415
 

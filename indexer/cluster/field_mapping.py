@@ -34,8 +34,7 @@ def keeps_no_source(mapping: Mapping[str, Any], settings: Mapping[str, Any]) -> 
 def refuse_partial(requested: str, aliases: Mapping[str, Mapping[str, Any]]) -> None:
     """Refuse an alias that shows a part of its index: reading by shard and number, or by id, reads the whole index.
 
-    Raises:
-        BadInput: ``requested`` is such an alias.
+    Raises BadInput: ``requested`` is such an alias.
     """
     alias = aliases.get(requested, {})
     if "filter" in alias or "search_routing" in alias:

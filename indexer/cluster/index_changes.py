@@ -25,15 +25,11 @@ Search = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class ShardPosition:
-    """The last complete write of a shard.
+    """The last complete write of a shard."""
 
-    Attributes:
-        seq_no: the number up to which every write is complete on all copies.
-        history: id of the numbering. A snapshot that is restored over an index keeps the index's uuid and counts
-            anew from an earlier number, in another history. Empty if the server does not report it.
-    """
-
-    seq_no: int
+    seq_no: int  # the number up to which every write is complete on all copies
+    # id of the numbering. A snapshot that is restored over an index keeps the index's uuid and counts anew from an
+    # earlier number, in another history. Empty if the server does not report it.
     history: str = ""
 
 
@@ -48,10 +44,8 @@ class IndexPosition:
 def last_writes(client: Elasticsearch, server: str, index: str) -> dict[str, IndexPosition]:
     """The last complete writes of each index that a name stands for; a refresh afterwards makes them visible.
 
-    Raises:
-        NotFoundError: there is no such index.
-        TemporaryFailure: a shard has no primary, or its primary is still starting.
-        StoreError: the server is away or refuses.
+    Raises NotFoundError: there is no such index; TemporaryFailure: a shard has no primary, or its primary is still
+    starting; StoreError: the server is away or refuses.
     """
     with cluster_client.store_errors(server):
         settings = client.indices.get_settings(index=index, name="index.number_of_shards", expand_wildcards="open").body

@@ -13,17 +13,12 @@ from indexer.stores.contract import PutReport, StoredDocument
 
 @dataclass
 class Admission:
-    """Documents of one ``put``, sorted by outcome.
+    """Documents of one ``put``, sorted by outcome."""
 
-    Attributes:
-        latest: the documents to write, by id.
-        older: ids of documents that are not written because there is a newer revision or text.
-        refused: reason by id.
-    """
-
-    latest: dict[str, StoredDocument] = field(default_factory=dict)
+    latest: dict[str, StoredDocument] = field(default_factory=dict)  # the documents to write, by id
+    # ids of documents that are not written because there is a newer revision or text
     older: set[str] = field(default_factory=set)
-    refused: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)  # reason by id
 
     def report(self, stored: int, refused: Mapping[str, str] | None = None) -> PutReport:
         """The report of the ``put``; ``refused`` has the documents that the write refused."""

@@ -25,11 +25,7 @@ class MissingDocuments(KeyError):
 
 
 def in_order(items: Mapping[str, T], doc_ids: Sequence[str]) -> list[T]:
-    """The items of the ids.
-
-    Raises:
-        MissingDocuments: an id has no item.
-    """
+    """The items of the ids. Raises MissingDocuments: an id has no item."""
     try:
         return [items[doc_id] for doc_id in doc_ids]
     except KeyError:
@@ -46,16 +42,12 @@ def read_existing(read: Callable[[Sequence[str]], Iterable[T]], doc_ids: Sequenc
 
 @dataclass(frozen=True)
 class StoredDocument:
-    """A document with one model's vector and passages.
-
-    Attributes:
-        vector: (dim,) float32 unit vector, as the encoder made it.
-        known: a flag for each part of the encoder; false if the part knows nothing of the text.
-    """
+    """A document with one model's vector and passages."""
 
     document: Document
-    vector: FloatArray
+    vector: FloatArray  # (dim,) float32 unit vector, as the encoder made it
     passages: Passages
+    # a flag for each part of the encoder; false if the part knows nothing of the text
     known: tuple[bool, ...] = (True,)
 
     @classmethod
@@ -93,18 +85,13 @@ class Stamp:
 
 @dataclass(frozen=True)
 class NearestDocuments:
-    """The hits of one query in one language, best first.
+    """The hits of one query in one language, best first."""
 
-    Attributes:
-        doc_ids: (k,) ids.
-        scores: (k,) float32 cosines of the query vector with the stored vectors; if a vector is not of unit length,
-            the inner product. Every store returns these scores, whatever it computes inside.
-        vectors: (k, dim) float32 stored vectors, if they were requested.
-    """
-
-    doc_ids: Sequence[str]
+    doc_ids: Sequence[str]  # (k,) ids
+    # (k,) float32 cosines of the query vector with the stored vectors; if a vector is not of unit length, the inner
+    # product. Every store returns these scores, whatever it computes inside.
     scores: FloatArray
-    vectors: FloatArray | None = None
+    vectors: FloatArray | None = None  # (k, dim) float32 stored vectors, if they were requested
 
     def first(self, count: int) -> NearestDocuments:
         """The best ``count`` hits."""
@@ -123,15 +110,11 @@ class NearestDocuments:
 
 @dataclass(frozen=True)
 class PutReport:
-    """The outcome of one ``put``.
-
-    Attributes:
-        older: ids that were not written because there is a newer revision.
-        refused: reason by id, for documents that the store does not accept.
-    """
+    """The outcome of one ``put``."""
 
     stored: int
-    older: Sequence[str] = ()
+    older: Sequence[str] = ()  # ids that were not written because there is a newer revision
+    # reason by id, for documents that the store does not accept
     refused: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -155,10 +138,8 @@ class OnServer(Protocol):
         """A view of the store with another user's rights; it shares the connections and must not be closed.
 
         Every document passes the clauses, which are filters in the server's own language. ``authorization`` is the
-        value of the HTTP header ``Authorization``; if it is empty, the store's own rights hold.
-
-        Raises:
-            BadInput: the store can't filter by such clauses.
+        value of the HTTP header ``Authorization``; if it is empty, the store's own rights hold. Raises BadInput: the
+        store can't filter by such clauses.
         """
 
     def originals(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -167,8 +148,7 @@ class OnServer(Protocol):
     def require_visible(self, model: str) -> None:
         """Check that the user may see the fields by which documents are found: a search by hidden fields finds nothing.
 
-        Raises:
-            NotAllowed: the server hides a field from this user.
+        Raises NotAllowed: the server hides a field from this user.
         """
 
 
@@ -179,53 +159,37 @@ class ChecksFields(Protocol):
     def require_fields(self, names: Iterable[str]) -> None:
         """Check that filters by these fields of the user can find something.
 
-        Raises:
-            BadInput: no document has a field of this name, or the field can't be filtered by.
+        Raises BadInput: no document has a field of this name, or the field can't be filtered by.
         """
 
     def value_path(self, name: str) -> str:
         """The path in a document's fields of the values that a filter by this field compares with.
 
-        Raises:
-            BadInput: there is no such field, it can't be filtered by, or its values are none of a document's fields.
+        Raises BadInput: there is no such field, it can't be filtered by, or its values are none of a document's fields.
         """
 
 
 @dataclass(frozen=True)
 class VectorQuery:
-    """Queries for the nearest documents of each language.
+    """Queries for the nearest documents of each language."""
 
-    Attributes:
-        model: id of the model whose vectors are searched.
-        vectors: (queries, dim) float32 by target language: the same queries, corrected for each language.
-        k: maximum documents for each query and language.
-        filters: the user's fields that a document must have.
-        with_vectors: return the documents' vectors as well.
-    """
-
-    model: str
+    model: str  # id of the model whose vectors are searched
+    # (queries, dim) float32 by target language: the same queries, corrected for each language
     vectors: Mapping[str, FloatArray]
-    k: int
-    filters: Filters | None = None
-    with_vectors: bool = False
+    k: int  # maximum documents for each query and language
+    filters: Filters | None = None  # the user's fields that a document must have
+    with_vectors: bool = False  # return the documents' vectors as well
 
 
 @dataclass(frozen=True)
 class LexicalQuery:
-    """Queries of the lexical arm of a hybrid search.
+    """Queries of the lexical arm of a hybrid search."""
 
-    Attributes:
-        texts: queries, in any language; each language's analyser makes its terms.
-        langs: languages of the documents; a language without documents has no hits.
-        k: maximum hits for each text and language.
-        filters: the user's fields that a document must have.
-        models: only documents with a vector of at least one of these models are returned; if empty, all documents.
-    """
-
-    texts: Sequence[str]
-    langs: Sequence[str]
-    k: int
-    filters: Filters | None = None
+    texts: Sequence[str]  # queries, in any language; each language's analyser makes its terms
+    langs: Sequence[str]  # languages of the documents; a language without documents has no hits
+    k: int  # maximum hits for each text and language
+    filters: Filters | None = None  # the user's fields that a document must have
+    # only documents with a vector of at least one of these models are returned; if empty, all documents
     models: Sequence[str] = ()
 
 
@@ -242,8 +206,7 @@ class VectorStore(Protocol):
     def create(self, model: str, dim: int) -> None:
         """Register a model and the width of its vectors; a second identical call changes nothing.
 
-        Raises:
-            ModelMismatch: the store knows this model with another width.
+        Raises ModelMismatch: the store knows this model with another width.
         """
 
     def models(self) -> Mapping[str, int]:
@@ -252,8 +215,7 @@ class VectorStore(Protocol):
     def put(self, model: str, documents: Sequence[StoredDocument]) -> PutReport:
         """Write documents, each whole or not at all; an equal or older stored revision is replaced, a newer one stays.
 
-        Raises:
-            ModelMismatch: ``create`` was never called for this model.
+        Raises ModelMismatch: ``create`` was never called for this model.
         """
 
     def stamps(self, model: str, doc_ids: Sequence[str]) -> dict[str, Stamp]:
@@ -271,25 +233,13 @@ class VectorStore(Protocol):
         """``search`` and ``lexical``; a server gets both in one request."""
 
     def vectors(self, model: str, doc_ids: Sequence[str]) -> FloatArray:
-        """Stored vectors, (ids, dim) float32.
-
-        Raises:
-            MissingDocuments: an id is not stored.
-        """
+        """Stored vectors, (ids, dim) float32. Raises MissingDocuments: an id is not stored."""
 
     def passages(self, model: str, doc_ids: Sequence[str]) -> list[Passages]:
-        """Stored passages, one for each id.
-
-        Raises:
-            MissingDocuments: an id is not stored.
-        """
+        """Stored passages, one for each id. Raises MissingDocuments: an id is not stored."""
 
     def get(self, doc_ids: Sequence[str]) -> list[Document]:
-        """The documents in the order of the ids.
-
-        Raises:
-            MissingDocuments: an id is not stored.
-        """
+        """The documents in the order of the ids. Raises MissingDocuments: an id is not stored."""
 
     def scan(self, model: str, *, lang: str | None = None, batch: int = 512) -> Iterator[list[StoredDocument]]:
         """Documents with a vector of the model, in batches, ordered by id: for calibration, export and migration."""

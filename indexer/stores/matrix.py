@@ -47,21 +47,13 @@ _logger = logging.getLogger("dragoman.stores")
 
 @dataclass(eq=False)
 class VectorMatrix:
-    """All vectors of one model, without the documents' texts.
+    """All vectors of one model, without the documents' texts."""
 
-    Attributes:
-        doc_ids: (n,) ids; the rows of a language are contiguous.
-        vectors: (n, dim) float32 unit rows.
-        languages: slice of the rows of each language.
-        position: row of each id.
-        numbers: (n,) number of each document's row in the store's file.
-    """
-
-    doc_ids: Sequence[str]
-    vectors: FloatArray
-    languages: Mapping[str, slice]
-    position: Mapping[str, int]
-    numbers: IntArray
+    doc_ids: Sequence[str]  # (n,) ids; the rows of a language are contiguous
+    vectors: FloatArray  # (n, dim) float32 unit rows
+    languages: Mapping[str, slice]  # slice of the rows of each language
+    position: Mapping[str, int]  # row of each id
+    numbers: IntArray  # (n,) number of each document's row in the store's file
     _copy: QuantisedRows | None = field(default=None, init=False, repr=False)
     _first_try: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
     _compared_count: int = field(default=0, init=False, repr=False)

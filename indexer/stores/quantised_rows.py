@@ -29,15 +29,10 @@ seen."""
 
 @dataclass
 class RowBlock:
-    """Adjacent rows of a matrix that share a graph.
+    """Adjacent rows of a matrix that share a graph."""
 
-    Attributes:
-        rows: all rows of the block.
-        languages: the rows of each language.
-    """
-
-    rows: slice
-    languages: dict[str, slice]
+    rows: slice  # all rows of the block
+    languages: dict[str, slice]  # the rows of each language
 
 
 def row_blocks(languages: Mapping[str, slice]) -> list[RowBlock]:
@@ -113,19 +108,13 @@ class QuantisedRows:
 
 @dataclass(frozen=True)
 class _Graph:
-    """The int8 rows of a block.
-
-    Attributes:
-        mean: (dim,) mean of the vectors, subtracted before quantising.
-        units: (rows,) what 1 in an int8 row stands for.
-        norms: (2, rows) norm of the residual; norm of the vector plus norm of the mean.
-    """
+    """The int8 rows of a block."""
 
     block: RowBlock
     session: onnxruntime.InferenceSession
-    mean: FloatArray
-    units: FloatArray
-    norms: FloatArray
+    mean: FloatArray  # (dim,) mean of the vectors, subtracted before quantising
+    units: FloatArray  # (rows,) what 1 in an int8 row stands for
+    norms: FloatArray  # (2, rows) norm of the residual; norm of the vector plus norm of the mean
 
     @classmethod
     def of(cls, vectors: FloatArray, block: RowBlock) -> _Graph:
@@ -149,21 +138,14 @@ class _Graph:
 
 
 class QueryDigits(NamedTuple):
-    """Queries of which each number is a high digit and a low digit, in units of the query.
+    """Queries of which each number is a high digit and a low digit, in units of the query."""
 
-    Attributes:
-        moved: (2 · queries, dim) the queries' high digits, then their low digits, plus ``LARGEST_DIGIT``.
-        high_units: (queries, 1) float32.
-        low_units: (queries, 1) float32.
-        residuals: (queries, dim) what the digits leave out.
-        losses: (queries, 2) factors; times a row's two norms they bound the error of a product.
-    """
-
+    # (2 · queries, dim) the queries' high digits, then their low digits, plus ``LARGEST_DIGIT``
     moved: npt.NDArray[np.uint8]
-    high_units: FloatArray
-    low_units: FloatArray
-    residuals: FloatArray
-    losses: FloatArray
+    high_units: FloatArray  # (queries, 1) float32
+    low_units: FloatArray  # (queries, 1) float32
+    residuals: FloatArray  # (queries, dim) what the digits leave out
+    losses: FloatArray  # (queries, 2) factors; times a row's two norms they bound the error of a product
 
     @classmethod
     def of(cls, queries: FloatArray) -> QueryDigits:

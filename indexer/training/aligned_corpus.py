@@ -30,17 +30,11 @@ _MIN_SENTENCES = 20
 
 @dataclass
 class AlignedText:
-    """Sentences in several languages that are fit to learn from.
+    """Sentences in several languages that are fit to learn from."""
 
-    Attributes:
-        rows: for each sentence its texts by language, at least two.
-        refused: sentences, or single sides of a sentence, that are unfit.
-        read: number of sentences read, unfit ones too.
-    """
-
-    rows: list[dict[str, str]] = field(default_factory=list)
-    refused: list[Refusal] = field(default_factory=list)
-    read: int = 0
+    rows: list[dict[str, str]] = field(default_factory=list)  # for each sentence its texts by language, at least two
+    refused: list[Refusal] = field(default_factory=list)  # sentences, or single sides of a sentence, that are unfit
+    read: int = 0  # number of sentences read, unfit ones too
 
     def languages(self) -> Counter[str]:
         """Count the sentences of each language."""
@@ -83,12 +77,10 @@ def gather(
 def choose_pivots(requested: Sequence[str], languages: Counter[str], learnt: Sequence[str] = ()) -> tuple[str, ...]:
     """Choose the languages to translate into.
 
-    They are the requested ones, else English and Spanish, else the two languages with the most sentences.
-    ``languages`` counts the sentences in the sources, ``learnt`` are the languages to learn (empty: all).
-
-    Raises:
-        BadInput: the sources have fewer than two languages, fewer than two pivots are requested, or a requested pivot
-            is not among the languages to learn or not in the sources.
+    They are the requested ones, else English and Spanish, else the two languages with the most sentences. ``languages``
+    counts the sentences in the sources, ``learnt`` are the languages to learn (empty: all). Raises BadInput: the
+    sources have fewer than two languages, fewer than two pivots are requested, or a requested pivot is not among the
+    languages to learn or not in the sources.
     """
     if len(languages) < 2:
         raise BadInput("the sources have aligned sentences in fewer than two languages; give sources with two")
@@ -114,10 +106,7 @@ def choose_pivots(requested: Sequence[str], languages: Counter[str], learnt: Seq
 def hold_out(text: AlignedText) -> tuple[AlignedText, AlignedText]:
     """Split sentences into training sentences and a random twentieth for validation, 500 at most.
 
-    The same text is always split in the same way.
-
-    Raises:
-        BadInput: there are too few sentences.
+    The same text is always split in the same way. Raises BadInput: there are too few sentences.
     """
     if len(text.rows) < _MIN_SENTENCES:
         example = f" ({text.refused[0].place}: {text.refused[0].text})" if text.refused else ""

@@ -20,17 +20,13 @@ _BATCH = 64
 
 @dataclass
 class AlignedVectors:
-    """One vector per concept and language: that of the first document.
+    """One vector per concept and language: that of the first document."""
 
-    Attributes:
-        vectors: by language, then by concept; each of shape (dim,).
-        duplicates: number of documents left out because their language already had a document of their concept.
-        without: number of documents left out because they have no ``concept``, or their vector is zero since the
-            encoder knows none of their words.
-    """
-
+    # by language, then by concept; each of shape (dim,)
     vectors: dict[str, dict[str, FloatArray]] = field(default_factory=dict)
-    duplicates: int = 0
+    duplicates: int = 0  # number of documents left out because their language already had a document of their concept
+    # number of documents left out because they have no ``concept``, or their vector is zero since the encoder knows
+    # none of their words
     without: int = 0
     refused: list[Refusal] = field(default_factory=list)
 
@@ -47,8 +43,7 @@ class AlignedVectors:
     def only(self, langs: Sequence[str]) -> AlignedVectors:
         """Keep the vectors of some languages, in their order; of all languages where ``langs`` is empty.
 
-        Raises:
-            BadInput: a language has no document with a concept, or there are fewer than two languages.
+        Raises BadInput: a language has no document with a concept, or there are fewer than two languages.
         """
         chosen = list(langs) or sorted(self.vectors)
         for lang in chosen:

@@ -22,22 +22,15 @@ from onnx_export.cr5_folder import publish
 
 @dataclass(frozen=True)
 class Cr5Report:
-    """The trained folder, and counts of the data and the training.
-
-    Attributes:
-        documents: number of training documents, by language.
-        vocabulary: number of words, by language.
-        ridge: λ.
-        tried: mean reciprocal rank of held-out mates, by λ; empty if the settings fix λ.
-    """
+    """The trained folder, and counts of the data and the training."""
 
     folder: ModelFolder
-    documents: dict[str, int]
+    documents: dict[str, int]  # number of training documents, by language
     concepts: int
     read: int
-    vocabulary: dict[str, int]
-    ridge: float
-    tried: dict[float, float]
+    vocabulary: dict[str, int]  # number of words, by language
+    ridge: float  # λ
+    tried: dict[float, float]  # mean reciprocal rank of held-out mates, by λ; empty if the settings fix λ
     remarks: list[str]
     refused: list[Refusal]
 
@@ -53,11 +46,8 @@ def train_cr5(
     """Learn from documents whose field ``concept`` is the same for translations of one another.
 
     The target becomes a model folder; pairwise training of more than two languages writes one per pair inside it.
-    Without settings the paper's are taken.
-
-    Raises:
-        BadInput: a source can't be read, nothing can be learnt from the documents, or the target holds something else.
-        MissingPart: the disk has no space for the folder.
+    Without settings the paper's are taken. Raises BadInput: a source can't be read, nothing can be learnt from the
+    documents, or the target holds something else; MissingPart: the disk has no space for the folder.
     """
     console = console or Console(quiet=True)
     settings = settings or Cr5Settings()
@@ -88,8 +78,7 @@ def _train_pairs(
 ) -> list[Cr5Report]:
     """Write a model folder per pair of languages inside the target; warn of each pair that can't be learnt.
 
-    Raises:
-        BadInput: a pair's folder holds something else, or no pair can be learnt.
+    Raises BadInput: a pair's folder holds something else, or no pair can be learnt.
     """
     pairs = list(combinations(sorted(corpus.languages()), 2))
     targets = [free_target(target / f"{first}-{second}", "model") for first, second in pairs]

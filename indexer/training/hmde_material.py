@@ -29,27 +29,20 @@ _BATCH = 256
 
 @dataclass(frozen=True)
 class Material:
-    """Documents that the lower encoder has prepared.
+    """Documents that the lower encoder has prepared."""
 
-    Attributes:
-        pages: a page for each row of the lower encoder; if the lower encoder knows no sentence of the document, the
-            page has no concept and no categories.
-        hashes: a hash of the texts of each batch of documents.
-        text_keys: (pages,) key of each document's text.
-        cut: number of documents with more sentences than the lower encoder keeps.
-    """
-
+    # a page for each row of the lower encoder; if the lower encoder knows no sentence of the document, the page has no
+    # concept and no categories
     pages: list[TripleDocument]
-    hashes: list[str]
-    text_keys: Sequence[int]
-    cut: int
+    hashes: list[str]  # a hash of the texts of each batch of documents
+    text_keys: Sequence[int]  # (pages,) key of each document's text
+    cut: int  # number of documents with more sentences than the lower encoder keeps
 
 
 def survey(sources: Sources, console: Console) -> tuple[list[TripleDocument], SourceDocuments]:
     """Read all sources once; returns a page for each document to learn from, in order, and what reading met.
 
-    Raises:
-        BadInput: the sources hold no document to learn from; the message says why.
+    Raises BadInput: the sources hold no document to learn from; the message says why.
     """
     documents = SourceDocuments(sources)
     with console.progress("reading", None, "documents") as progress:
@@ -68,11 +61,8 @@ def prepare(sources: Sources, total: int, lower: Lower, place: Path, lower_id: s
     """Prepare the ``total`` documents that the survey counted for a lower encoder, in batches.
 
     Batches that an earlier run left in the folder ``place`` are loaded from it, if they are of the same texts and the
-    same ``lower_id``, which identifies the lower encoder and the settings of its preparation.
-
-    Raises:
-        BadInput: the sources give another number of documents than ``total``.
-        MissingPart: the disk is full.
+    same ``lower_id``, which identifies the lower encoder and the settings of its preparation. Raises BadInput: the
+    sources give another number of documents than ``total``; MissingPart: the disk is full.
     """
     pages: list[TripleDocument] = []
     hashes: list[str] = []

@@ -41,28 +41,19 @@ _MOST_HELD_OUT = 2_048
 
 @dataclass(frozen=True)
 class HmdeReport:
-    """The trained folder, and counts of the data and the training.
-
-    Attributes:
-        parity: of the lower and the upper graph together.
-        curve: loss and validation score over the training steps.
-        documents: number of documents with text, by language.
-        drawn: number of triples that the training drew, by ordered pair of languages.
-        cut: number of documents with more segments than the upper encoder reads at once; training left out the
-            segments beyond the limit.
-        held_out: validation concepts that have pages in two languages.
-        resumed: number of steps that an earlier run had done.
-    """
+    """The trained folder, and counts of the data and the training."""
 
     folder: ModelFolder
-    parity: ParityReport
-    curve: Curve
-    documents: dict[str, int]
-    drawn: dict[tuple[str, str], int]
+    parity: ParityReport  # of the lower and the upper graph together
+    curve: Curve  # loss and validation score over the training steps
+    documents: dict[str, int]  # number of documents with text, by language
+    drawn: dict[tuple[str, str], int]  # number of triples that the training drew, by ordered pair of languages
     triples: Triples
+    # number of documents with more segments than the upper encoder reads at once; training left out the segments beyond
+    # the limit
     cut: int
-    held_out: frozenset[str]
-    resumed: int
+    held_out: frozenset[str]  # validation concepts that have pages in two languages
+    resumed: int  # number of steps that an earlier run had done
     refused: list[Refusal]
     remarks: list[Remark]
 
@@ -92,11 +83,8 @@ def train_hmde(
 
     Unfinished work is stored in ``TARGET.training``; the same call resumes it. ``encoder`` is the lower encoder: the
     default, an exported encoder if it stays frozen, or a Hugging Face encoder if it is trained too. ``force`` publishes
-    below the parity bar.
-
-    Raises:
-        BadInput: a source can't be read, gives no triples, or the target holds something else.
-        MissingPart: torch, the requested device, or space on the disk is missing.
+    below the parity bar. Raises BadInput: a source can't be read, gives no triples, or the target holds something else;
+    MissingPart: torch, the requested device, or space on the disk is missing.
     """
     console = console or Console(quiet=True)
     target = free_target(target, "model")

@@ -32,17 +32,12 @@ _BATCH = 512
 
 @dataclass(frozen=True)
 class LawdrReport:
-    """The trained folder, and counts of the data.
-
-    Attributes:
-        density: the weights in the folder.
-        languages: number of sentences in the sample, by language.
-    """
+    """The trained folder, and counts of the data."""
 
     folder: ModelFolder
-    density: DensityWeights
+    density: DensityWeights  # the weights in the folder
     documents: int
-    languages: dict[str, int]
+    languages: dict[str, int]  # number of sentences in the sample, by language
     refused: list[Refusal]
 
 
@@ -58,11 +53,9 @@ def train_lawdr(
 ) -> LawdrReport:
     """Fit the density of sentences on a sample of sources, and publish it with its base encoder as a model folder.
 
-    The sample has equally many sentences of each language; ``seed`` is that of the sample and of the folds.
-
-    Raises:
-        BadInput: a source can't be read, no source has a sentence, or the target holds something else.
-        MissingPart: ONNX Runtime, the requested device, or space for the folder is missing.
+    The sample has equally many sentences of each language; ``seed`` is that of the sample and of the folds. Raises
+    BadInput: a source can't be read, no source has a sentence, or the target holds something else; MissingPart: ONNX
+    Runtime, the requested device, or space for the folder is missing.
     """
     console = console or Console(quiet=True)
     target = free_target(target, "model")

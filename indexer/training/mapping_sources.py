@@ -21,20 +21,13 @@ from onnx_export.models import open_named
 
 @dataclass(frozen=True)
 class AlignedSources:
-    """The user's choice of aligned documents.
+    """The user's choice of aligned documents."""
 
-    Attributes:
-        sources: files, folders, ``ir-datasets:NAME``; empty: a collection.
-        collection: name of a collection; None: sources.
-        languages: of the documents; empty: all.
-        method: how a document's vector is made; None: the encoder's default.
-    """
-
-    sources: Sequence[str]
-    collection: str | None
-    languages: Sequence[str]
+    sources: Sequence[str]  # files, folders, ``ir-datasets:NAME``; empty: a collection
+    collection: str | None  # name of a collection; None: sources
+    languages: Sequence[str]  # of the documents; empty: all
     encoder: str
-    method: str | None
+    method: str | None  # how a document's vector is made; None: the encoder's default
     device: Device
     options: ReadOptions
     settings: Settings
@@ -42,8 +35,7 @@ class AlignedSources:
     def load(self, console: Console) -> tuple[AlignedVectors, EncoderSpec]:
         """Load the vectors by language and concept, and the encoder that made them.
 
-        Raises:
-            BadInput: neither sources nor a collection is named, or both are, or they have no aligned documents.
+        Raises BadInput: neither sources nor a collection is named, or both are, or they have no aligned documents.
         """
         if bool(self.sources) == bool(self.collection):
             raise BadInput("name either SOURCEs to encode, or a collection that holds vectors with -c")

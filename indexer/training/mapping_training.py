@@ -35,41 +35,27 @@ _MIN_HELD_OUT = 20
 
 @dataclass(frozen=True)
 class MappingPlan:
-    """How to learn a mapping.
-
-    Attributes:
-        ridge: in spreads; None: chosen on held-out concepts (``cautious_ridge``); 0: the pseudo-inverse.
-        stay: whether to shrink LCA's maps towards the identity, which leaves a vector as it is.
-        pivot: language that LCA's maps go through; empty: a map per pair for up to ``PAIRWISE`` languages.
-        dimensions: of LCC's codes (None: 200), or principal axes that LCA keeps (None: all).
-        seed: seed of the draw of held-out concepts.
-    """
+    """How to learn a mapping."""
 
     method: Linear = "lca"
+    # in spreads; None: chosen on held-out concepts (``cautious_ridge``); 0: the pseudo-inverse
     ridge: float | None = None
-    stay: bool = True
-    pivot: str = ""
-    dimensions: int | None = None
-    seed: int = 0
+    stay: bool = True  # whether to shrink LCA's maps towards the identity, which leaves a vector as it is
+    pivot: str = ""  # language that LCA's maps go through; empty: a map per pair for up to ``PAIRWISE`` languages
+    dimensions: int | None = None  # of LCC's codes (None: 200), or principal axes that LCA keeps (None: all)
+    seed: int = 0  # seed of the draw of held-out concepts
 
 
 @dataclass(frozen=True)
 class LearntMaps:
-    """Maps, and how well they retrieve mates.
+    """Maps, and how well they retrieve mates."""
 
-    Attributes:
-        maps: learnt from all concepts.
-        ridge: in spreads.
-        tried: mate retrieval of held-out concepts, by ridge.
-        centred: mate retrieval of held-out concepts without a map, when only the language means are subtracted.
-        pairs: number of concepts that two languages share, by (query language, document language), for pairs that need
-            a map.
-    """
-
-    maps: SpaceMaps
-    ridge: float
-    tried: dict[float, MateScores]
+    maps: SpaceMaps  # learnt from all concepts
+    ridge: float  # in spreads
+    tried: dict[float, MateScores]  # mate retrieval of held-out concepts, by ridge
+    # mate retrieval of held-out concepts without a map, when only the language means are subtracted
     centred: MateScores
+    # number of concepts that two languages share, by (query language, document language), for pairs that need a map
     pairs: dict[tuple[str, str], int]
     remarks: list[str]
 
@@ -77,9 +63,8 @@ class LearntMaps:
 def learn(documents: AlignedVectors, spec: EncoderSpec, plan: MappingPlan) -> LearntMaps:
     """Learn the maps of a mapping from all concepts; first choose the ridge on a fifth of the concepts, held out.
 
-    Raises:
-        BadInput: languages share too few concepts, the pivot is not among the languages, or the vectors are of several
-            encoders.
+    Raises BadInput: languages share too few concepts, the pivot is not among the languages, or the vectors are of
+    several encoders.
     """
     refuse_combined(spec.name)
     langs = list(documents.vectors)
@@ -238,8 +223,7 @@ def cautious_ridge(by_ridge: Mapping[float, Float64Array]) -> float:
 def write(maps: SpaceMaps, folder: Path) -> None:
     """Write a mapping's folder; an existing mapping is replaced, anything else is left alone.
 
-    Raises:
-        BadInput: the path holds something else, or the folder can't be written.
+    Raises BadInput: the path holds something else, or the folder can't be written.
     """
     require_writable(folder)
     try:
@@ -252,8 +236,7 @@ def write(maps: SpaceMaps, folder: Path) -> None:
 def require_writable(folder: Path) -> None:
     """Check that a mapping can be written to a path: it is absent, an empty folder, or a mapping and nothing else.
 
-    Raises:
-        BadInput: the path holds something else, or no folder can be made there.
+    Raises BadInput: the path holds something else, or no folder can be made there.
     """
     require_replaceable(folder.expanduser().resolve())
     if folder.is_dir() and {file.name for file in folder.iterdir()} - {HEADER, WEIGHTS, NETWORKS}:

@@ -32,32 +32,20 @@ _SAMPLES = 50
 
 @dataclass(frozen=True)
 class TlaserReport:
-    """The trained folder, and counts of the data and the training.
-
-    Attributes:
-        sentences: number of training sentences, by language.
-        directions: ``LANGUAGE-PIVOT`` for each direction of translation.
-        parameters: number of the whole model's weights, decoder included.
-        tokens: target tokens that the decoder was trained on, up to the step of the exported weights.
-        best: step and similarity-search error of the exported weights.
-        rate: target tokens per second; 0 if the checkpoint was already fully trained.
-        words: target words per second.
-        parity: of the exported graph with torch.
-        checkpoints: folder of the checkpoints; a later run resumes from it.
-    """
+    """The trained folder, and counts of the data and the training."""
 
     folder: ModelFolder
-    sentences: dict[str, int]
+    sentences: dict[str, int]  # number of training sentences, by language
     pairs: int
-    directions: list[str]
+    directions: list[str]  # ``LANGUAGE-PIVOT`` for each direction of translation
     vocabulary: int
-    parameters: int
-    tokens: int
-    best: tuple[int, float]
-    rate: float
-    words: float
-    parity: ParityReport
-    checkpoints: Path
+    parameters: int  # number of the whole model's weights, decoder included
+    tokens: int  # target tokens that the decoder was trained on, up to the step of the exported weights
+    best: tuple[int, float]  # step and similarity-search error of the exported weights
+    rate: float  # target tokens per second; 0 if the checkpoint was already fully trained
+    words: float  # target words per second
+    parity: ParityReport  # of the exported graph with torch
+    checkpoints: Path  # folder of the checkpoints; a later run resumes from it
     remarks: list[str]
     refused: list[Refusal]
 
@@ -79,12 +67,9 @@ def train_tlaser(
 
     Checkpoints are stored beside the target in ``NAME.training``. Without pivots the encoder translates into English
     and Spanish, or the two languages with the most sentences; without languages it learns all; without validation text
-    a part of the sources is held out. ``force`` exports below the parity bar.
-
-    Raises:
-        BadInput: the sources hold no pair to learn from, the target holds something else, its checkpoint is of another
-            training, or parity is below the bar.
-        MissingPart: torch, the requested device, or space on the disk is missing.
+    a part of the sources is held out. ``force`` exports below the parity bar. Raises BadInput: the sources hold no pair
+    to learn from, the target holds something else, its checkpoint is of another training, or parity is below the bar;
+    MissingPart: torch, the requested device, or space on the disk is missing.
     """
     console = console or Console(quiet=True)
     require_torch()

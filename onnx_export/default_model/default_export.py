@@ -26,10 +26,8 @@ def export_default(
     """Write the default encoder into a folder; its graph is compared with the float32 graph on the CPU.
 
     ``check_on_gpu`` may refuse the folder before it is published; it gets the reference vectors of the gate's texts.
-
-    Raises:
-        BadInput: the target exists and is no exported model, or parity is below the bar and not forced.
-        MissingPart: the weights' package is not installed.
+    Raises BadInput: the target exists and is no exported model, or parity is below the bar and not forced; MissingPart:
+    the weights' package is not installed.
     """
     target, texts, reports = free_target(target, "exported model"), read_texts(), []
     with tempfile.TemporaryDirectory() as scratch:

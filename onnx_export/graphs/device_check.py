@@ -37,25 +37,16 @@ _SECONDS = 3.0
 
 @dataclass(frozen=True)
 class DeviceCheck:
-    """What a folder's graphs do on a device.
+    """What a folder's graphs do on a device."""
 
-    Attributes:
-        device: the card's name, or ``cpu``.
-        nodes: number of nodes of each operation, by provider, over all graphs.
-        strays: operations that a card leaves to the CPU, and copies between both; the card waits at each.
-        parity: against the reference; none without a reference.
-        tokens: tokens of the gate's texts a second in full batches, through the graph of texts; tokenising is not
-            timed.
-        memory: bytes of the card that were taken meanwhile, by any process; 0 on the CPU.
-    """
-
-    device: str
+    device: str  # the card's name, or ``cpu``
     precision: Precision
-    nodes: dict[str, Counter[str]]
-    strays: list[str]
-    parity: ParityReport | None
+    nodes: dict[str, Counter[str]]  # number of nodes of each operation, by provider, over all graphs
+    strays: list[str]  # operations that a card leaves to the CPU, and copies between both; the card waits at each
+    parity: ParityReport | None  # against the reference; none without a reference
+    # tokens of the gate's texts a second in full batches, through the graph of texts; tokenising is not timed
     tokens: float
-    memory: int
+    memory: int  # bytes of the card that were taken meanwhile, by any process; 0 on the CPU
 
     @property
     def on_gpu(self) -> bool:
@@ -88,11 +79,8 @@ def check_device(
 
     On a card the reference is by default the same graph on the CPU, which computes an fp16 graph in float32: so half
     arithmetic is compared with exact arithmetic. In an HMDE folder the lower graph makes queries' vectors, and both
-    graphs together documents' vectors.
-
-    Raises:
-        BadInput: the graph can't be loaded, or its vectors are not finite numbers.
-        MissingPart: CUDA fails.
+    graphs together documents' vectors. Raises BadInput: the graph can't be loaded, or its vectors are not finite
+    numbers; MissingPart: CUDA fails.
     """
     session, tokenizer = OnnxSession(folder, device=placement.device), Tokenizer(folder)
     rows = gate_rows(folder, tokenizer, texts)

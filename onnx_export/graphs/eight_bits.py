@@ -41,13 +41,9 @@ _LARGEST_PAIR = 127
 
 @dataclass(frozen=True)
 class _Rounding:
-    """How an input of products becomes levels: level = value / factor / step + zero.
+    """How an input of products becomes levels: level = value / factor / step + zero."""
 
-    Attributes:
-        factors: (columns,) float32.
-    """
-
-    factors: FloatArray
+    factors: FloatArray  # (columns,) float32
     step: np.float32
     zero: np.uint8
 
@@ -55,12 +51,9 @@ class _Rounding:
 def eight_bits(source: Path, batches: Iterable[Inputs]) -> onnx.ModelProto:
     """Quantise a graph's constant matrices and embeddings: weights in int8 with a scale an output or a row.
 
-    The graph in the file ``source`` is of opset 21 or later. ``batches`` of its inputs, one or more, set the ranges;
-    a value beyond its range becomes the end of the range. A graph lies beside ``source`` meanwhile.
-
-    Raises:
-        MissingPart: ONNX Runtime is not installed.
-        BadInput: the graph can't be loaded, or makes values that are not finite numbers.
+    The graph in the file ``source`` is of opset 21 or later. ``batches`` of its inputs, one or more, set the ranges; a
+    value beyond its range becomes the end of the range. A graph lies beside ``source`` meanwhile. Raises MissingPart:
+    ONNX Runtime is not installed; BadInput: the graph can't be loaded, or makes values that are not finite numbers.
     """
     model = onnx.load(source, load_external_data=False)
     weights = {weight.name: weight for weight in model.graph.initializer}

@@ -65,11 +65,8 @@ def fuse_attention(graph: Path, batches: Sequence[Inputs]) -> None:
     """Make each attention of a float32 graph one node, in the graph's file.
 
     The file stays as it is if it has no attention of the form that torch exports of BERT and XLM-R, or if an output for
-    a batch differs by more than the tolerance on the CPU: such attention depends on more than the padding.
-
-    Raises:
-        BadInput: the graph can't be loaded.
-        MissingPart: ONNX Runtime is not installed.
+    a batch differs by more than the tolerance on the CPU: such attention depends on more than the padding. Raises
+    BadInput: the graph can't be loaded; MissingPart: ONNX Runtime is not installed.
     """
     model = onnx.load(graph, load_external_data=False)
     if not _fuse(model.graph):

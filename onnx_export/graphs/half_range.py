@@ -42,11 +42,8 @@ def largest_values(graph: Path, constants: Iterable[onnx.TensorProto], batches: 
     """Largest absolute value, over all batches, of each float32 value that a node makes, by the value's name.
 
     ``graph`` states the types of its values. A value without a type, and values inside branches, are left out.
-    ``constants`` replace the graph's of the same names. A graph lies beside ``graph`` meanwhile.
-
-    Raises:
-        MissingPart: ONNX Runtime is not installed.
-        BadInput: the graph can't be loaded.
+    ``constants`` replace the graph's of the same names. A graph lies beside ``graph`` meanwhile. Raises MissingPart:
+    ONNX Runtime is not installed; BadInput: the graph can't be loaded.
     """
     typed = onnx.load(graph, load_external_data=False).graph
     made = {name for node in typed.node for name in node.output}

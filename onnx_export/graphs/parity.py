@@ -68,25 +68,17 @@ the loosest. This bar detects graphs that move every vector little but still cha
 
 @dataclass(frozen=True)
 class ParityReport:
-    """Similarity of a graph's vectors to the reference vectors.
-
-    Attributes:
-        cosine_min: smallest cosine of a text's two vectors.
-        cosine_mean: mean cosine over all texts.
-        top10_agreement: mean share of common documents among the ten nearest of each query.
-        worst: the text with the smallest cosine.
-        forced: whether the graph was published below the bar because the user forced it.
-    """
+    """Similarity of a graph's vectors to the reference vectors."""
 
     precision: Precision
-    cosine_min: float
-    cosine_mean: float
-    top10_agreement: float
+    cosine_min: float  # smallest cosine of a text's two vectors
+    cosine_mean: float  # mean cosine over all texts
+    top10_agreement: float  # mean share of common documents among the ten nearest of each query
     texts: int
     languages: tuple[str, ...]
-    worst: str
+    worst: str  # the text with the smallest cosine
     bar: ParityBar
-    forced: bool = False
+    forced: bool = False  # whether the graph was published below the bar because the user forced it
 
     @property
     def passed(self) -> bool:
@@ -136,10 +128,8 @@ def check_parity(folder: ModelFolder, texts: Sequence[GateText], reference: Floa
     Tokenizer, prefixes, batches and session are those of all commands, so a difference in any of them is detected.
 
     There are at least one query and eleven documents, so that a ranking can differ. ``reference`` (texts, dim) float32
-    is the source model's vector of each text with its role's prefix.
-
-    Raises:
-        BadInput: the graph's vectors have another shape, or are not finite numbers.
+    is the source model's vector of each text with its role's prefix. Raises BadInput: the graph's vectors have another
+    shape, or are not finite numbers.
     """
     return compare(folder.config.precision, texts, encode(folder, texts), reference)
 
@@ -182,8 +172,7 @@ def compare(
 ) -> ParityReport:
     """Compare vectors with reference vectors, both (texts, dim).
 
-    Raises:
-        BadInput: the shapes differ, or a vector has a value that is not a finite number.
+    Raises BadInput: the shapes differ, or a vector has a value that is not a finite number.
     """
     if vectors.shape != reference.shape:
         raise BadInput(
@@ -201,10 +190,7 @@ def compare_scores(
     """Compare a reranker's scores of the gate's queries with reference scores, both (queries, documents).
 
     The scores of a query, less the mean of all reference scores, are compared as a vector is, and the ten documents
-    with the largest scores as the ten nearest are.
-
-    Raises:
-        BadInput: a score is not a finite number.
+    with the largest scores as the ten nearest are. Raises BadInput: a score is not a finite number.
     """
     _require_finite(precision, scores)
     centre = np.float32(reference.mean(dtype=np.float64))

@@ -47,12 +47,9 @@ def convert(source: Path, target: Path, precision: Precision, batches: Iterable[
     ``batches`` of inputs set the ranges of int8. In fp16, nodes that make or read a value beyond the range of half
     precision stay in float32; ``batches`` show which these are.
 
-    Large weights go to ``<target>.data``.
-
-    Raises:
-        MissingPart: ONNX Runtime, which int8 and fp16 need, is not installed.
-        BadInput: the graph can't be run, or in int8 makes values of the batches that are not finite numbers.
-        OSError: the disk is full, or another error of the operating system.
+    Large weights go to ``<target>.data``. Raises MissingPart: ONNX Runtime, which int8 and fp16 need, is not installed;
+    BadInput: the graph can't be run, or in int8 makes values of the batches that are not finite numbers; OSError: the
+    disk is full, or another error of the operating system.
     """
     writers: dict[Precision, Callable[[Path, Path], None]] = {
         "fp32": lambda source, target: save_graph(onnx.load(source), target),
@@ -227,15 +224,11 @@ def four_bits(model: onnx.ModelProto) -> onnx.ModelProto:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Rows of 4-bit weights: weight = (code - 8) * scale.
+    """Rows of 4-bit weights: weight = (code - 8) * scale."""
 
-    Attributes:
-        codes: (rows, blocks, 32) uint8 in 0..15; a last block that is not full is padded with 8, the code of zero.
-        scales: (rows, blocks) float32.
-    """
-
+    # (rows, blocks, 32) uint8 in 0..15; a last block that is not full is padded with 8, the code of zero
     codes: UInt8Array
-    scales: FloatArray
+    scales: FloatArray  # (rows, blocks) float32
 
 
 def quantise_blocks(rows: FloatArray) -> Blocks:

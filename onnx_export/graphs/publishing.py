@@ -49,8 +49,7 @@ def check_graph(
 ) -> ParityReport:
     """Compare a folder's graph with its source's vectors of the texts, show the report, and write ``parity.json``.
 
-    Raises:
-        BadInput: parity is below the bar and not forced.
+    Raises BadInput: parity is below the bar and not forced.
     """
     return publish_report(folder, check_parity(folder, texts, reference), console, source=source, force=force)
 
@@ -60,8 +59,7 @@ def publish_report(
 ) -> ParityReport:
     """Show a report on a folder's graph, and write ``parity.json``.
 
-    Raises:
-        BadInput: parity is below the bar and not forced.
+    Raises BadInput: parity is below the bar and not forced.
     """
     report = require_parity(report, f"{folder.config.name} in {report.precision}", console, source=source, force=force)
     write_json(folder.path / "parity.json", report.as_json())
@@ -73,8 +71,7 @@ def require_parity(
 ) -> ParityReport:
     """Show a report, and refuse its graph, which ``what`` names, below the bar; return the report.
 
-    Raises:
-        BadInput: parity is below the bar and not forced.
+    Raises BadInput: parity is below the bar and not forced.
     """
     console.say(f"compared with {source} on {report.texts} texts in {len(report.languages)} languages")
     if not console.quiet:

@@ -44,11 +44,8 @@ def measure(
     """Run a graph with more nodes; for each batch, the values of these names, which the nodes make.
 
     Nodes that reduce values where they are made keep memory as small as in any run. ``constants`` replace the graph's
-    of the same names, or are more of them. The graph that is run lies beside ``graph`` meanwhile.
-
-    Raises:
-        MissingPart: ONNX Runtime is not installed.
-        BadInput: the graph can't be loaded.
+    of the same names, or are more of them. The graph that is run lies beside ``graph`` meanwhile. Raises MissingPart:
+    ONNX Runtime is not installed; BadInput: the graph can't be loaded.
     """
     model = onnx.load(graph, load_external_data=False)
     replacements = {constant.name: constant for constant in constants}

@@ -68,10 +68,7 @@ def publish(
 
     ``about`` has entries of ``hmde.json`` about the training, ``extra`` the contents of further files by name, and
     ``taught_by`` the keys of the training texts, if they are known. A frozen lower encoder's graph keeps its precision.
-
-    Raises:
-        BadInput: parity is below the bar.
-        MissingPart: the target can't be written, or its disk is full.
+    Raises BadInput: parity is below the bar; MissingPart: the target can't be written, or its disk is full.
     """
     upper = upper.cpu().eval()
     set_attention(upper, "eager")

@@ -140,34 +140,23 @@ def settings_of(preset: Preset, changes: Mapping[str, Any]) -> Settings:
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """Measurements after a number of steps.
-
-    Attributes:
-        loss: mean loss since the previous point.
-        rate: learning rate of the next step; 0 after the last step.
-        score: mean average precision on held-out concepts.
-    """
+    """Measurements after a number of steps."""
 
     step: int
-    loss: float
-    rate: float
-    score: float
+    loss: float  # mean loss since the previous point
+    rate: float  # learning rate of the next step; 0 after the last step
+    score: float  # mean average precision on held-out concepts
 
 
 @dataclass
 class Curve:
-    """The course of a training.
+    """The course of a training."""
 
-    Attributes:
-        points: a point per validation; the first is measured before the first step, with the loss of the first step.
-        best: step whose weights are kept.
-        stopped: why training ended before its last step; empty if it did not.
-        validated: whether there were held-out concepts; if not, scores are 0 and the last step's weights are kept.
-    """
-
+    # a point per validation; the first is measured before the first step, with the loss of the first step
     points: list[CurvePoint] = field(default_factory=list)
-    best: int = 0
-    stopped: str = ""
+    best: int = 0  # step whose weights are kept
+    stopped: str = ""  # why training ended before its last step; empty if it did not
+    # whether there were held-out concepts; if not, scores are 0 and the last step's weights are kept
     validated: bool = True
 
     @property

@@ -52,8 +52,7 @@ class TrainedBase(Base):
 def open_frozen(reference: str, settings: Settings, device: Device, console: Console) -> FrozenBase:
     """Open an exported folder, or the default encoder, with frozen weights.
 
-    Raises:
-        BadInput: there is no such encoder.
+    Raises BadInput: there is no such encoder.
     """
     folder = find_model(reference, console)
     encoder = open_sentence(reference, console, device)
@@ -65,9 +64,8 @@ def open_frozen(reference: str, settings: Settings, device: Device, console: Con
 def open_trained(reference: str, settings: Settings, device: Device, console: Console) -> TrainedBase:
     """Load the default encoder's weights, or a Hugging Face folder or name, for training.
 
-    Raises:
-        BadInput: the reference is an exported folder, whose graph can't learn, or no encoder.
-        MissingPart: CUDA was requested and is not available, or the hub can't be reached.
+    Raises BadInput: the reference is an exported folder, whose graph can't learn, or no encoder; MissingPart: CUDA was
+    requested and is not available, or the hub can't be reached.
     """
     torch_device = str(training_device(device, console))
     source, model_config = (

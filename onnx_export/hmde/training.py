@@ -63,8 +63,7 @@ class Training:
     def resume(self, about: str) -> bool:
         """Resume from the checkpoint, and return whether there is one; ``about`` identifies documents and settings.
 
-        Raises:
-            BadInput: the checkpoint is damaged, or of another training.
+        Raises BadInput: the checkpoint is damaged, or of another training.
         """
         self._about = about
         state = load_checkpoint(self._checkpoint_file, random=False)
@@ -88,10 +87,8 @@ class Training:
     def run(self, console: Console) -> Curve:
         """Train to the end, with checkpoints; then load the best weights into the model.
 
-        Raises:
-            MissingPart: the disk is full.
-            BadInput: the loss is not a finite number.
-            KeyboardInterrupt: Ctrl-C was pressed; the current step was finished and saved.
+        Raises MissingPart: the disk is full; BadInput: the loss is not a finite number; KeyboardInterrupt: Ctrl-C was
+        pressed; the current step was finished and saved.
         """
         settings = self.settings
         if not self.curve.points:
@@ -114,11 +111,7 @@ class Training:
         return self.curve
 
     def save(self) -> None:
-        """Write the checkpoint.
-
-        Raises:
-            MissingPart: the disk is full.
-        """
+        """Write the checkpoint. Raises MissingPart: the disk is full."""
         history = {"step": self.step, "losses": self._losses, **asdict(self.curve)}
         state: dict[str, Any] = {
             "about": self._about,

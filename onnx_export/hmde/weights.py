@@ -27,10 +27,8 @@ def digest(upper: Upper) -> str:
 def save(folder: Path, upper: Upper, lower: torch.nn.Module | None) -> None:
     """Write the upper encoder's weights into a folder, and the lower encoder's if it was trained.
 
-    If the lower encoder is frozen now and was trained earlier, its weights in the folder's linked file are kept.
-
-    Raises:
-        OSError: the disk is full or can't be written.
+    If the lower encoder is frozen now and was trained earlier, its weights in the folder's linked file are kept. Raises
+    OSError: the disk is full or can't be written.
     """
     from safetensors.torch import load as unpacked  # noqa: PLC0415
     from safetensors.torch import save as packed  # noqa: PLC0415

@@ -22,11 +22,9 @@ def find_source(model: str, say: Callable[[str], None], check: Callable[[Path], 
     """Return the folder of a model: a folder's path itself, or the files of a hub name, from the cache if possible.
 
     A name on the hub is ``organisation/name``; ``say`` shows a message when files are fetched. ``check`` gets the
-    folder of the configuration before weights are fetched, and raises what makes them useless.
-
-    Raises:
-        BadInput: there is no such folder, or no such model on the hub.
-        MissingPart: the model is not in the cache and the hub can't be reached.
+    folder of the configuration before weights are fetched, and raises what makes them useless. Raises BadInput: there
+    is no such folder, or no such model on the hub; MissingPart: the model is not in the cache and the hub can't be
+    reached.
     """
     folder = Path(model).expanduser()
     if folder.is_dir():
@@ -63,8 +61,7 @@ def _cached_folder(model: str) -> Path | None:
 def _parts_without_weights(folder: Path) -> list[PurePosixPath]:
     """Paths in a model's folder of the transformer and of the dense layers whose weights are missing.
 
-    Raises:
-        BadInput: from ``read_layout``.
+    Raises BadInput: from ``read_layout``.
     """
     layout = read_layout(folder)
     parts = [layout.transformer, *(layer.folder for layer in layout.dense)]

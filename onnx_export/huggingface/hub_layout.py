@@ -26,38 +26,25 @@ class DenseLayer:
 
 @dataclass(frozen=True)
 class Layout:
-    """A model folder in Hugging Face or sentence-transformers layout.
-
-    Attributes:
-        pooling: the folder's pooling; None if it is not stated.
-        max_tokens: longest input by sentence-transformers' configuration; None if it is not stated.
-        lower_case: texts are lower-cased before they are tokenised.
-        prompts: non-empty prefixes by name.
-        default_prompt: name of the prompt that is put before every text.
-    """
+    """A model folder in Hugging Face or sentence-transformers layout."""
 
     transformer: Path
-    pooling: Literal["mean", "cls"] | None = None
+    pooling: Literal["mean", "cls"] | None = None  # the folder's pooling; None if it is not stated
     dense: tuple[DenseLayer, ...] = ()
-    max_tokens: int | None = None
-    lower_case: bool = False
-    prompts: Mapping[str, str] = field(default_factory=dict)
-    default_prompt: str | None = None
+    max_tokens: int | None = None  # longest input by sentence-transformers' configuration; None if it is not stated
+    lower_case: bool = False  # texts are lower-cased before they are tokenised
+    prompts: Mapping[str, str] = field(default_factory=dict)  # non-empty prefixes by name
+    default_prompt: str | None = None  # name of the prompt that is put before every text
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How token states become a vector in the exported graph.
-
-    Attributes:
-        pooler: the transformer's pooler (dense, tanh) is applied to the first token's state.
-        remark: message to the user about the choice; empty if the folder states everything.
-    """
+    """How token states become a vector in the exported graph."""
 
     pooling: Pooling
     dense: tuple[DenseLayer, ...] = ()
-    pooler: bool = False
-    remark: str = ""
+    pooler: bool = False  # the transformer's pooler (dense, tanh) is applied to the first token's state
+    remark: str = ""  # message to the user about the choice; empty if the folder states everything
 
 
 @dataclass(frozen=True)
@@ -74,8 +61,7 @@ class StatedLayout:
 def read_layout(folder: Path) -> Layout:
     """Read a folder's configuration.
 
-    Raises:
-        BadInput: the folder holds no Hugging Face model, or the model has a part that can't be exported.
+    Raises BadInput: the folder holds no Hugging Face model, or the model has a part that can't be exported.
     """
     if (folder / "modules.json").is_file():
         return _sentence_layout(folder)
@@ -91,8 +77,7 @@ def read_layout(folder: Path) -> Layout:
 def choose_pooling(layout: Layout, requested: Pooling | None) -> Recipe:
     """Choose the pooling: what the user requests, else what the folder states, else the mean.
 
-    Raises:
-        BadInput: cls-dense-tanh is requested and the folder has different dense layers.
+    Raises BadInput: cls-dense-tanh is requested and the folder has different dense layers.
     """
     if requested is None:
         if layout.pooling is None:
@@ -185,11 +170,7 @@ def _dense(folder: Path) -> DenseLayer:
 
 
 def stated_object(file: Path) -> Mapping[str, Any]:
-    """The JSON object in a file; empty if there is no file.
-
-    Raises:
-        BadInput: the file is no JSON object.
-    """
+    """The JSON object in a file; empty if there is no file. Raises BadInput: the file is no JSON object."""
     return _read_object(file) if file.is_file() else {}
 
 

@@ -32,28 +32,20 @@ _USUAL_LIMIT = 512
 
 @dataclass(frozen=True)
 class SourceModel:
-    """A loaded encoder with its pooling.
+    """A loaded encoder with its pooling."""
 
-    Attributes:
-        module: (input_ids, attention_mask) → (texts, dim) unit rows, in evaluation mode, float32 on the CPU.
-        weights: hash of the names and bytes of everything on which the vectors depend.
-    """
-
+    # (input_ids, attention_mask) → (texts, dim) unit rows, in evaluation mode, float32 on the CPU
     module: torch.nn.Module
     recipe: Recipe
     tokenizer: Any
     lower_case: bool
     dim: int
     max_tokens: int
-    weights: str
+    weights: str  # hash of the names and bytes of everything on which the vectors depend
 
 
 def require_torch() -> None:
-    """Check that torch, its ONNX exporter and transformers are installed.
-
-    Raises:
-        MissingPart: a package is missing.
-    """
+    """Check that torch, its ONNX exporter and transformers are installed. Raises MissingPart: a package is missing."""
     try:
         import onnxscript  # noqa: F401, PLC0415
         import torch  # noqa: F401, PLC0415
@@ -65,8 +57,7 @@ def require_torch() -> None:
 def require_fast_tokenizer(folder: Path) -> None:
     """Refuse a model whose tokenizer exists only in Python, as XLM's, before its weights are fetched or read.
 
-    Raises:
-        BadInput: the folder has no ``tokenizer.json``, and the class of its tokenizer makes none.
+    Raises BadInput: the folder has no ``tokenizer.json``, and the class of its tokenizer makes none.
     """
     import transformers  # noqa: PLC0415
     from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES  # noqa: PLC0415
@@ -91,9 +82,8 @@ def _in_python_only(folder: Path, name: str) -> BadInput:
 def load(layout: Layout, recipe: Recipe) -> SourceModel:
     """Load a model's weights and tokenizer, and add its pooling.
 
-    Raises:
-        BadInput: the model can't be loaded, lacks weights, or is no encoder.
-        MissingPart: torch or transformers is not installed.
+    Raises BadInput: the model can't be loaded, lacks weights, or is no encoder; MissingPart: torch or transformers is
+    not installed.
     """
     require_torch()
     with quiet():
@@ -193,11 +183,7 @@ def run_one_at_a_time(module: torch.nn.Module, texts: Sequence[Sequence[int]]) -
 
 
 def load_tokenizer(folder: Path) -> Any:
-    """The fast tokenizer of a folder.
-
-    Raises:
-        BadInput: it can't be loaded, or exists only in Python.
-    """
+    """The fast tokenizer of a folder. Raises BadInput: it can't be loaded, or exists only in Python."""
     from transformers import AutoTokenizer  # noqa: PLC0415
 
     with required(f"the tokenizer in {folder} can't be loaded"):
@@ -220,11 +206,7 @@ def _load_encoder(folder: Path, *, keep_pooler: bool) -> Any:
 
 
 def require_tensors(folder: Path, missing: Iterable[str]) -> None:
-    """Refuse weights of which tensors are missing, by their names.
-
-    Raises:
-        BadInput: a tensor is missing.
-    """
+    """Refuse weights of which tensors are missing, by their names. Raises BadInput: a tensor is missing."""
     if names := sorted(missing):
         raise BadInput(f"the weights in {folder} lack {len(names)} tensors, {names[0]} first; fetch the model again")
 

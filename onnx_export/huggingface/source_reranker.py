@@ -28,17 +28,11 @@ _DOCUMENTS = slice(None, None, 2)
 
 @dataclass(frozen=True)
 class SourceReranker:
-    """A loaded cross-encoder.
+    """A loaded cross-encoder."""
 
-    Attributes:
-        source: its ``module`` takes (input_ids, attention_mask) of pairs to (pairs, 1) scores.
-        score: what a score is, in words.
-        typed: whether the model's tokenizer marks the tokens of the passage by another type.
-    """
-
-    source: huggingface.SourceModel
-    score: str
-    typed: bool
+    source: huggingface.SourceModel  # its ``module`` takes (input_ids, attention_mask) of pairs to (pairs, 1) scores
+    score: str  # what a score is, in words
+    typed: bool  # whether the model's tokenizer marks the tokens of the passage by another type
 
 
 def is_reranker(layout: Layout) -> bool:
@@ -50,9 +44,8 @@ def is_reranker(layout: Layout) -> bool:
 def load(layout: Layout) -> SourceReranker:
     """Load a cross-encoder's weights and tokenizer.
 
-    Raises:
-        BadInput: the model can't be loaded, lacks weights, has more than two labels, or its tokenizer joins no pairs.
-        MissingPart: torch or transformers is not installed.
+    Raises BadInput: the model can't be loaded, lacks weights, has more than two labels, or its tokenizer joins no
+    pairs; MissingPart: torch or transformers is not installed.
     """
     huggingface.require_torch()
     folder = layout.transformer
@@ -109,8 +102,7 @@ def _load_classifier(folder: Path) -> Any:
 def _is_typed(folder: Path, tokenizer: Any) -> bool:
     """Whether a tokenizer marks the passage's tokens by type 1, from after the query's separator on.
 
-    Raises:
-        BadInput: the tokenizer puts nothing between the texts of a pair, or marks them in another way.
+    Raises BadInput: the tokenizer puts nothing between the texts of a pair, or marks them in another way.
     """
     encoding = tokenizer(*_EXAMPLE)
     ids, alone = encoding["input_ids"], [tokenizer(text, add_special_tokens=False)["input_ids"] for text in _EXAMPLE]

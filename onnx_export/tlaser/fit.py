@@ -37,19 +37,13 @@ _GPU_BUDGET, _CPU_BUDGET = 32_768, 2048
 
 @dataclass(frozen=True)
 class Fitted:
-    """A trained model.
+    """A trained model."""
 
-    Attributes:
-        model: the model with the weights of the lowest validation error, on the CPU, in evaluation mode.
-        curve: rows of step, tokens, mean loss and its terms since the previous row, learning rate, validation error.
-        best: the row of the curve at which the weights were saved.
-        rate: target tokens per second of this run, validation included; 0 if there was nothing left to train.
-    """
-
-    model: Translator
+    model: Translator  # the model with the weights of the lowest validation error, on the CPU, in evaluation mode
+    # rows of step, tokens, mean loss and its terms since the previous row, learning rate, validation error
     curve: list[dict[str, float]]
-    best: dict[str, float]
-    rate: float
+    best: dict[str, float]  # the row of the curve at which the weights were saved
+    rate: float  # target tokens per second of this run, validation included; 0 if there was nothing left to train
 
 
 def fit(
@@ -60,12 +54,9 @@ def fit(
     A run that was killed and resumes gives the same curve, byte for byte on the CPU with the same number of threads.
 
     With more steps than in the checkpoint's plan, training continues to these. ``vocabulary`` is the number of tokens;
-    ``folder`` gets the checkpoints and ``curve.jsonl``.
-
-    Raises:
-        BadInput: the checkpoint is of another plan or corpus, or the loss is not a finite number.
-        MissingPart: CUDA was requested and is missing, or a checkpoint can't be written.
-        KeyboardInterrupt: Ctrl-C was pressed; the current step was finished and saved.
+    ``folder`` gets the checkpoints and ``curve.jsonl``. Raises BadInput: the checkpoint is of another plan or corpus,
+    or the loss is not a finite number; MissingPart: CUDA was requested and is missing, or a checkpoint can't be
+    written; KeyboardInterrupt: Ctrl-C was pressed; the current step was finished and saved.
     """
     run = _Run(corpus, plan, vocabulary, folder, training_device(device, console))
     if run.step:
@@ -137,8 +128,7 @@ class _Run:
     def update(self) -> tuple[float, int]:
         """Update the weights once; return the loss and the number of target tokens.
 
-        Raises:
-            BadInput: the loss or its gradient is not a finite number; the weights are unchanged.
+        Raises BadInput: the loss or its gradient is not a finite number; the weights are unchanged.
         """
         training = self.plan.training
         self.model.train()
@@ -275,8 +265,7 @@ def with_earlier_settings(stored: Mapping[str, Any]) -> dict[str, Any]:
 def check_same(stored: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
     """Check that a checkpoint belongs to this training.
 
-    Raises:
-        BadInput: the checkpoint is of another training; the message names the values that differ.
+    Raises BadInput: the checkpoint is of another training; the message names the values that differ.
     """
     differing = [
         f"{name} {stored[name]}, now {value}" for name, value in now.items() if stored.get(name, value) != value

@@ -14,15 +14,10 @@ EPSILON = 1e-6
 
 
 class Distances(NamedTuple):
-    """The distance terms of a batch.
+    """The distance terms of a batch."""
 
-    Attributes:
-        paired: mean of d_p over the pairs.
-        delta: mean over the pairs of (1/N_s) Σ_j (δ^{a→b} + δ^{b→a}).
-    """
-
-    paired: Tensor
-    delta: Tensor
+    paired: Tensor  # mean of d_p over the pairs
+    delta: Tensor  # mean over the pairs of (1/N_s) Σ_j (δ^{a→b} + δ^{b→a})
 
 
 def translation_loss(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:

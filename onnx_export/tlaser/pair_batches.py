@@ -16,23 +16,14 @@ from encoders.tlaser.token_corpus import Corpus, Direction
 
 @dataclass(frozen=True)
 class Batch:
-    """Pairs of sentences, all of one direction.
+    """Pairs of sentences, all of one direction."""
 
-    Attributes:
-        source: (pairs, tokens) the encoder's input in the source language.
-        target: (pairs, tokens) the encoder's input in the target language.
-        decoder_input: (pairs, tokens) the decoder's input: the end token, then the target's tokens.
-        labels: (pairs, tokens) the decoder's labels: the target's tokens, then the end token.
-        places: (labels,) places of the labels without padding, counted row by row.
-        language: index of the target language among the pivots.
-    """
-
-    source: IntArray
-    target: IntArray
-    decoder_input: IntArray
-    labels: IntArray
-    places: IntArray
-    language: int
+    source: IntArray  # (pairs, tokens) the encoder's input in the source language
+    target: IntArray  # (pairs, tokens) the encoder's input in the target language
+    decoder_input: IntArray  # (pairs, tokens) the decoder's input: the end token, then the target's tokens
+    labels: IntArray  # (pairs, tokens) the decoder's labels: the target's tokens, then the end token
+    places: IntArray  # (labels,) places of the labels without padding, counted row by row
+    language: int  # index of the target language among the pivots
 
     @property
     def tokens(self) -> int:

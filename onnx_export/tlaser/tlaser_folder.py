@@ -51,11 +51,8 @@ def publish(
 
     The model is on the CPU, in evaluation mode. The gate's texts are at least one query and eleven documents.
     ``samples``, other sentences of the training, set the ranges of int8 together with the package's sample texts. The
-    curve is written as ``curve.jsonl`` and ``curve.png``; ``about`` has facts about the training for the card.
-
-    Raises:
-        BadInput: parity is below the bar.
-        MissingPart: the target can't be written, or its disk is full.
+    curve is written as ``curve.jsonl`` and ``curve.png``; ``about`` has facts about the training for the card. Raises
+    BadInput: parity is below the bar; MissingPart: the target can't be written, or its disk is full.
     """
     config = ModelConfig(
         name=target.name,

@@ -15,8 +15,7 @@ Row = Mapping[str, float]
 def write_rows(rows: Sequence[Row], file: Path) -> None:
     """Write rows as JSON lines; equal rows give equal bytes.
 
-    Raises:
-        MissingPart: the disk is full or can't be written.
+    Raises MissingPart: the disk is full or can't be written.
     """
     try:
         file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

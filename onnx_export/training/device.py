@@ -33,8 +33,7 @@ def seed_torch(number: int) -> None:
 def training_device(device: Device, console: Console) -> torch.device:
     """Return the device to train on: where graphs run, too; warn where ``auto`` leaves a card unused.
 
-    Raises:
-        MissingPart: a card was requested, and there is none that both ONNX Runtime and PyTorch can use.
+    Raises MissingPart: a card was requested, and there is none that both ONNX Runtime and PyTorch can use.
     """
     placement = place(device)  # before PyTorch counts cards, for it fixes their order
     remark = placement.remark

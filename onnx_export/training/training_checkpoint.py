@@ -44,8 +44,7 @@ class SavingTimes:
     def after_step(self, step: int, action: Callable[[], None], console: Console, *, interrupted: bool) -> None:
         """Save by ``action`` if a checkpoint is due, or if the user interrupted the training, which then ends.
 
-        Raises:
-            KeyboardInterrupt: the training was interrupted; what it did is saved.
+        Raises KeyboardInterrupt: the training was interrupted; what it did is saved.
         """
         if interrupted:
             action()
@@ -59,10 +58,8 @@ def save_checkpoint(file: Path, state: Mapping[str, Any]) -> None:
     """Write a state and the state of torch's random generators in place of the old file; make the file's folder.
 
     A state consists of tensors, numbers, strings, and lists and dictionaries of these. It is written as it is
-    serialised: memory holds no copy of it. The file begins with the SHA-256 of the rest.
-
-    Raises:
-        MissingPart: the disk is full or can't be written.
+    serialised: memory holds no copy of it. The file begins with the SHA-256 of the rest. Raises MissingPart: the disk
+    is full or can't be written.
     """
 
     def write(out: IO[bytes]) -> None:
@@ -103,10 +100,8 @@ class _Hashed(io.RawIOBase):
 def write_whole(file: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Let ``write`` write a temporary file and rename it to ``file``: a crash leaves the old or the new content.
 
-    The next call overwrites the temporary file of a crash.
-
-    Raises:
-        MissingPart: the disk is full or can't be written; the old content is unchanged.
+    The next call overwrites the temporary file of a crash. Raises MissingPart: the disk is full or can't be written;
+    the old content is unchanged.
     """
     temporary = file.with_name(f".{file.name}.new")
     try:
@@ -129,10 +124,8 @@ def write_whole(file: Path, write: Callable[[IO[bytes]], object]) -> None:
 def load_checkpoint(file: Path, *, random: bool = True) -> dict[str, Any] | None:
     """Return the state last written, None if there is no file; ``random`` restores torch's random generators too.
 
-    The file is read twice, first for its hash, so that memory holds nothing but the state.
-
-    Raises:
-        BadInput: the file is damaged.
+    The file is read twice, first for its hash, so that memory holds nothing but the state. Raises BadInput: the file is
+    damaged.
     """
     try:
         opened = file.open("rb")

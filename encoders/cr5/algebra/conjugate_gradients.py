@@ -17,8 +17,7 @@ _STEPS = 500
 def solve(operator: Operator, right: FloatArray, tolerance: float = TOLERANCE) -> FloatArray:
     """Solve for all columns of (n, columns) float32 at once; a column's tolerance is relative to its norm.
 
-    Raises:
-        ArithmeticError: the system is too ill-conditioned for float32.
+    Raises ArithmeticError: the system is too ill-conditioned for float32.
     """
 
     def inverse(columns: FloatArray) -> FloatArray:

@@ -15,19 +15,12 @@ from encoders.document import Float64Array, FloatArray
 
 @dataclass(frozen=True)
 class Leading:
-    """Eigenvectors of the largest eigenvalues.
+    """Eigenvectors of the largest eigenvalues."""
 
-    Attributes:
-        vectors: (size, count) float32, orthonormal.
-        values: (count,), largest first.
-        coefficients: (applied, count) float32: of ``vectors`` on the vectors that the operator was applied to.
-        residual: largest residual of an eigenvector, over the largest eigenvalue; 0 for a full decomposition.
-    """
-
-    vectors: FloatArray
-    values: Float64Array
-    coefficients: FloatArray
-    residual: float = 0.0
+    vectors: FloatArray  # (size, count) float32, orthonormal
+    values: Float64Array  # (count,), largest first
+    coefficients: FloatArray  # (applied, count) float32: of ``vectors`` on the vectors that the operator was applied to
+    residual: float = 0.0  # largest residual of an eigenvector, over the largest eigenvalue; 0 for a full decomposition
 
 
 SMALL = 1_500

@@ -39,11 +39,8 @@ class Ridge(Protocol):
 def ridge(matrix: csr_array, lam: float, *, direct: int = DIRECT, tolerance: float = TOLERANCE) -> Ridge:
     """Return the regression on (documents, words) float32: dual if documents are not more than words.
 
-    A system of at most ``direct`` equations is factorised; λ, ``lam``, is above 0.
-
-    Raises:
-        LinAlgError: the system has no Cholesky factor in float32.
-        ArithmeticError: from the regression, if float32 can't hold a solution.
+    A system of at most ``direct`` equations is factorised; λ, ``lam``, is above 0. Raises LinAlgError: the system has
+    no Cholesky factor in float32; ArithmeticError: from the regression, if float32 can't hold a solution.
     """
     documents, words = matrix.shape
     is_dual = documents <= words

@@ -23,8 +23,7 @@ _WORKING = 7
 def check_memory(blocks: Mapping[str, Block], concepts: int, dimensions: int) -> None:
     """Check that the training fits into the free memory.
 
-    Raises:
-        BadInput: the training needs more memory than is free.
+    Raises BadInput: the training needs more memory than is free.
     """
     bytes_needed, free = needed(blocks, concepts, dimensions), free_memory()
     if bytes_needed > free:

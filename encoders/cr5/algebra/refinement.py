@@ -27,10 +27,8 @@ def solve(
     float32 in any column. Where the residual is too large, the inverse of the residual is added until each column is
     within the tolerance.
 
-    A column's tolerance is relative to its norm.
-
-    Raises:
-        ArithmeticError: the residual does not shrink: the system is too ill-conditioned for float32.
+    A column's tolerance is relative to its norm. Raises ArithmeticError: the residual does not shrink: the system is
+    too ill-conditioned for float32.
     """
     solution = inverse(right)
     norms = np.linalg.norm(right, axis=0).astype(np.float64)

@@ -40,32 +40,22 @@ eigenvalue (the most documents of a concept, all predicted rightly) below which 
 
 @dataclass(frozen=True)
 class Block:
-    """The training documents of one language.
+    """The training documents of one language."""
 
-    Attributes:
-        matrix: (documents, words) float32 bags of words.
-        concepts: (documents,) number of each document's concept, from 0.
-    """
-
-    matrix: csr_array
-    concepts: IntArray
+    matrix: csr_array  # (documents, words) float32 bags of words
+    concepts: IntArray  # (documents,) number of each document's concept, from 0
 
 
 @dataclass(frozen=True)
 class Solution:
-    """The solution of the reduced-rank ridge regression.
+    """The solution of the reduced-rank ridge regression."""
 
-    Attributes:
-        columns: by language, (words, dimensions) float32: Φᵀ, whose columns are orthonormal over all languages. If a
-            language has fewer documents than words, its part is computed at each access and not kept.
-        eigenvalues: of the concepts' K × K matrix (eq. 12), largest first.
-        residual: largest residual of an eigenvector, over the largest eigenvalue.
-    """
-
+    # by language, (words, dimensions) float32: Φᵀ, whose columns are orthonormal over all languages. If a language has
+    # fewer documents than words, its part is computed at each access and not kept.
     columns: Mapping[str, FloatArray]
     dimensions: int
-    eigenvalues: Float64Array
-    residual: float = 0.0
+    eigenvalues: Float64Array  # of the concepts' K × K matrix (eq. 12), largest first.
+    residual: float = 0.0  # largest residual of an eigenvector, over the largest eigenvalue
 
 
 def solve(
@@ -84,11 +74,8 @@ def solve(
     The solution has fewer dimensions than asked if there are too few concepts, or words to tell concepts apart, and
     none if documents don't differ or λ is beyond float32. ``direct`` and ``small`` are the sizes up to which a
     language's system is factorised and the concepts' matrix is computed in full; ``progress`` gets the number of
-    vectors that the operator was applied to.
-
-    Raises:
-        ArithmeticError: the equations are too ill-conditioned for float32.
-        LinAlgError: the equations are too ill-conditioned for a Cholesky factor.
+    vectors that the operator was applied to. Raises ArithmeticError: the equations are too ill-conditioned for float32;
+    LinAlgError: the equations are too ill-conditioned for a Cholesky factor.
     """
     with ThreadPoolExecutor(available_cores()) as pool, threadpool_limits(1):
         regression = _Regression(blocks, lam, direct, tolerance, pool)
@@ -215,15 +202,10 @@ class _Regression:
 
 @dataclass(frozen=True)
 class _Centring:
-    """What centring over all languages changes in one language's targets.
+    """What centring over all languages changes in one language's targets."""
 
-    Attributes:
-        mean: (columns,) mean of YU over all documents, which centring subtracts.
-        shared: (1, columns) sᵀŶU / (n − 1ᵀs): all that a language's regression needs from the other languages.
-    """
-
-    mean: FloatArray
-    shared: FloatArray
+    mean: FloatArray  # (columns,) mean of YU over all documents, which centring subtracts
+    shared: FloatArray  # (1, columns) sᵀŶU / (n − 1ᵀs): all that a language's regression needs from the other languages
 
     @property
     def whole(self) -> FloatArray:

@@ -25,9 +25,8 @@ _RIGHTS = {True: ("read", "view_index_metadata", "monitor", "maintenance"), Fals
 def check(client: Elasticsearch, users: UsersIndex, model: str) -> None:
     """Refuse an index that vectors of a model can't be attached to without harm to its owner.
 
-    Raises:
-        BadInput: it is such an index; the sentence says what to do instead.
-        StoreError: the server is away, or a right is missing.
+    Raises BadInput: it is such an index; the sentence says what to do instead; StoreError: the server is away, or a
+    right is missing.
     """
     if claim := Claim.of(users.mapping):
         raise BadInput(

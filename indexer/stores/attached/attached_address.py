@@ -18,36 +18,20 @@ _NO_NAME = re.compile(r'[\s*?,/\\<>|"#:]|^[-_+.]')
 
 @dataclass(frozen=True)
 class Attachment:
-    """``https://host:9200/INDEX?text=body&title=headline``: the store's URL of an attached collection.
+    """``https://host:9200/INDEX?text=body&title=headline``: the store's URL of an attached collection."""
 
-    Attributes:
-        server: scheme, host, port.
-        index: name of the index, or an alias.
-        text: the field of texts; dots lead into objects.
-        title: the field of titles; empty: there is none.
-        lang_field: the field of languages; empty: there is none.
-        lang: language of documents that state none; empty: the language is detected.
-        field: name of Dragoman's object field.
-        vectors: type of the vectors' index.
-        companion: prefix of our own index for our field; empty: our field is put into the user's index.
-    """
-
-    server: str
-    index: str
-    text: str
-    title: str = ""
-    lang_field: str = ""
-    lang: str = ""
-    field: str = "dragoman"
-    vectors: str = "int8_hnsw"
-    companion: str = ""
+    server: str  # scheme, host, port
+    index: str  # name of the index, or an alias
+    text: str  # the field of texts; dots lead into objects
+    title: str = ""  # the field of titles; empty: there is none
+    lang_field: str = ""  # the field of languages; empty: there is none
+    lang: str = ""  # language of documents that state none; empty: the language is detected
+    field: str = "dragoman"  # name of Dragoman's object field
+    vectors: str = "int8_hnsw"  # type of the vectors' index
+    companion: str = ""  # prefix of our own index for our field; empty: our field is put into the user's index
 
     def __post_init__(self) -> None:
-        """Refuse invalid values.
-
-        Raises:
-            BadInput: a name is invalid, or the language is unknown.
-        """
+        """Refuse invalid values. Raises BadInput: a name is invalid, or the language is unknown."""
         if not self.index or _NO_NAME.search(self.index):
             raise BadInput(f"{self.index!r} is no name of one index; name one as _cat/indices lists it, or its alias")
         if not self.text:
@@ -58,11 +42,7 @@ class Attachment:
 
     @classmethod
     def parse(cls, url: str) -> Self:
-        """Parse the store's URL of an attached collection.
-
-        Raises:
-            BadInput: it is no such URL.
-        """
+        """Parse the store's URL of an attached collection. Raises BadInput: it is no such URL."""
         parts = urlsplit(url)
         server = Address.parse(f"{parts.scheme}://{parts.netloc}").server
         options = {"text": "", **dict(parse_qsl(parts.query))}

@@ -86,9 +86,8 @@ class AttachedStore(JoinedStore):
     def __init__(self, attachment: Attachment, credentials: Credentials) -> None:
         """Connect to the server, and read the description of the user's index.
 
-        Raises:
-            BadInput: the index is gone, or vectors can't be attached to it any more.
-            StoreError: the server is away, too old, or refuses.
+        Raises BadInput: the index is gone, or vectors can't be attached to it any more; StoreError: the server is away,
+        too old, or refuses.
         """
         with cluster_client.opening(attachment.server, credentials) as (client, abilities):
             users = UsersIndex.open(client, attachment)
@@ -200,28 +199,20 @@ class AttachedStore(JoinedStore):
 
 @dataclass(frozen=True)
 class Detached:
-    """The outcome of detaching from an index.
-
-    Attributes:
-        emptied: number of documents in which our object was emptied.
-        kept: number of documents that keep our object because their versions are external.
-        gone: whether the index is gone, or another index has its name.
-    """
+    """The outcome of detaching from an index."""
 
     index: str
-    emptied: int = 0
-    kept: int = 0
-    gone: bool = False
+    emptied: int = 0  # number of documents in which our object was emptied
+    kept: int = 0  # number of documents that keep our object because their versions are external
+    gone: bool = False  # whether the index is gone, or another index has its name
 
 
 def detach(attachment: Attachment, credentials: Credentials, *, index: str = "", uuid: str = "") -> Detached:
     """Empty our object in every document that has one, even if vectors can't be attached to the index any more.
 
     If the call is killed, a second call does the rest. ``index`` is the index's name if the attachment names an alias,
-    which may point to another index by now. An index with another ``uuid`` is left alone.
-
-    Raises:
-        StoreError: the server is away or refuses.
+    which may point to another index by now. An index with another ``uuid`` is left alone. Raises StoreError: the server
+    is away or refuses.
     """
     server, name = attachment.server, index or attachment.index
     with cluster_client.connect(server, credentials) as client:

@@ -82,9 +82,7 @@ class JoinedStore(ServerStore, ABC):
     def check(self, model: str) -> None:
         """Refuse an index that vectors of a model can't be attached to without harm to its owner.
 
-        Raises:
-            BadInput: it is such an index; the sentence says what to do instead.
-            StoreError: a right is missing.
+        Raises BadInput: it is such an index; the sentence says what to do instead; StoreError: a right is missing.
         """
         attach_checks.check(self._index.client, self.users, model)
 
@@ -156,9 +154,8 @@ class JoinedStore(ServerStore, ABC):
     def get(self, doc_ids: Sequence[str]) -> list[Document]:
         """The documents, as they are now in the user's index.
 
-        Raises:
-            MissingDocuments: a document is gone, or nothing is attached to it any more; until a call finds all of its
-                documents, this thread's searches leave out what is gone.
+        Raises MissingDocuments: a document is gone, or nothing is attached to it any more; until a call finds all of
+        its documents, this thread's searches leave out what is gone.
         """
         words, models = self._layout.name("words"), self._layout.name("models")
         documents = self._documents(self.users.sources(list(dict.fromkeys(doc_ids)), excludes=[words, models]))

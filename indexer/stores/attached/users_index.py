@@ -58,9 +58,8 @@ class UsersIndex:
     def open(cls, client: Elasticsearch, attachment: Attachment) -> Self:
         """Read the index's aliases, mapping and settings from the server.
 
-        Raises:
-            BadInput: the name stands for no index or for several, the index is closed, or the text field is missing or
-                can't be read.
+        Raises BadInput: the name stands for no index or for several, the index is closed, or the text field is missing
+        or can't be read.
         """
         from elasticsearch import NotFoundError  # noqa: PLC0415
 
@@ -94,8 +93,7 @@ class UsersIndex:
     def paths(self) -> dict[str, str]:
         """Paths of title, text and language in a source: a multi-field is read at its parent's path.
 
-        Raises:
-            BadInput: a named field is missing, holds no text, or lies in nested objects.
+        Raises BadInput: a named field is missing, holds no text, or lies in nested objects.
         """
         fields = {"text": self.attachment.text, "title": self.attachment.title, "lang": self.attachment.lang_field}
         return {ours: self._path(theirs) for ours, theirs in fields.items() if theirs}
@@ -120,8 +118,7 @@ class UsersIndex:
     def filter_field(self, name: str) -> str:
         """The field that a filter compares with; for a text field its keyword sub-field.
 
-        Raises:
-            BadInput: the index has no such field, or the field can't be filtered by.
+        Raises BadInput: the index has no such field, or the field can't be filtered by.
         """
         target = _target(self.properties, name)
         mapped_field = _walk(self.properties, target)
@@ -143,8 +140,7 @@ class UsersIndex:
     def value_path(self, name: str) -> str:
         """The path in a document's fields of the values that a filter compares with; a multi-field's is its parent's.
 
-        Raises:
-            BadInput: the field can't be filtered by, has words instead of values, or is the text, title or language.
+        Raises BadInput: the field can't be filtered by, has words instead of values, or is the text, title or language.
         """
         self.filter_field(name)
         path, _ = _find(self.properties, name) or (name, {})
@@ -226,8 +222,7 @@ def server_index(client: Elasticsearch, attachment: Attachment, name: str) -> Se
 def only_index(requested: str, answer: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     """Name and description of the index that a name stands for, from the server's answer.
 
-    Raises:
-        BadInput: the name stands for a data stream, for several indices, or for a part of an index.
+    Raises BadInput: the name stands for a data stream, for several indices, or for a part of an index.
     """
     if stream := next((index["data_stream"] for index in answer.values() if "data_stream" in index), None):
         raise BadInput(

@@ -42,17 +42,12 @@ class VectorField:
 
 @dataclass(frozen=True)
 class Layout:
-    """Names of the fields.
+    """Names of the fields."""
 
-    Attributes:
-        ours: name of Dragoman's object field.
-        also: further filters, in the server's own language, that every document must pass.
-        abilities: of the server that the documents are written to.
-    """
-
-    ours: str = "dragoman"
+    ours: str = "dragoman"  # name of Dragoman's object field
+    # further filters, in the server's own language, that every document must pass
     also: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)
-    abilities: Abilities = field(default=Abilities(), compare=False)
+    abilities: Abilities = field(default=Abilities(), compare=False)  # of the server that the documents are written to
 
     def name(self, *path: str) -> str:
         """The full name of a field in our object."""

@@ -31,11 +31,7 @@ _MARK = "dragoman"
 
 
 def check_name(collection: str) -> None:
-    """Check that a collection's name can be part of an index name.
-
-    Raises:
-        BadInput: it can't.
-    """
+    """Check that a collection's name can be part of an index name. Raises BadInput: it can't."""
     if not _NAME.fullmatch(collection):
         raise BadInput(
             f"a collection can't be named {collection!r} on Elasticsearch; "
@@ -45,16 +41,11 @@ def check_name(collection: str) -> None:
 
 @dataclass(frozen=True)
 class Claim:
-    """The collection and the database that an index belongs to.
-
-    Attributes:
-        database_id: id of the database that has the collection; empty if the reader does not know the id.
-        attached: the user's index that a companion belongs to; empty if the index is no companion.
-    """
+    """The collection and the database that an index belongs to."""
 
     collection: str
-    database_id: str = ""
-    attached: str = ""
+    database_id: str = ""  # id of the database that has the collection; empty if the reader does not know the id
+    attached: str = ""  # the user's index that a companion belongs to; empty if the index is no companion
 
     @classmethod
     def of(cls, mapping: Mapping[str, Any]) -> Self | None:
@@ -102,16 +93,11 @@ class Claim:
 
 @dataclass(kw_only=True, eq=False)
 class OwnIndex(ServerIndex):
-    """The index of a generation of a collection.
-
-    Attributes:
-        claim: the collection and the database that the index belongs to.
-        alias: the name that other readers of the server use; empty for a companion, which nobody else reads.
-    """
+    """The index of a generation of a collection."""
 
     address: Address
-    claim: Claim
-    alias: str
+    claim: Claim  # the collection and the database that the index belongs to
+    alias: str  # the name that other readers of the server use; empty for a companion, which nobody else reads
 
     @classmethod
     def of(cls, client: Elasticsearch, address: Address, claim: Claim, generation: int = 1) -> Self:
@@ -134,9 +120,8 @@ class OwnIndex(ServerIndex):
     def open(self, *, make: bool) -> None:
         """Check that the index exists, is ours, and works; create it if it may be created.
 
-        Raises:
-            BadInput: the index or its alias belongs to somebody else.
-            StoreError: the server is away or refuses; or the index is missing and ``make`` is false.
+        Raises BadInput: the index or its alias belongs to somebody else; StoreError: the server is away or refuses; or
+        the index is missing and ``make`` is false.
         """
         with self.store_errors():
             description = _describe(self.client, self.name)
@@ -188,8 +173,7 @@ class OwnIndex(ServerIndex):
     def _aliased_indices(self) -> set[str]:
         """The indices that the alias stands for.
 
-        Raises:
-            BadInput: the name is an index's, or stands for an index that is not ours.
+        Raises BadInput: the name is an index's, or stands for an index that is not ours.
         """
         if not self.alias:
             return set()
@@ -269,19 +253,14 @@ class OwnIndex(ServerIndex):
 def drop(address: Address, claim: Claim, credentials: Credentials, generation: int = 1) -> None:
     """Remove a generation's index, even if it can't be opened any more; an index that is not ours stays.
 
-    Raises:
-        StoreError: the server is away or refuses.
+    Raises StoreError: the server is away or refuses.
     """
     with cluster_client.connect(address.server, credentials) as client:
         OwnIndex.of(client, address, claim, generation).drop()
 
 
 def generations(address: Address, claim: Claim, credentials: Credentials) -> list[int]:
-    """Numbers of the generations that have an index of ours.
-
-    Raises:
-        StoreError: the server is away or refuses.
-    """
+    """Numbers of the generations that have an index of ours. Raises StoreError: the server is away or refuses."""
     alias, layout = _alias(address, claim.collection), Layout(address.field)
     with cluster_client.store_errors(address.server), cluster_client.connect(address.server, credentials) as client:
         indices = client.indices.get(index=f"{alias}-*", features=["mappings"], expand_wildcards="all").body

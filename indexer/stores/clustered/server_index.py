@@ -44,21 +44,14 @@ class ServerDocument:
 
 @dataclass(eq=False)
 class ServerIndex:
-    """An index on a server.
-
-    Attributes:
-        server: the server's name in messages.
-        id_field: the column of ids, for hits without ``_id``.
-        remedy: what to do if the index is gone, as the end of a sentence.
-        stale: whether searches may miss writes of this process.
-    """
+    """An index on a server."""
 
     client: Elasticsearch
-    server: str
+    server: str  # the server's name in messages
     name: str
-    id_field: str
-    remedy: str
-    stale: bool = True
+    id_field: str  # the column of ids, for hits without ``_id``
+    remedy: str  # what to do if the index is gone, as the end of a sentence
+    stale: bool = True  # whether searches may miss writes of this process
 
     @property
     def lost(self) -> str:
@@ -155,9 +148,7 @@ class ServerIndex:
     def write(self, doc_ids: Iterable[str], decide: Callable[[Sequence[str]], Mapping[str, Action]]) -> BulkOutcome:
         """Write the actions that are decided for documents (``writing.write``).
 
-        Raises:
-            IndexGone: the index is gone.
-            StoreError: the server is away or refuses.
+        Raises IndexGone: the index is gone; StoreError: the server is away or refuses.
         """
         with self.store_errors():
             outcome = writing.write(self.client, self.server, doc_ids, decide)
@@ -236,8 +227,7 @@ class ServerIndex:
     def _with_id(self, hit: dict[str, Any]) -> dict[str, Any]:
         """A hit with ``_id``, taken from the id column if the hit has none.
 
-        Raises:
-            NotAllowed: the server hides the column from this user.
+        Raises NotAllowed: the server hides the column from this user.
         """
         if "_id" in hit:
             return hit

@@ -249,8 +249,7 @@ class ServerStore:
     def require_visible(self, model: str) -> None:
         """Check that the user may see the fields by which documents are found: a search by hidden fields finds nothing.
 
-        Raises:
-            NotAllowed: the server hides a field from this user.
+        Raises NotAllowed: the server hides a field from this user.
         """
         needed = {self._layout.name("lang"), self._layout.vector(model)}
         with self._index.store_errors():
@@ -273,8 +272,8 @@ class ServerStore:
     def value_path(self, name: str) -> str:
         """The path in a document's fields of the values that a filter by this field compares with.
 
-        Raises:
-            BadInput: a user's index has no such field, it can't be filtered by, or its values are no document's fields.
+        Raises BadInput: a user's index has no such field, it can't be filtered by, or its values are no document's
+        fields.
         """
         return self._layout.value_path(name)
 
@@ -322,11 +321,9 @@ class ElasticStore(ServerStore):
     ) -> None:
         """Connect to the server, and create the index if it is missing; the parameters are those of ``StoreLocation``.
 
-        ``database_id``, the id of the database that has the collection, is written into the index's mapping.
-
-        Raises:
-            BadInput: the collection's name is no valid index name, or the index or its alias belongs to somebody else.
-            StoreError: the server is away, too old, or refuses; or the index is missing and ``make`` is false.
+        ``database_id``, the id of the database that has the collection, is written into the index's mapping. Raises
+        BadInput: the collection's name is no valid index name, or the index or its alias belongs to somebody else;
+        StoreError: the server is away, too old, or refuses; or the index is missing and ``make`` is false.
         """
         check_name(collection)
         with cluster_client.opening(address.server, credentials) as (client, abilities):

@@ -75,8 +75,7 @@ class _Backoff:
 def retry_while_away(server: str, act: Callable[[], T]) -> T:
     """Call a repeatable function until it succeeds, waiting for a server that is away or overloaded.
 
-    Raises:
-        StoreError: the server was away for ``PATIENCE``, or refuses.
+    Raises StoreError: the server was away for ``PATIENCE``, or refuses.
     """
     backoff = _Backoff(Event())
     while True:
@@ -95,10 +94,8 @@ def write(
     """Write until every document is written, refused, or decided against.
 
     ``decide`` returns the action for each of the given ids, from the documents' current state; a document without an
-    action needs no write. Several threads call it, never at the same time, each with different ids.
-
-    Raises:
-        StoreError: the server took nothing for ``PATIENCE``, or refuses all writes.
+    action needs no write. Several threads call it, never at the same time, each with different ids. Raises StoreError:
+    the server took nothing for ``PATIENCE``, or refuses all writes.
     """
     listed, given_up = list(doc_ids), Event()
     size = max(-(-len(listed) // _AT_ONCE), _MIN_PART)

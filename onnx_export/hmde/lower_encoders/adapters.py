@@ -10,8 +10,7 @@ from encoders.errors import BadInput
 def add_adapters(module: torch.nn.Module, rank: int) -> None:
     """Freeze a module, and add low-rank matrices that learn to the linear layers of its attention.
 
-    Raises:
-        BadInput: the module has no attention with linear layers.
+    Raises BadInput: the module has no attention with linear layers.
     """
     for weight in module.parameters():
         weight.requires_grad_(False)
