@@ -36,7 +36,7 @@ def test_it_runs_from_a_checkout() -> None:
 )
 def test_without_torch_a_sentence_says_what_to_install(arguments: list[str], tmp_path: Path) -> None:
     (tmp_path / "qrels").write_text("1 0 d 1\n")
-    (tmp_path / "topics.tsv").write_text("1\ten\tflood\n")
+    (tmp_path / "topics.tsv").write_text("qid\tlang\ttitle\n1\ten\tflood\n")
     typed = [word.format(qrels=tmp_path / "qrels", topics=tmp_path / "topics.tsv") for word in arguments]
     code = "import sys; sys.modules['torch'] = None; from papers.__main__ import run; sys.exit(run(sys.argv[1:]))"
     done = subprocess.run(
