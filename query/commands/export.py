@@ -119,8 +119,7 @@ def _check_on_gpu(
 ) -> dict[str, Any]:
     """Check a folder that is not yet published on a card, show the result, write it to ``device.json``, and return it.
 
-    Raises:
-        BadInput: the folder fails and is not forced.
+    Raises BadInput: the folder fails and is not forced.
     """
     from onnx_export.graphs.device_check import check_device  # noqa: PLC0415 - onnx, which --help does not need
     from onnx_export.graphs.parity import read_texts  # noqa: PLC0415 - as above

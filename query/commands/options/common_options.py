@@ -152,19 +152,13 @@ def plot_option(what: str) -> Decorator:
 
 
 class FieldOption(NamedTuple):
-    """What the option of a settings' field needs beside the field's name and type.
-
-    Attributes:
-        least: least value of a number; without one, the number has to be above 0.
-        most: value that a number stays below.
-        shown: what stands in place of the default.
-    """
+    """What the option of a settings' field needs beside the field's name and type."""
 
     text: str
     metavar: str | None = None
-    least: float | None = 1
-    most: float | None = None
-    shown: str | bool = False
+    least: float | None = 1  # least value of a number; without one, the number has to be above 0
+    most: float | None = None  # value that a number stays below
+    shown: str | bool = False  # what stands in place of the default
 
 
 def field_options(settings: type, described: Mapping[str, FieldOption]) -> Decorator:

@@ -35,15 +35,11 @@ _DEPTH = 100
 
 @dataclass(frozen=True)
 class Comparison:
-    """MAP of a trained and an untrained encoder over the same queries.
-
-    Attributes:
-        error: standard error of the mean difference over concepts.
-    """
+    """MAP of a trained and an untrained encoder over the same queries."""
 
     trained: float
     untrained: float
-    error: float
+    error: float  # standard error of the mean difference over concepts
     concepts: int
     pages: int
 
