@@ -1,11 +1,11 @@
 """A collection built anew beside the one that is searched: on both stores, and whatever happens in between."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 from encoders.console import Console
 from encoders.document import Encoder
@@ -18,7 +18,7 @@ from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.indexing import pipeline
 from indexer.ledger import index_runs
-from indexer.ledger.database import connect
+from indexer.ledger.database import connect, open_database
 from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import DONE
 from indexer.workers import sweeps
@@ -55,19 +55,14 @@ def write(folder: Path, texts: dict[str, tuple[str, str]]) -> Path:
 
 
 def row(settings: Settings) -> Collection:
-    engine = connect(settings.database)
-    found = collections.require(engine, "c")
-    engine.dispose()
-    return found
+    with open_database(settings.database) as engine:
+        return collections.require(engine, "c")
 
 
 def stored(settings: Settings) -> tuple[list[str], list[str]]:
     """Ids and models of what is searched."""
-    store = row(settings).open_store(settings)
-    try:
+    with closing(row(settings).open_store(settings)) as store:
         return list(store.ids()), list(store.models())
-    finally:
-        store.close()
 
 
 def index(settings: Settings, source: Path, **others: object) -> pipeline.IndexReport:
@@ -75,11 +70,21 @@ def index(settings: Settings, source: Path, **others: object) -> pipeline.IndexR
 
 
 def roll_back(settings: Settings) -> generations.Generation:
-    engine = connect(settings.database)
-    try:
+    with open_database(settings.database) as engine:
         return generations.roll_back(engine, "c", settings)
-    finally:
-        engine.dispose()
+
+
+def delete(settings: Settings) -> None:
+    with open_database(settings.database) as engine:
+        collections.remove(engine, row(settings), settings)
+
+
+def interrupt(settings: Settings, source: Path, target: object, name: str, method: str = "first") -> None:
+    """Begin a rebuild whose process is interrupted in a function, before the function does anything."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(target, name, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            index(settings, source, method=method, rebuild=True)
 
 
 def test_a_rebuild_takes_the_place_of_what_was_searched_and_rollback_returns(
@@ -90,9 +95,8 @@ def test_a_rebuild_takes_the_place_of_what_was_searched_and_rollback_returns(
     write(tmp_path, {name: TEXTS[name] for name in ("flood", "chess")})
     report = index(settings, source, method="first", rebuild=True)
     assert report.encoded == 2
-    engine = connect(settings.database)
-    assert [run.generation for run in index_runs.runs(engine, "c")] == [1, 2]
-    engine.dispose()
+    with open_database(settings.database) as engine:
+        assert [run.generation for run in index_runs.runs(engine, "c")] == [1, 2]
     after = stored(settings)
     assert after[0] == ["chess", "flood"]
     assert after[1] != before[1]
@@ -108,9 +112,7 @@ def test_only_one_earlier_generation_is_kept_and_delete_leaves_none(settings: Se
     index(settings, source, method="first", rebuild=True)
     index(settings, source, method="segments", rebuild=True)
     assert places(settings) == [2, 3]
-    engine = connect(settings.database)
-    collections.remove(engine, row(settings), settings)
-    engine.dispose()
+    delete(settings)
     assert places(settings) == []
 
 
@@ -129,10 +131,7 @@ def test_a_rebuild_that_was_interrupted_changes_nothing_and_goes_on(
 ) -> None:
     index(settings, source)
     before = stored(settings)
-    with monkeypatch.context() as patch:
-        patch.setattr(generations, "switch", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            index(settings, source, method="first", rebuild=True)
+    interrupt(settings, source, generations, "switch")
     assert stored(settings) == before
     assert row(settings).building is not None
     report = index(settings, source, method="first", rebuild=True)
@@ -151,7 +150,7 @@ def test_while_a_command_opens_its_encoder_no_other_changes_its_collection(
     if exists:
         index(settings, source)
 
-    opener = f"indexer.{'collection.encoder' if exists else 'index'}.open_named"
+    opener = f"indexer.{'collection.encoder' if exists else 'index_sources'}.open_named"
 
     def opened_while_another_begins(*arguments: Any, **others: Any) -> Encoder:
         monkeypatch.setattr(opener, open_named)
@@ -168,10 +167,7 @@ def test_a_rebuild_begun_with_another_model_is_removed(
     settings: Settings, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index(settings, source)
-    with monkeypatch.context() as patch:
-        patch.setattr(generations, "switch", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            index(settings, source, method="first", rebuild=True)
+    interrupt(settings, source, generations, "switch")
     index(settings, source, method="sentences", rebuild=True)
     assert row(settings).method == "sentences"
     assert places(settings) == [1, 3]
@@ -181,10 +177,7 @@ def test_a_rebuild_whose_store_was_removed_for_another_model_encodes_everything_
     settings: Settings, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index(settings, source)
-    with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "finish", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            index(settings, source, method="first", rebuild=True)
+    interrupt(settings, source, Ledger, "finish")
     drop = StoreLocation.drop
 
     def removed_and_interrupted(location: StoreLocation, generation: int = 1) -> None:
@@ -205,10 +198,7 @@ def left_behind(settings: Settings, source: Path, monkeypatch: pytest.MonkeyPatc
     """The first of three generations is stored, though a collection keeps two: a kill came before its removal."""
     index(settings, source)
     index(settings, source, method="first", rebuild=True)
-    with monkeypatch.context() as patch:
-        patch.setattr(StoreLocation, "drop", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            index(settings, source, method="sentences", rebuild=True)
+    interrupt(settings, source, StoreLocation, "drop", "sentences")
     assert row(settings).generation == 3
     assert places(settings) == [1, 2, 3]
 
@@ -216,9 +206,7 @@ def left_behind(settings: Settings, source: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.usefixtures("left_behind")
 def test_a_generation_that_a_kill_left_behind_goes_with_the_collection(settings: Settings, source: Path) -> None:
     indexing.index([str(source)], "c-d", settings=settings, device="cpu")
-    engine = connect(settings.database)
-    collections.remove(engine, row(settings), settings)
-    engine.dispose()
+    delete(settings)
     assert StoreLocation(settings.store, "c").generations() == []
     assert StoreLocation(settings.store, "c-d").generations() == [1], "another collection's, whose name begins so"
 
@@ -227,10 +215,7 @@ def test_a_generation_that_a_kill_left_behind_goes_with_the_collection(settings:
 def test_a_generation_that_a_kill_left_behind_goes_with_the_next_rebuild(
     settings: Settings, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(generations, "switch", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            index(settings, source, method="first", rebuild=True)
+    interrupt(settings, source, generations, "switch")
     assert places(settings) == [2, 3, 4]
     index(settings, source, method="first", rebuild=True)
     assert places(settings) == [3, 4]
@@ -253,14 +238,6 @@ def test_what_was_never_rebuilt_can_t_go_back(settings: Settings, source: Path) 
 def test_a_collection_that_is_not_there_can_t_be_rebuilt(settings: Settings, source: Path) -> None:
     with pytest.raises(BadInput, match="leave --rebuild out"):
         index(settings, source, rebuild=True)
-
-
-def test_the_columns_of_generations_come_to_a_database_of_before(settings: Settings, source: Path) -> None:
-    index(settings, source)
-    engine = sa.create_engine(settings.database)
-    with engine.connect() as connection:
-        assert connection.execute(sa.text("SELECT generation FROM collections")).scalar_one() == 1
-    engine.dispose()
 
 
 @pytest.mark.parametrize("by_workers", [False, True])
@@ -302,10 +279,7 @@ def test_other_readers_of_the_server_see_a_whole_generation_at_any_time(
         index(settings, source)
         assert seen() == ([f"{prefix}-c-000001"], 3)
         write(tmp_path, {"chess": TEXTS["chess"]})
-        with monkeypatch.context() as patch:
-            patch.setattr(generations, "switch", interrupted)
-            with pytest.raises(KeyboardInterrupt):
-                index(settings, source, method="first", rebuild=True)
+        interrupt(settings, source, generations, "switch")
         assert seen() in (([f"{prefix}-c-000001"], 3), ([f"{prefix}-c-000002"], 1))
         index(settings, source, method="first", rebuild=True)
         assert seen() == ([f"{prefix}-c-000002"], 1)

@@ -115,19 +115,27 @@ def test_a_line_of_a_moses_file_longer_than_the_bound_is_no_empty_line(
     assert [note.text for note in refused] == ["the line has more than 64 MB; split the record"]
 
 
-def test_json_that_is_nested_too_deep_is_refused_with_its_place(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text("[" * 100_000 + '\n{"en": "dog", "de": "Hund"}\n', encoding="utf-8")
-    rows, refused = _read(tmp_path / "a.jsonl")
-    assert rows == [{"en": "dog", "de": "Hund"}]
-    assert refused[0].place.endswith("a.jsonl:1")
+UNIT = '<tu><tuv xml:lang="en"><seg>house</seg></tuv><tuv xml:lang="de"><seg>Haus</seg></tuv></tu>'
+DEEP = f"<tu><tuv lang='en'><seg>{'<b>' * 5000}house{'</b>' * 5000}</seg></tuv></tu>"
 
 
-def test_a_tmx_segment_that_is_nested_too_deep_is_refused(tmp_path: Path) -> None:
-    seg = "<b>" * 5000 + "house" + "</b>" * 5000
-    (tmp_path / "a.tmx").write_text(f'<tmx><body><tu><tuv lang="en"><seg>{seg}</seg></tuv></tu></body></tmx>')
-    rows, refused = _read(tmp_path / "a.tmx")
-    assert not rows
-    assert "what came before is kept" in refused[0].text
+@pytest.mark.parametrize(
+    ("name", "content", "place", "reason"),
+    [
+        ("a.jsonl", "[" * 100_000 + '\n{"en": "house", "de": "Haus"}\n', ":1", "it is not valid JSON"),
+        ("a.tmx", f"<tmx><body>{UNIT}{DEEP}</body></tmx>", "", "what came before is kept"),
+        ("a.tmx", f"<tmx><body>{UNIT}<tu><tuv></body>", "", "it is not valid XML"),
+    ],
+    ids=["deep JSON", "deep TMX", "broken TMX"],
+)
+def test_what_is_broken_or_nested_too_deep_is_refused_and_the_rest_is_read(
+    tmp_path: Path, name: str, content: str, place: str, reason: str
+) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    rows, refused = _read(tmp_path / name)
+    assert rows == [{"en": "house", "de": "Haus"}]
+    assert refused[0].place == f"{tmp_path / name}{place}"
+    assert reason in refused[0].text
 
 
 def test_moses_files_of_different_lengths_are_refused_whole(tmp_path: Path) -> None:
@@ -149,14 +157,6 @@ def test_tmx_units_give_their_segments_without_codes(tmp_path: Path) -> None:
     assert rows == [{"en": "Open the file.", "de": "Datei öffnen."}]
     assert [note.place.rsplit(": ", 1)[1] for note in refused] == ["unit 2"]
     assert "text in fewer than two languages" in refused[0].text
-
-
-def test_a_broken_tmx_keeps_what_came_before(tmp_path: Path) -> None:
-    unit = '<tu><tuv xml:lang="en"><seg>a</seg></tuv><tuv xml:lang="de"><seg>b</seg></tuv></tu>'
-    (tmp_path / "m.tmx").write_text(f"<tmx><body>{unit}<tu><tuv></body>", encoding="utf-8")
-    rows, refused = _read(tmp_path)
-    assert rows == [{"en": "a", "de": "b"}]
-    assert "not valid XML" in refused[0].text
 
 
 def test_a_folder_of_a_file_a_language_is_joined_by_id(tmp_path: Path) -> None:

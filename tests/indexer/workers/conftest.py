@@ -32,6 +32,7 @@ from indexer.workers.handout import hand_out_sources
 from indexer.workers.hints import Hints, make_app
 from indexer.workers.registry import Identity
 from indexer.workers.shutdown import StopSignal
+from indexer.workers.sweeps import sweep
 from indexer.workers.worker_metrics import Metrics
 from trials import ROOT
 from trials.fake_encoder import FakeEncoder
@@ -104,6 +105,14 @@ class Field:
             [str(self.source)], ReadOptions(), self.encoder.spec, self.store, self.engine, "c",
             prune=prune, generation=generation, on_duplicate=on_duplicate, console=Console(quiet=True),
         )  # fmt: skip
+
+    def begin(self, count: int) -> int:
+        """Hand out so many documents; returns the number of the run."""
+        self.write(records(count))
+        return self.spool().run.id
+
+    def sweep(self) -> list[int]:
+        return sweep(self.engine, self.settings, self.hints, self.model, every=0.0)
 
     def worker(
         self,

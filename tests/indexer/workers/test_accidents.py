@@ -49,8 +49,7 @@ def test_a_worker_goes_on_when_broker_database_and_elasticsearch_were_killed_und
 ) -> None:
     database = new_database(killable_postgres)
     with running(RedisServer) as broker, closing(Field(database, broker.url, tmp_path, killable_url)) as field:
-        field.write(records(3 * CHUNK_DOCUMENTS))
-        run = field.spool().run.id
+        run = field.begin(3 * CHUNK_DOCUMENTS)
         worker = field.act("held", lease=3)
         until(lambda: run_progress(field.engine, run).chunks == {"leased": 1, "pending": 2}, 120)
         servers: tuple[ServerProcess, ...] = (broker, killable_postgres, killable)

@@ -30,7 +30,6 @@ from indexer.workers.handout import hand_out_sources
 from indexer.workers.leases import MOST_ATTEMPTS
 from indexer.workers.progress import Rate, run_progress
 from indexer.workers.run_control import cancel
-from indexer.workers.sweeps import sweep
 from indexer.workers.worker_metrics import Metrics
 from query.cli import run as run_command
 from tests.conftest import until
@@ -72,7 +71,7 @@ def test_poison_is_refused_with_its_reason_and_everything_else_is_stored(field: 
     poisoned.spec = field.encoder.spec
     counted = Counted()
     field.work_off(field.worker(poisoned, metrics=counted), run)
-    sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
+    field.sweep()
     assert index_runs.runs(field.engine, "c")[0].state == "done"
     notes = findings_of(field.engine, [run])
     assert {note.doc_id: note.text for note in notes} == {
@@ -107,8 +106,7 @@ def test_an_outage_that_is_over_is_no_worker_s_last_error(
     killable_postgres: PostgresServer, redis: RedisServer, tmp_path: Path
 ) -> None:
     with closing(Field(new_database(killable_postgres), redis.url, tmp_path)) as field:
-        field.write(records(3))
-        run = field.spool().run.id
+        run = field.begin(3)
         at_work = field.worker(lease=2.0)
         field.work_off(at_work, run)
         killable_postgres.kill()
@@ -152,7 +150,7 @@ def finished(field: Field, at_work: ChunkWorker, name: str, count: int) -> None:
     """A run of some documents into a new collection, by one worker."""
     run = begun(field, name, count)
     field.work_off(at_work, run)
-    assert sweep(field.engine, field.settings, field.hints, field.model, every=0.0) == [run]
+    assert field.sweep() == [run]
 
 
 def begun(field: Field, name: str, count: int) -> int:
@@ -172,12 +170,11 @@ def stored(field: Field, name: str) -> list[str]:
 
 def test_a_store_that_fails_counts_against_no_document(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunk_worker, "_PAUSE", 0.0)
-    field.write(records(3))
-    run = field.spool().run.id
+    run = field.begin(3)
     at_work = field.worker()
     at_work.work(run, 0)  # the store is open now
     field.write(records(5))
-    sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
+    field.sweep()
     run = field.spool().run.id
 
     def broken(*_: object) -> object:
@@ -197,8 +194,7 @@ def test_a_store_that_fails_counts_against_no_document(field: Field, monkeypatch
 
 def test_a_chunk_whose_documents_got_lost_is_not_taken_for_done(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunk_worker, "_PAUSE", 0.0)
-    field.write(records(3))
-    run = field.spool().run.id
+    run = field.begin(3)
     with transaction(field.engine) as session:
         session.execute(sa.delete(Spool))
     at_work = field.worker()
@@ -219,8 +215,7 @@ def test_a_worker_that_encodes_nothing_any_more_refuses_no_document(
             raise self.error
 
     monkeypatch.setattr(chunk_worker, "_PAUSE", 0.0)
-    field.write(records(3))
-    run = field.spool().run.id
+    run = field.begin(3)
     ill = Ill()
     ill.spec = field.encoder.spec
     at_work = field.worker(ill)
@@ -240,8 +235,7 @@ def test_a_worker_that_encodes_nothing_any_more_refuses_no_document(
 def test_a_chunk_of_another_model_goes_to_its_own_workers_and_it_is_said_once(
     field: Field, caplog: pytest.LogCaptureFixture
 ) -> None:
-    field.write(records(3 * CHUNK_DOCUMENTS))
-    run = field.spool().run.id
+    run = field.begin(3 * CHUNK_DOCUMENTS)
     stranger = FakeEncoder()
     stranger.spec = replace(stranger.spec, model="another")
     other = field.worker(stranger)
@@ -259,8 +253,7 @@ def test_a_chunk_of_another_model_goes_to_its_own_workers_and_it_is_said_once(
 def test_a_worker_that_gets_no_message_says_of_which_runs_it_has_no_part(
     field: Field, caplog: pytest.LogCaptureFixture
 ) -> None:
-    field.write(records(3))
-    field.spool()
+    field.begin(3)
     stranger = FakeEncoder()
     stranger.spec = replace(stranger.spec, model="another")
     with caplog.at_level(logging.WARNING):
@@ -276,7 +269,7 @@ def test_a_run_whose_end_fails_keeps_no_other_from_ending(field: Field, caplog: 
         field.work_off(at_work, runs[name])
     StoreLocation(field.settings.store, "broken").drop()
     with caplog.at_level(logging.WARNING):
-        assert sweep(field.engine, field.settings, field.hints, field.model, every=0.0) == [runs["whole"]]
+        assert field.sweep() == [runs["whole"]]
     assert "the run's end failed: the store" in caplog.text
     assert [index_runs.runs(field.engine, name)[0].state for name in runs] == ["running", "done"]
 
@@ -284,13 +277,12 @@ def test_a_run_whose_end_fails_keeps_no_other_from_ending(field: Field, caplog: 
 def test_another_build_of_the_same_model_is_welcome_and_written_down(
     field: Field, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    field.write(records(2 * CHUNK_DOCUMENTS))
-    run = field.spool().run.id
+    run = field.begin(2 * CHUNK_DOCUMENTS)
     halved = FakeEncoder()
     halved.spec = replace(field.encoder.spec, build="build-fp16")
     assert field.worker().work(run, 0)
     assert field.worker(halved).work(run, 1)
-    sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
+    field.sweep()
     assert index_runs.runs(field.engine, "c")[0].builds == {"build-c": 64, "build-fp16": 64}
     assert (
         run_command(["status", "-c", "c", "--home", str(field.settings.home), "--database", field.settings.database])
@@ -311,8 +303,7 @@ def test_a_worker_shows_life_while_it_encodes_and_a_busy_one_keeps_its_chunk(fie
         with transaction(field.engine) as session:
             return session.scalars(sa.select(Chunk.until)).one()
 
-    field.write(records(3))
-    run = field.spool().run.id
+    run = field.begin(3)
     slow = Slow()
     slow.spec = field.encoder.spec
     at_work = field.worker(slow, lease=1.0)
@@ -323,8 +314,7 @@ def test_a_worker_shows_life_while_it_encodes_and_a_busy_one_keeps_its_chunk(fie
 
 
 def test_how_a_run_stands_is_told_by_the_ledger(field: Field) -> None:
-    field.write(records(3 * CHUNK_DOCUMENTS))
-    run = field.spool().run.id
+    run = field.begin(3 * CHUNK_DOCUMENTS)
     field.worker().work(run, 0)
     seen = run_progress(field.engine, run)
     assert (seen.chunks, seen.documents, seen.done) == ({"done": 1, "pending": 2}, 192, 64)
@@ -339,7 +329,7 @@ def test_a_run_that_is_over_shows_what_it_stored_and_no_rate_below_zero(field: F
     before = run_progress(field.engine, run)
     rate(before.done)
     if end == DONE:
-        sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
+        field.sweep()
     else:
         cancel(field.engine, "c")
     after = run_progress(field.engine, run)

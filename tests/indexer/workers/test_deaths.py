@@ -37,8 +37,7 @@ def test_a_document_that_kills_its_workers_is_found_and_refused(
 
 def test_the_chunk_of_a_worker_that_was_killed_is_another_s(redis: RedisServer, tmp_path: Path) -> None:
     with closing(Field(f"sqlite:///{tmp_path / 'ledger.db'}", redis.url, tmp_path)) as field:
-        field.write(records(3))
-        run = field.spool().run.id
+        run = field.begin(3)
         worker = field.act("slow", lease=2.0)
         until(lambda: run_progress(field.engine, run).chunks == {"leased": 1})
         worker.kill()

@@ -41,7 +41,6 @@ from indexer.readers.source import ReadOptions
 from indexer.workers import sweeps
 from indexer.workers.handout import hand_out_sources
 from indexer.workers.run_control import cancel
-from indexer.workers.sweeps import sweep
 from tests.conftest import until
 from tests.indexer.workers.conftest import Field, new_database, one_document, records
 from trials.fake_encoder import FakeEncoder
@@ -74,7 +73,7 @@ def test_documents_come_out_of_the_spool_as_they_went_in(documents: list[Documen
 def end(field: Field) -> None:
     worker = field.worker()
     field.work_off(worker, index_runs.runs(field.engine, "c")[-1].id)
-    sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
+    field.sweep()
     assert index_runs.runs(field.engine, "c")[-1].state == DONE
 
 
@@ -154,7 +153,7 @@ def test_bad_documents_of_every_kind_are_refused_as_one_process_refuses_them(fie
         on_duplicate="last", console=Console(quiet=True),
     )  # fmt: skip
     field.work_off(field.worker(encoder), 1)
-    sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
+    field.sweep()
 
     alone = Settings.read(home=tmp_path / "alone")
     with closing(StoreLocation(alone.store, "c").open()) as store:
@@ -204,8 +203,7 @@ def test_workers_begin_when_the_sources_are_read_and_an_interrupted_reader_goes_
 
 
 def test_while_workers_are_at_a_collection_other_sources_are_refused_and_the_same_are_looked_at(field: Field) -> None:
-    field.write(records(CHUNK_DOCUMENTS))
-    run = field.spool().run.id
+    run = field.begin(CHUNK_DOCUMENTS)
     assert field.spool().run.id == run
     field.write(records(2))
     with pytest.raises(BadInput, match="workers are at run 1 of collection c; wait for its end"):
@@ -215,8 +213,7 @@ def test_while_workers_are_at_a_collection_other_sources_are_refused_and_the_sam
 
 
 def test_what_is_stored_unchanged_is_no_work_and_what_the_sources_lost_is_pruned(field: Field) -> None:
-    field.write(records(3 * CHUNK_DOCUMENTS))
-    field.spool()
+    field.begin(3 * CHUNK_DOCUMENTS)
     end(field)
     field.encoder.encoded.clear()
     field.write(records(2 * CHUNK_DOCUMENTS))
@@ -289,7 +286,7 @@ def test_of_two_workers_that_end_a_run_the_late_one_changes_nothing(field: Field
     late = field.spool(prune=True)
     assert late.unseen(["d0000", "gone"]) == ["gone"]
     field.work_off(field.worker(), late.run.id)
-    sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
+    field.sweep()
     (done,) = runs(field.engine, "c")
     sweeps.end_run(field.engine, field.settings, late.run, Console(quiet=True))
     assert sum(field.store.count().values()) == CHUNK_DOCUMENTS
@@ -298,8 +295,7 @@ def test_of_two_workers_that_end_a_run_the_late_one_changes_nothing(field: Field
 
 
 def test_the_ledger_says_which_build_encoded_how_much_and_keeps_no_text(field: Field) -> None:
-    field.write(records(CHUNK_DOCUMENTS + 3))
-    field.spool()
+    field.begin(CHUNK_DOCUMENTS + 3)
     end(field)
     assert index_runs.runs(field.engine, "c")[-1].builds == {"build-c": CHUNK_DOCUMENTS + 3}
     with transaction(field.engine) as session:
@@ -307,8 +303,7 @@ def test_the_ledger_says_which_build_encoded_how_much_and_keeps_no_text(field: F
 
 
 def test_a_rebuild_takes_its_place_when_workers_are_done(field: Field) -> None:
-    field.write(records(CHUNK_DOCUMENTS + 1))
-    field.spool()
+    field.begin(CHUNK_DOCUMENTS + 1)
     end(field)
     number = generations.begin(field.engine, "c", field.settings, "fake", field.encoder.spec).number
     first, field.store = field.store, StoreLocation(field.settings.store, "c").open(number)

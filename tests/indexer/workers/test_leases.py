@@ -20,7 +20,7 @@ from indexer.workers.leases import DIED, MOST_ATTEMPTS, MOST_ATTEMPTS_OF_A_PART,
 from indexer.workers.run_control import cancel, pause, resume
 from indexer.workers.sweeps import send_hints, sweep
 from tests.conftest import until
-from tests.indexer.workers.conftest import Field, Messages, records
+from tests.indexer.workers.conftest import Field, Messages
 
 Taker = Callable[..., Leases]
 
@@ -57,16 +57,14 @@ def drop_messages(field: Field) -> None:
 
 
 def test_a_message_that_comes_twice_finds_the_next_chunk_and_then_none(field: Field, taker: Taker) -> None:
-    field.write(records(3 * CHUNK_DOCUMENTS))
-    run = field.spool().run.id
+    run = field.begin(3 * CHUNK_DOCUMENTS)
     one, other = taker("a"), taker("b")
     taken = [one.take(run, 1), other.take(run, 1), other.take(run, 1), one.take(run, 1)]
     assert [lease and lease.number for lease in taken] == [1, 0, 2, None]
 
 
 def test_workers_that_take_at_once_take_each_chunk_once(field: Field, taker: Taker) -> None:
-    field.write(records(40 * CHUNK_DOCUMENTS))
-    run = field.spool().run.id
+    run = field.begin(40 * CHUNK_DOCUMENTS)
     taken: list[int] = []
 
     def take(leases: Leases) -> None:
@@ -84,8 +82,7 @@ def test_workers_that_take_at_once_take_each_chunk_once(field: Field, taker: Tak
 def test_a_chunk_whose_lease_is_over_is_another_s_and_its_first_worker_counts_nothing(
     field: Field, taker: Taker
 ) -> None:
-    field.write(records(3))
-    run = field.spool().run.id
+    run = field.begin(3)
     slow, quick = taker("slow", seconds=-1), taker("quick")
     first = slow.take(run, 0)
     assert first is not None
@@ -100,8 +97,7 @@ def test_a_chunk_whose_lease_is_over_is_another_s_and_its_first_worker_counts_no
 
 
 def test_a_chunk_given_back_was_not_tried_and_one_that_failed_was(field: Field, taker: Taker) -> None:
-    field.write(records(3))
-    run = field.spool().run.id
+    run = field.begin(3)
     leases = taker("a")
     for expected in (1, 1, 2, 3):
         lease = leases.take(run, 0)
@@ -114,8 +110,7 @@ def test_a_chunk_given_back_was_not_tried_and_one_that_failed_was(field: Field, 
 
 
 def test_a_chunk_tried_too_often_is_halved_down_to_the_document_which_is_refused(field: Field, taker: Taker) -> None:
-    field.write(records(4))
-    run = field.spool().run.id
+    run = field.begin(4)
     leases = taker("a")
     sizes = []
     while lease := leases.take(run, 0):
@@ -135,8 +130,7 @@ def test_a_chunk_tried_too_often_is_halved_down_to_the_document_which_is_refused
 def test_a_document_that_its_workers_die_of_is_found_and_refused_though_none_of_them_said_why(
     field: Field, taker: Taker
 ) -> None:
-    field.write(records(CHUNK_DOCUMENTS))
-    run = field.spool().run.id
+    run = field.begin(CHUNK_DOCUMENTS)
     mortal, immortal = taker("mortal", seconds=-1), taker("immortal")
     deaths = 0
     while lease := mortal.take(run, 0):
@@ -165,8 +159,7 @@ def test_halves_are_numbered_so_that_no_two_chunks_have_parts_of_one_number() ->
 
 
 def test_a_paused_run_rests_and_a_cancelled_one_is_nobody_s(field: Field, taker: Taker) -> None:
-    field.write(records(3 * CHUNK_DOCUMENTS))
-    run = field.spool().run.id
+    run = field.begin(3 * CHUNK_DOCUMENTS)
     leases = taker("a")
     held = leases.take(run, 0)
     assert held is not None
@@ -189,8 +182,7 @@ def test_a_run_given_up_while_a_worker_writes_waits_for_it_and_goes(
     field: Field, taker: Taker, give_up: str, change: str
 ) -> None:
     """In between two statements of the worker's transaction; neither may wait for a row that the other has."""
-    field.write(records(2))
-    run = field.spool().run.id
+    run = field.begin(2)
     leases = taker("a")
     lease = leases.take(run, 0)
     assert lease is not None
@@ -221,8 +213,7 @@ def test_a_run_given_up_while_a_worker_writes_waits_for_it_and_goes(
 def test_a_sweep_waits_for_no_chunk_that_another_has_just_now(field: Field, taker: Taker) -> None:
     if field.engine.dialect.name == "sqlite":
         pytest.skip("it locks no rows")
-    field.write(records(2 * CHUNK_DOCUMENTS))
-    run = field.spool().run.id
+    run = field.begin(2 * CHUNK_DOCUMENTS)
     dead = taker("dead", seconds=-1)
     assert dead.take(run, 0)
     assert dead.take(run, 1)
@@ -235,24 +226,21 @@ def test_a_sweep_waits_for_no_chunk_that_another_has_just_now(field: Field, take
 
 
 def test_chunks_of_another_model_are_not_taken(field: Field, taker: Taker) -> None:
-    field.write(records(3))
-    run = field.spool().run.id
+    run = field.begin(3)
     assert taker("stranger", model="another").take(run, 0) is None
     assert states(field) == {0: PENDING}
 
 
 def test_messages_that_got_lost_are_sent_again_and_no_more_than_chunks_wait(field: Field) -> None:
-    field.write(records(10 * CHUNK_DOCUMENTS))
-    field.spool()
+    field.begin(10 * CHUNK_DOCUMENTS)
     assert field.hints.waiting(field.model) == 0
     for _ in range(3):
-        assert sweep(field.engine, field.settings, field.hints, field.model, every=0.0) == []
+        assert field.sweep() == []
         assert field.hints.waiting(field.model) == 10
 
 
 def test_resuming_brings_back_what_a_broker_lost(field: Field) -> None:
-    field.write(records(3 * CHUNK_DOCUMENTS))
-    field.spool()
+    field.begin(3 * CHUNK_DOCUMENTS)
     send_hints(field.engine, field.hints, field.model)
     drop_messages(field)
     assert field.hints.waiting(field.model) == 0
@@ -262,16 +250,14 @@ def test_resuming_brings_back_what_a_broker_lost(field: Field) -> None:
 
 def test_messages_that_wait_are_never_more_than_workers_can_need(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweeps, "_ENOUGH", 4)
-    field.write(records(6 * CHUNK_DOCUMENTS))
-    field.spool()
+    field.begin(6 * CHUNK_DOCUMENTS)
     for _ in range(2):
         send_hints(field.engine, field.hints, field.model)
         assert field.hints.waiting(field.model) == 4
 
 
 def test_a_sweep_goes_on_after_the_database_s_clock_was_put_back(field: Field) -> None:
-    field.write(records(CHUNK_DOCUMENTS))
-    field.spool()
+    field.begin(CHUNK_DOCUMENTS)
     with transaction(field.engine) as session:
         session.execute(sa.update(tables.IndexRun).values(swept=clock() + 3600))
     sweep(field.engine, field.settings, field.hints, field.model, every=5.0)
@@ -284,10 +270,9 @@ def test_a_sweep_goes_on_after_the_database_s_clock_was_put_back(field: Field) -
 def test_no_chunk_stays_leased_for_an_hour_after_the_database_s_clock_was_put_back(
     before: str, field: Field, taker: Taker
 ) -> None:
-    field.write(records(2 * CHUNK_DOCUMENTS))
-    run = field.spool().run.id
+    run = field.begin(2 * CHUNK_DOCUMENTS)
     if before == "swept":
-        sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
+        field.sweep()
     if before == "just resumed":
         pause(field.engine, "c")
         with transaction(field.engine) as session:
@@ -303,7 +288,7 @@ def test_no_chunk_stays_leased_for_an_hour_after_the_database_s_clock_was_put_ba
     assert alive.renew(lease)
 
     def is_free() -> bool:
-        sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
+        field.sweep()
         return states(field) == {0: PENDING, 1: LEASED}
 
     until(is_free, 60)
@@ -311,8 +296,7 @@ def test_no_chunk_stays_leased_for_an_hour_after_the_database_s_clock_was_put_ba
 
 
 def test_a_sweep_is_one_worker_s_turn(field: Field) -> None:
-    field.write(records(CHUNK_DOCUMENTS))
-    field.spool()
+    field.begin(CHUNK_DOCUMENTS)
     with transaction(field.engine) as session:
         session.execute(sa.update(tables.IndexRun).values(swept=clock() - 3600))
     sweep(field.engine, field.settings, field.hints, field.model, every=60.0)
@@ -320,7 +304,7 @@ def test_a_sweep_is_one_worker_s_turn(field: Field) -> None:
     drop_messages(field)
     sweep(field.engine, field.settings, field.hints, field.model, every=60.0)
     assert field.hints.waiting(field.model) == 0
-    sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
+    field.sweep()
     assert field.hints.waiting(field.model) == 1
 
 

@@ -18,7 +18,7 @@ from indexer.ledger import index_runs
 from indexer.workers import hints
 from indexer.workers.hints import Hints, queue_of
 from tests.conftest import skip_or_fail, until
-from tests.indexer.workers.conftest import Field, records
+from tests.indexer.workers.conftest import Field
 from trials.servers.process import ServerMissing, free_port, running
 from trials.servers.rabbitmq import RabbitServer
 from trials.servers.redis import RedisServer
@@ -49,8 +49,7 @@ def test_messages_that_redis_keeps_are_counted_and_dropped_with_their_queue(redi
 
 def test_a_worker_makes_no_queues_but_its_own_and_logs_json_lines_only(rabbitmq: RabbitServer, tmp_path: Path) -> None:
     with closing(Field(f"sqlite:///{tmp_path / 'ledger.db'}", rabbitmq.url, tmp_path)) as field:
-        field.write(records(3))
-        field.spool()
+        field.begin(3)
         worker = field.act("well", lease=4.0, json=True)
         until(lambda: index_runs.runs(field.engine, "c")[0].state == "done")
         queues = rabbitmq.control("list_queues", "name").split()

@@ -21,7 +21,6 @@ from indexer.workers.progress import run_progress
 from indexer.workers.registry import Identity
 from indexer.workers.run_control import pause, resume
 from indexer.workers.run_watch import RunView, wait_for, watch_run
-from indexer.workers.sweeps import sweep
 from query.cli import run as run_command
 from query.commands.output.run_progress import as_lines
 from tests.conftest import until
@@ -33,8 +32,7 @@ def seen(field: Field, rate: float = 0.0) -> list[str]:
 
 
 def test_people_are_told_chunks_rate_time_left_workers_and_errors(field: Field) -> None:
-    field.write(records(4 * CHUNK_DOCUMENTS))
-    run = field.spool().run.id
+    run = field.begin(4 * CHUNK_DOCUMENTS)
     leases = Leases(field.engine, "w", field.model, "build-c", 60.0)
     first, second = leases.take(run, 0), leases.take(run, 1)
     assert first
@@ -97,8 +95,7 @@ def looking_on(field: Field) -> Iterator[None]:
 def test_whoever_waits_for_a_run_is_told_each_time_that_it_stands_still(
     field: Field, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    field.write(records(2))
-    run = field.spool().run.id
+    run = field.begin(2)
     said = ""
 
     def told(sentence: str) -> bool:
@@ -114,7 +111,7 @@ def test_whoever_waits_for_a_run_is_told_each_time_that_it_stands_still(
         resume(field.engine, "c", field.hints)
         until(lambda: told("no worker of its model is alive"))
         field.work_off(field.worker(), run)
-        sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
+        field.sweep()
 
 
 def test_whoever_waits_ends_a_run_that_the_last_worker_left_with_every_chunk_done(field: Field) -> None:
@@ -158,7 +155,7 @@ def test_whoever_waits_is_told_once_why_a_run_cannot_end_until_the_reason_is_ano
 def test_a_run_that_is_over_is_still_looked_at(field: Field, capsys: pytest.CaptureFixture[str]) -> None:
     field.write(records(2))
     field.work_off(field.worker(), field.spool().run.id)
-    sweep(field.engine, field.settings, field.hints, field.model, every=0.0)
+    field.sweep()
     assert index_runs.runs(field.engine, "c")[0].state == "done"
     place = ["--home", str(field.settings.home), "--database", field.settings.database]
     assert run_command(["status", "--watch", "-c", "c", *place]) == 0

@@ -16,7 +16,7 @@ from indexer.ledger.database import transaction
 from indexer.ledger.tables import LEASED, Chunk
 from indexer.workers.progress import run_progress
 from tests.conftest import until
-from tests.indexer.workers.conftest import Field, answers_inspect, new_database, records
+from tests.indexer.workers.conftest import Field, answers_inspect, new_database
 from trials.servers.postgres import PostgresServer
 from trials.servers.process import running
 from trials.servers.redis import RedisServer
@@ -25,8 +25,7 @@ from trials.servers.redis import RedisServer
 def run_of(documents: int, redis: RedisServer, folder: Path) -> Iterator[Field]:
     """A run of so many documents, ledger on SQLite."""
     with closing(Field(f"sqlite:///{folder / 'ledger.db'}", redis.url, folder)) as field:
-        field.write(records(documents))
-        field.spool()
+        field.begin(documents)
         yield field
 
 
@@ -73,8 +72,7 @@ def test_a_worker_ends_in_time_though_a_server_is_away(
     away: str, killable_postgres: PostgresServer, tmp_path: Path
 ) -> None:
     with running(RedisServer) as broker, closing(Field(new_database(killable_postgres), broker.url, tmp_path)) as field:
-        field.write(records(3))
-        field.spool()
+        field.begin(3)
         worker = field.act("slow", grace=1)
         until(lambda: chunks(field) == {"leased": 1})
         try:
