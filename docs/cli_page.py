@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import click
@@ -37,7 +38,7 @@ An option overrides its variable; an empty variable counts as not set.
 _COMMON = """\
 ## Common options
 
-Below, each command names the common options that it has.
+Below, each command names the common options that it has; `all` are these.
 
 ```
 %s```
@@ -51,7 +52,10 @@ def page() -> str:
     helps = [(path, _help(path, command)) for path, command in commands]
     blocks = [match[1] for _, text in helps if (match := _COMMON_OPTIONS.search(text))]
     parts = [_HEAD % _with_collection_variable(commands), _COMMON % max(blocks, key=len)]
-    parts += [f"## {path}\n\n```\n{_COMMON_OPTIONS.sub(_names, text).rstrip()}\n```\n" for path, text in helps]
+    common = _names(max(blocks, key=len))
+    parts += [
+        f"## {path}\n\n```\n{_COMMON_OPTIONS.sub(partial(_line, common), text).rstrip()}\n```\n" for path, text in helps
+    ]
     return "\n".join(parts)
 
 
@@ -72,9 +76,15 @@ def _help(path: str, command: click.Command) -> str:
     return f"{command.get_help(context)}\n"
 
 
-def _names(block: re.Match[str]) -> str:
+def _line(common: list[str], block: re.Match[str]) -> str:
     """One line with the names of common options, in place of their help."""
-    return f"Common options: {', '.join(re.findall(r'^  (?:-., )?(--[a-z]+)', block[1], re.MULTILINE))}\n"
+    names = _names(block[1])
+    return f"Common options: {'all' if names == common else ', '.join(names)}\n"
+
+
+def _names(block: str) -> list[str]:
+    """Names of a block of options."""
+    return re.findall(r"^  (?:-., )?(--[a-z]+)", block, re.MULTILINE)
 
 
 def _walk(path: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
