@@ -75,10 +75,9 @@ def count_distinct(source: str) -> int | None:
     """Number of documents of one index; None if the name stands for several, which may have the same ids."""
     server, index = _place(source)
     with closing(_client(server)) as client:
-        if len(_positions(client, server, index)) > 1:
-            return None
         with cluster_client.store_errors(server):
-            return index_changes.count(client, index)
+            count = index_changes.count(client, index)
+        return count if len(_positions(client, server, index)) == 1 else None
 
 
 def read_index(source: str, options: ReadOptions) -> Iterator[Reading]:
