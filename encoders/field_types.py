@@ -13,10 +13,7 @@ T = TypeVar("T", bound="DataclassInstance")
 
 
 def with_field_types(instance: T) -> T:
-    """Return the instance if every value has its field's type: string, number, truth value, literal or tuple of these.
-
-    Raises TypeError: a value has another type than its field.
-    """
+    """Return the instance. Raises TypeError: a value hasn't its field's type (str, number, bool, literal or tuple)."""
     hints = get_type_hints(type(instance))
     for field in fields(instance):
         value = getattr(instance, field.name)

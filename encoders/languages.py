@@ -51,15 +51,12 @@ def normalise(code: str) -> str:
 
 
 def language_list(text: str) -> list[str]:
-    """Normalised tags of language codes that are separated by commas or blanks; an empty text has none.
-
-    Raises BadInput: as ``typed_languages``.
-    """
+    """Normalised tags of codes, between commas or blanks; an empty text has none. Raises BadInput: a code is no tag."""
     return [normalise(code) for code in typed_languages(text)]
 
 
 def typed_languages(text: str) -> list[str]:
-    """Language codes as they were typed, separated by commas or blanks; an empty text has none.
+    """Language codes as they were typed, between commas or blanks; an empty text has none.
 
     Raises BadInput: a code is no BCP 47 language tag, or there are only commas and blanks.
     """
@@ -72,19 +69,13 @@ def typed_languages(text: str) -> list[str]:
 
 
 def normalised_list(codes: Sequence[str], name: str) -> list[str]:
-    """Normalised tags of the language codes that a program gives for the parameter ``name``.
-
-    Raises BadInput: the codes are one string, or a code is no BCP 47 language tag.
-    """
+    """Normalised tags of codes for a program's parameter ``name``. Raises BadInput: they are a string, or no tags."""
     require_list(codes, name)
     return [normalise(code) for code in codes]
 
 
 def require_list(values: Sequence[str], name: str, content: str = "languages") -> None:
-    """Check that a program gives a list for the parameter ``name``; ``content`` says what the list holds.
-
-    Raises BadInput: the values are one string.
-    """
+    """Check that a parameter ``name`` of a program is a list of ``content``. Raises BadInput: it is a string."""
     if isinstance(values, str):
         listed = values.replace(",", " ").split()
         raise BadInput(f"{name} is the string {values!r}; give a list of {content}: {name}={listed}")

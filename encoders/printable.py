@@ -28,10 +28,7 @@ def one_line(text: str) -> str:
 
 
 def json_line(value: Any) -> str:
-    """A value as JSON in one line, in which control characters are escaped.
-
-    A dataclass is what its ``as_json`` returns, or else its fields; a time is in ISO format, to the second.
-    """
+    """A value as a line of JSON: a dataclass as its ``as_json`` or its fields, a time in ISO format, to the second."""
     line = json.dumps(value, ensure_ascii=False, allow_nan=False, default=_as_json)
     return _IN_LINE.sub(lambda character: f"\\u{ord(character.group()):04x}", line)
 

@@ -18,8 +18,8 @@ _LONGEST_WORD = 20
 class Table(NamedTuple):
     """A table of a result.
 
-    Marks before a column's heading say how the column behaves: ``>`` aligns it to the right, ``~`` lets its cells fold
-    over lines, and ``-`` lets a narrow terminal leave it out. Without ``~`` and ``-`` a column is always shown whole.
+    Marks before a column's heading: ``>`` aligns it to the right, ``~`` lets its cells fold over lines, and ``-`` lets
+    a narrow terminal leave it out. Without ``~`` and ``-`` a column is always shown whole.
     """
 
     headings: Sequence[str]
@@ -46,9 +46,8 @@ class _Column(NamedTuple):
 def draw(table: Table, file: TextIO, width: int, *, colours: bool) -> list[str]:
     """Print a table in ``width`` terminal columns, and return the names of the columns that are left out.
 
-    If a table is too wide, headings and folding columns fold, then further tables take columns; they repeat the first
-    columns, which say what a row is. Optional columns, beginning with the first, are shown if they need no further
-    table. A table is wider than ``width`` only if one of its columns is.
+    If a table is too wide, headings and folding columns fold, then further tables repeat the first columns, which name
+    a row, and take more columns. Optional columns are shown if they need no further table.
     """
     from rich import box  # noqa: PLC0415 - the import takes a third of a second
     from rich.cells import cell_len  # noqa: PLC0415

@@ -17,10 +17,9 @@ _UNIT = "vectors.unit"
 
 
 def unnormalise(model: ModelProto, file: Path) -> None:
-    """Make a graph's ``vectors`` what the L2 norm would have divided; weights stay in files.
+    """Make a graph's ``vectors`` what the L2 norm would have divided; a sum that the norm divides becomes the mean.
 
-    A graph that divides the sum of the tokens by its norm, and skips the mean, gets the mean here. Raises BadInput: the
-    graph, read from ``file``, does not end with a division by the L2 norm.
+    Raises BadInput: the graph, read from ``file``, does not end with a division by the L2 norm.
     """
     makers = {name: node for node in model.graph.node for name in node.output}
     last = _maker(makers, "vectors")

@@ -16,26 +16,16 @@ _Call = tuple[Kind, Given, "Future[Result]"]
 
 
 class WaitingCalls(Generic[Kind, Given, Result]):
-    """Makes the calls of many threads, a bounded number at once.
-
-    A call is made at once if there is room. When there is room again, a waiting thread makes the call that has waited
-    longest, and with it those of its kind.
-    """
+    """Makes the calls of many threads, a bounded number at once; waiting calls of one kind are made together."""
 
     def __init__(self, make: Callable[[Kind, Sequence[Given]], Sequence[Result]], at_once: int, most: int) -> None:
-        """Make calls by ``make``, which takes the calls' kind and what each was given, and returns their results.
-
-        ``at_once`` is the maximum number of calls of ``make`` at a time, ``most`` that of calls made as one.
-        """
+        """Make calls by ``make``, which runs ``at_once`` times at once at most, on ``most`` calls at most each time."""
         self._make, self._room, self._most = make, at_once, most
         self._changed = threading.Condition()
         self._waiting: deque[_Call[Kind, Given, Result]] = deque()
 
     def call(self, kind: Kind, given: Sequence[Given]) -> list[Result]:
-        """Make calls of one kind, and return their results in order.
-
-        Raises Exception: that which ``make`` raises for these calls, or for those that are made with them.
-        """
+        """Make calls of one kind; return results in order. Raises Exception: from ``make``, for a call among them."""
         futures: list[Future[Result]] = [Future() for _ in given]
         with self._changed:
             self._waiting.extend((kind, *call) for call in zip(given, futures, strict=True))

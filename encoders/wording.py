@@ -7,10 +7,7 @@ from collections.abc import Iterable
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """A number with its noun: ``1 document``, ``1,234 documents``, ``0 queries``.
-
-    A verb may follow the noun, as in ``document has``; ``plural`` is for all numbers but 1, by default with an *s*.
-    """
+    """A number with its noun, as in ``0 queries``; ``plural`` is for all numbers but 1, by default with an *s*."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 

@@ -29,11 +29,7 @@ class Counts:
 
 
 class Corpus:
-    """Word counts and concepts of documents in several languages; the texts are not kept.
-
-    Attributes:
-        without_concept: number of added documents whose ``concept`` is missing; they teach nothing.
-    """
+    """Word counts and concepts of documents in several languages; documents ``without_concept`` are only counted."""
 
     def __init__(self) -> None:
         self.documents = 0

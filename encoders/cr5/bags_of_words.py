@@ -33,10 +33,7 @@ class BagsOfWords:
     method = "cr5"
 
     def __init__(self, folder: ModelFolder) -> None:
-        """Load the vocabularies; the word vectors are read from disk when they are used.
-
-        Raises BadInput: the folder is damaged.
-        """
+        """Load the vocabularies; word vectors are read from disk when used. Raises BadInput: the folder is damaged."""
         self.model = load_model(folder)
         self.spec = folder.config.spec(self.method, window=_WINDOW * _PIECE, overlap=_OVERLAP * _PIECE)
 
@@ -97,10 +94,7 @@ def is_cr5(folder: ModelFolder) -> bool:
 
 
 def load_model(folder: ModelFolder) -> Cr5Model:
-    """Load a folder's model; the table is memory-mapped from the graph's data file and read where it is used.
-
-    Raises BadInput: the folder is damaged.
-    """
+    """Load a folder's model; its table is memory-mapped. Raises BadInput: the folder is damaged."""
     advice = "train it again: dragoman train cr5 SOURCE… -o FOLDER"
     try:
         vocabularies = json.loads(folder.tokenizer.read_text(encoding="utf-8"))

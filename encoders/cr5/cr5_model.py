@@ -61,8 +61,7 @@ class Cr5Model:
     def sums(self, bags: Sequence[Int32Array]) -> FloatArray:
         """Φx of bags of words, (bags, dim) float32, not of unit length; x is (1 + ln tf) · idf.
 
-        A bag has the table's row of each of its words, as often as the word. Raises BadInput: a word's vector is not
-        finite.
+        A bag repeats a word's row of the table for each occurrence. Raises BadInput: a word's vector is not finite.
         """
         from scipy.sparse import csr_array  # noqa: PLC0415 - the import takes a fifth of a second
 

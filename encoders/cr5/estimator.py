@@ -36,10 +36,9 @@ class Cr5:
         self.settings = settings or Cr5Settings()
 
     def fit(self, documents: Iterable[Document] | Corpus, console: Console | None = None) -> Cr5:
-        """Learn from documents whose field ``concept`` is the same for translations of one another.
+        """Learn from documents, in any order, or a corpus; ``concept`` is the same for translations of one another.
 
-        The documents are in any order, or in a corpus that has counted them. Raises BadInput: the documents teach
-        nothing (the message says why), or don't fit into memory.
+        Raises BadInput: the documents teach nothing (the message says why), or don't fit into memory.
         """
         console = console or Console(quiet=True)
         corpus = documents if isinstance(documents, Corpus) else _counted(documents)
@@ -75,10 +74,7 @@ class Cr5:
         self.model_ = Cr5Model({lang: vocabularies[lang].words for lang in blocks}, Table(table), table.shape[1])
 
     def blocks(self, corpus: Corpus) -> tuple[dict[str, Vocabulary], dict[str, Block]]:
-        """Vocabularies and TF-IDF rows of the training documents, by language.
-
-        Where a document has no word of its vocabulary, the remaining documents are linked and counted again.
-        """
+        """Vocabularies and TF-IDF rows of the training documents, by language; each document has a known word."""
         counts = corpus.counts()
         if corpus.documents and not counts:
             raise BadInput(

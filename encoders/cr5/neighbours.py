@@ -29,9 +29,8 @@ class Neighbours:
 def neighbours(model: Cr5Model, asked: Sequence[str], k: int = 5) -> list[Neighbours]:
     """Find the ``k`` nearest words in each language, for each word in every language that has it.
 
-    A word that a vocabulary has in several pieces, n-grams or words, is the sum of its known pieces.
-
-    Words that no language has are left out. Raises BadInput: no language has any of the words.
+    A word that a vocabulary has in several pieces, n-grams or words, is the sum of its known pieces. Words that no
+    language has are left out. Raises BadInput: no language has any of the words.
     """
     known = [pair for text in asked for lang in model.vocabularies if (pair := _known_word(model, text, lang))]
     if not known:
@@ -52,10 +51,7 @@ _AT_ONCE = 256
 
 
 def nearest_words(model: Cr5Model, words: Sequence[str], lang: str, other: str, k: int) -> dict[str, dict[str, float]]:
-    """The ``k`` nearest words in another language with their cosines above 0, for each word that ``lang`` has.
-
-    The words are folded, as ``encoders.text.words.words`` gives them, and both languages are the model's.
-    """
+    """The ``k`` nearest words in another language with cosines above 0, for each folded word that ``lang`` has."""
     lang, other = model.language(lang) or lang, model.language(other) or other
     distinct = list(dict.fromkeys(words))
     rows = model.ids(distinct, lang)

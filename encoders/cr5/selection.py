@@ -71,8 +71,7 @@ def transitive_rows(
     """Documents for transitive training: those of the pivots and of one other language for each concept.
 
     A concept that several other languages have goes to the language that has the fewest so far; as ``published``, to
-    none of them. Then no two languages but pivots share a concept, as in figure 1(c) of the paper. Raises BadInput: a
-    pivot is not among the languages.
+    none of them, as in figure 1(c) of the paper. Raises BadInput: a pivot is not among the languages.
     """
     missing = [pivot for pivot in pivots if pivot not in counts]
     if missing:

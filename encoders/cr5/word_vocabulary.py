@@ -1,8 +1,7 @@
 """Bags of words with TF-IDF weights, with a vocabulary for each language.
 
-The weights are those of scikit-learn's ``TfidfVectorizer(sublinear_tf=True)``, rows of unit length:
-(1 + ln tf) · (ln((1 + n) / (1 + df)) + 1). The paper does not say how it weighs tf; on lohelp the logarithm finds .986
-of unseen concepts' mates and the plain count .969.
+A row has unit length, a weight is (1 + ln tf) · (ln((1 + n) / (1 + df)) + 1). The paper does not say how it weighs tf;
+on lohelp the logarithm finds .986 of unseen concepts' mates and the plain count .969.
 """
 
 from __future__ import annotations
@@ -59,12 +58,9 @@ class Vocabulary:
 
 
 def fit_vocabulary(counts: csr_array, words: Sequence[str], size: int, least: int) -> tuple[Vocabulary, csr_array]:
-    """Choose the words with the highest document frequency, and weigh (documents, words) counts as TF-IDF rows.
+    """Choose the words that the most documents have, ``least`` or more, ties alphabetically; weigh (documents, words).
 
-    Of two equally frequent words the alphabetically first is taken; a word has to be in ``least`` documents.
-
-    Returns:
-        The vocabulary, and (documents, vocabulary) float32; a zero row where a document has none of the words.
+    Returns the vocabulary and (documents, vocabulary) float32; a zero row where a document has none of the words.
     """
     frequency = np.bincount(counts.indices, minlength=len(words))
     frequent: IntArray = np.flatnonzero(frequency >= least)

@@ -16,10 +16,7 @@ from encoders.document import short_hash
 
 
 def cache_folder() -> Path:
-    """Folder of models, and of what saves time: ``DRAGOMAN_CACHE``, or the platform's cache folder.
-
-    Of the models only the default encoder is made again by itself.
-    """
+    """Folder of models, and of what saves time: ``DRAGOMAN_CACHE``, or the platform's cache folder."""
     return Path(os.environ.get("DRAGOMAN_CACHE") or platformdirs.user_cache_dir("dragoman", appauthor=False))
 
 
@@ -43,11 +40,7 @@ _TICK = 2.0
 
 
 def has_hash(files: Sequence[Path], digest: str, *, again: bool) -> bool:
-    """Whether files have a hash; that they had it is kept in the cache until their size, times or places change.
-
-    The SHA-256 of the default encoder takes half a second on a processor without instructions for it. ``again`` reads
-    the files in any case.
-    """
+    """Whether files have a SHA-256. A yes is cached until size, time or path changes; ``again`` reads the files."""
     state = _state(files)
     names = [str(file) for file in files]
     record = cache_folder() / "checked" / short_hash(digest, json.dumps(names), json.dumps(state))

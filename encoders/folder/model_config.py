@@ -41,9 +41,8 @@ class ModelConfig:
     def model_id(self, method: str, **settings: object) -> str:
         """Return the id of the vectors that a document method with these settings makes with this model.
 
-        The id depends on what decides the vectors' meaning (source weights, tokenizer, prefixes, pooling, method,
-        settings) and not on the build: int8 on a CPU and fp16 on a GPU write into one index. A forced graph is not
-        proved to make the same vectors, so its hash is part of the id.
+        It depends on source weights, tokenizer, prefixes, pooling, method and settings, not on the build: int8 on a CPU
+        and fp16 on a GPU write into one index. A forced graph may make other vectors, so the id covers its hash.
         """
         return short_hash(
             self.weights,
@@ -89,10 +88,7 @@ class ModelConfig:
 
 
 def read_json(file: Path) -> Any:
-    """Parse a JSON file.
-
-    Raises OSError: the file can't be read; ValueError: it is no JSON in UTF-8, or is nested too deeply.
-    """
+    """Parse a JSON file. Raises OSError: it can't be read; ValueError: it is no JSON in UTF-8, or nested too deeply."""
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except RecursionError as error:

@@ -1,12 +1,11 @@
 """A model on disk: ``config.json``, the ONNX graph, ``tokenizer.json``, ``MODEL_CARD.md``, ``parity.json``.
 
-A Cr5 model has ``vocabulary.json`` for its tokenizer: the words of each language, in the order of the graph's ids.
-HMDE and Cr5 models have ``training_texts.npy``, keys of the texts that taught them. A model that was checked on a card
-when it was exported has ``device.json``, the check's result.
+A Cr5 model has ``vocabulary.json`` for its tokenizer: the words of each language, in the order of the graph's ids. HMDE
+and Cr5 models have ``training_texts.npy``, keys of the texts that taught them, and a model that was checked on a card
+has ``device.json``.
 
-Every graph takes ``input_ids`` and ``attention_mask``, int64 (texts, tokens), and returns ``vectors``, float32
-(texts, dim), unit rows: pooling and normalisation are in the graph, so that any consumer of ONNX can run it. The graph
-of a reranker takes queries and passages as pairs, and returns ``scores``, float32 (pairs, 1).
+Every graph takes ``input_ids`` and ``attention_mask``, int64 (texts, tokens), and returns ``vectors``, float32 (texts,
+dim), unit rows. A reranker's takes pairs of query and passage, and returns ``scores``, float32 (pairs, 1).
 """
 
 from __future__ import annotations
@@ -64,10 +63,7 @@ class ModelFolder:
 
     @classmethod
     def open(cls, path: str | Path) -> ModelFolder:
-        """Read a folder that ``publishing`` made.
-
-        Raises BadInput: the folder is no model folder, has another format, or lacks a file.
-        """
+        """Read a folder. Raises BadInput: it is no model folder, has another format, or lacks a file."""
         folder = Path(path)
         file = folder / "config.json"
         try:
@@ -101,10 +97,9 @@ class ModelFolder:
         return model_folder
 
     def check_files(self, *, again: bool = False) -> None:
-        """Check graph and tokenizer against their hashes in ``config.json``.
+        """Check graph and tokenizer against their hashes; ``again`` reads files, too, that are unchanged since a check.
 
-        Files whose size and times are as they were at an earlier check are not read; with ``again`` all are. Raises
-        BadInput: a file can't be read, is damaged, or belongs to another model.
+        Raises BadInput: a file can't be read, is damaged, or belongs to another model.
         """
         advice = "delete the folder and make it again (the default encoder's is made by its next use)"
         wanted = {tuple(graph_files(self.graph)): self.config.graph, (self.tokenizer,): self.config.tokenizer}
@@ -129,12 +124,10 @@ def publishing(
 ) -> Iterator[Path]:
     """Make a model folder atomically: yield a temporary folder beside the target to write into.
 
-    The caller writes ``model.onnx``, perhaps ``model.onnx.data``, the tokenizer and any further files. At the end
-    the table of the tokenizer's pieces is added if it can be had, the hashes of the files are filled into ``config``,
-    ``config.json`` is written, and the temporary folder replaces the target as ``replacing`` does.
-
-    For the error message, ``instead`` says how the user names another folder, and ``kept`` what is not lost. Raises
-    MissingPart: the target can't be written, or its disk is full.
+    The caller writes ``model.onnx``, perhaps ``model.onnx.data``, the tokenizer and any further files. At the end the
+    table of the tokenizer's pieces and ``config.json``, with the files' hashes, are added. For the error message,
+    ``instead`` says how the user names another folder, and ``kept`` what is not lost. Raises MissingPart: the target
+    can't be written, or its disk is full.
     """
     kept = kept and f"; {kept}"
     with ExitStack() as stack:
@@ -180,10 +173,7 @@ def graph_files(graph: Path) -> list[Path]:
 
 
 def is_forced(report: object) -> bool:
-    """Whether a parity report says that the graph was published below the bar.
-
-    Raises TypeError: the report is no object.
-    """
+    """Whether a parity report says that its graph failed and was published. Raises TypeError: it is no object."""
     if not isinstance(report, dict):
         raise TypeError("its parity report is no object")
     return bool(report.get("forced"))
@@ -196,10 +186,7 @@ def require_encoder(folder: ModelFolder) -> None:
 
 
 def link_files(base: ModelFolder, folder: Path, left_out: Collection[str]) -> None:
-    """Put a base model's files into a new folder: hard links where the disk allows, else copies.
-
-    ``config.json``, the files named in ``left_out`` and files that no model has are left out.
-    """
+    """Put a base model's files, but its configuration and ``left_out``, into a folder: hard links where possible."""
     for file in sorted(base.path.iterdir()):
         if file.is_file() and file.name in _FILES - {"config.json", *left_out}:
             try:
@@ -214,10 +201,9 @@ def without_section(card: str, heading: str) -> str:
 
 
 def free_target(target: Path, what: str) -> Path:
-    """Return the absolute path of a folder to make; only an empty folder or a model folder may exist at that path.
+    """Return the absolute path of a folder to make; ``what`` names the content that may be replaced, for the error.
 
-    ``what`` names the content that may be replaced, for the error message. Raises BadInput: a file or a folder with
-    other content exists at the path, or no folder can be made there.
+    Raises BadInput: the path holds other content than a model folder, or no folder can be made there.
     """
     target = target.expanduser().resolve()
     require_replaceable(target)

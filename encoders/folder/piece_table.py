@@ -1,8 +1,6 @@
-"""The pieces of a tokenizer's vocabulary as a table, so that a short text is tokenised without reading them all.
+"""The pieces of a unigram tokenizer as a table: a short text is tokenised without reading the whole vocabulary.
 
-A unigram tokenizer (SentencePiece's, as XLM-R and E5 have it) takes only pieces that are in the text. So a tokenizer of
-the pieces that are substrings of the text gives the same tokens as the whole vocabulary, which takes half a second to
-read.
+Only pieces that are substrings of the text matter; reading all of them (XLM-R, E5) takes half a second.
 """
 
 from __future__ import annotations
@@ -20,12 +18,7 @@ import tokenizers
 
 
 def save_pieces(tokenizer: Path, table: Path) -> bool:
-    """Write the table of a tokenizer's pieces, if it is a unigram tokenizer; return whether it is.
-
-    Args:
-        tokenizer: a file of the ``tokenizers`` library.
-        table: the SQLite file to write.
-    """
+    """Write the pieces of a tokenizer's file into an SQLite file, if it is unigram; return whether it is."""
     table.unlink(missing_ok=True)  # a copied model folder may already hold a table
     layout = json.loads(tokenizer.read_text(encoding="utf-8"))
     model = layout.get("model", {}) if isinstance(layout, dict) else {}
@@ -60,17 +53,13 @@ def special_tokens_around(tokenizer: tokenizers.Tokenizer) -> tuple[list[int], l
 
 
 class PieceTable:
-    """A table that ``save_pieces`` wrote, for all threads of the process that reads it.
+    """A table that ``save_pieces`` wrote, for all threads of a process.
 
-    Attributes:
-        around: ids that the tokenizer puts before and after a text; none if it then changes the text's own ids.
+    ``around`` has the ids that the tokenizer puts before and after a text; none if it then changes the text's own ids.
     """
 
     def __init__(self, table: Path) -> None:
-        """Read the file into memory: another model may take the folder's place later.
-
-        Raises OSError: the file can't be read; sqlite3.Error: it is no such table.
-        """
+        """Read the file into memory: it may be replaced. Raises OSError: unreadable; sqlite3.Error: no such table."""
         self._lock = Lock()
         self._database = sqlite3.connect(":memory:", check_same_thread=False)
         weakref.finalize(self, self._database.close).atexit = False  # a thread may still ask
@@ -91,10 +80,7 @@ class PieceTable:
         return [ids[token] for token in wanted if token in ids]
 
     def encode(self, text: str) -> tuple[list[int], list[tuple[int, int]]] | None:
-        """Ids and offsets of a text's tokens, without special tokens around it.
-
-        None if the text has a special token, such as ``<s>``: such texts are cut there first.
-        """
+        """Ids and offsets of a text's tokens, without those around it; None if it has a special one (``<s>``)."""
         normalizer, pre_tokenizer = self._cutter.normalizer, self._cutter.pre_tokenizer
         normalised = normalizer.normalize_str(text) if normalizer else text
         if any(token in text or token in normalised for token in self._added):

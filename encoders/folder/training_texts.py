@@ -19,10 +19,7 @@ def text_key(text_hash: str) -> int:
 
 
 def write_training_texts(folder: Path, keys: Iterable[int] | None) -> None:
-    """Write the keys of the texts that taught an encoder into its folder, 8 bytes a text; no file if nobody knows them.
-
-    A file that the folder has by a link to its base's folder goes.
-    """
+    """Write the keys of the texts that taught an encoder, 8 bytes each. None, which is unknown, deletes the file."""
     file = folder / FILE
     file.unlink(missing_ok=True)
     if keys is not None:
@@ -35,10 +32,7 @@ def has_training_texts(folder: Path) -> bool:
 
 
 def count_taught(folder: Path, text_hashes: Collection[str]) -> int:
-    """Number of texts, given by their hashes, that taught the encoder of a folder that says so.
-
-    Raises BadInput: the folder's file can't be read.
-    """
+    """Number of texts, by their hashes, that taught a folder's encoder. Raises BadInput: the file can't be read."""
     file = folder / FILE
     try:
         taught = np.load(file, mmap_mode="r")

@@ -28,11 +28,9 @@ _HERE, _EXCHANGE = -100, 2
 def replacing(target: Path) -> Iterator[Path]:
     """Yield a temporary folder beside the target to write into; at the end of the block it replaces the target.
 
-    The temporary folder is synced and exchanged with an existing target, whose mode it has, in one call of the system.
-    So a kill or a power loss leaves the old folder or the new one, whole. Where the system has no such call, the target
-    is moved aside first, and a kill between the two renames leaves the old folder in ``.NAME.old.…`` beside the target.
-    After an error the temporary folder is deleted. If two processes replace the same folder at once, the folder of one
-    of them stays. Raises OSError: the target can't be written.
+    The folder is synced and exchanged with an existing target, whose mode it has, in one call of the system: a kill or
+    a power loss leaves the old folder or the new one, whole. Where the system has no such call, a kill between two
+    renames leaves the old folder in ``.NAME.old.…`` beside the target. Raises OSError: the target can't be written.
     """
     make_folder(target.parent)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
@@ -81,10 +79,7 @@ def _sync_all(folder: Path) -> None:
 
 
 def require_replaceable(target: Path) -> None:
-    """Check that ``replacing`` can make or replace a folder, before the work that fills it.
-
-    Raises BadInput: the path is a file or a mount point, or the folder that it is in can't be written.
-    """
+    """Check that ``replacing`` can make the folder. Raises BadInput: it is a file or a mount point, or not writable."""
     if target.exists() and not target.is_dir():
         raise BadInput(f"{target} is a file; choose another --output")
     if target.is_mount():

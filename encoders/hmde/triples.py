@@ -52,8 +52,7 @@ any comes again. ``shuffled``: each ordered pair of pages comes once before any 
 class Triples:
     """An endless, repeatable sequence of triples.
 
-    The negative is drawn from the pages of the first page's language that share a category with the first page and are
-    about another concept.
+    The negative shares its language and a category with the first page, and is about another concept.
 
     Attributes:
         pages: the rows of a triple are positions in it.
@@ -66,10 +65,7 @@ class Triples:
     def __init__(
         self, pages: Sequence[TripleDocument], seed: int = 0, left_out: Collection[str] = (), drawing: Drawing = "turns"
     ) -> None:
-        """Find what can be drawn of the pages; those of concepts in ``left_out`` are not drawn, not even as negatives.
-
-        Raises BadInput: the pages give no triple; the message says why.
-        """
+        """Find the triples without the concepts ``left_out``. Raises BadInput: there are none; the message says why."""
         self.pages = pages
         self._seed = seed
         self._orders: dict[int, tuple[int, Rows]] = {}

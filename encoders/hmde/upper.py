@@ -64,10 +64,7 @@ class UpperFile:
 
     @classmethod
     def read(cls, folder: ModelFolder) -> UpperFile:
-        """Read the file; check the graph against its hash and the width against the folder's lower encoder.
-
-        Raises BadInput: file or graph is missing, damaged or of another model.
-        """
+        """Read and check the file. Raises BadInput: file or graph is missing, damaged or of another model."""
         file = folder.path / ABOUT
         try:
             data = read_json(file)
@@ -105,8 +102,8 @@ class UpperSession:
     def __init__(self, folder: ModelFolder, device: Device = "auto") -> None:
         """Load the graph.
 
-        Raises BadInput: the graph is missing, damaged or doesn't fit the folder; MissingPart: ONNX Runtime, or CUDA
-        where ``device`` asks for it, is missing.
+        Raises BadInput: the graph is missing, damaged or doesn't fit the folder; MissingPart: ONNX Runtime, or a card,
+        is missing.
         """
         self.file = UpperFile.read(folder)
         self._graph = Graph(folder.path / GRAPH, place(device))
@@ -114,9 +111,9 @@ class UpperSession:
     def documents(self, segments: Sequence[FloatArray]) -> FloatArray:
         """Segments' vectors, (segments, dim) for each document → (documents, dim) unit rows; no segment: a zero row.
 
-        A document with more segments than the transformer reads at once is the mean over its parts, each weighted by
-        its number of segments over the square of its position from 1. Unless the shape says ``whole``, the first part
-        alone is read, as in the paper.
+        A document of more segments than are read at once is the mean over its parts, each weighted by its segments over
+        the square of its position from 1. Unless the shape says ``whole``, the first part alone is read, as in the
+        paper.
         """
         size = self.file.shape.sentences
         if not self.file.shape.whole:

@@ -21,10 +21,9 @@ class Checkpoint:
     """The finished batches of calls of ``OnnxSession.run``, each with its hash, a file for each call."""
 
     def __init__(self, folder: Path, name: str, progress: Callable[[int, int], None]) -> None:
-        """Keep files in a folder, which only its owner can read.
+        """Keep files in a folder that only its owner can read; ``name`` tells apart what is encoded at the same time.
 
-        ``name`` begins the files' names: what is encoded at the same time has different names, for it may have the same
-        texts. ``progress`` gets the numbers of batches done and in all, after each batch that was computed.
+        ``progress`` gets the numbers of batches done and in all, after each batch that was computed.
         """
         self._folder, self._name, self._progress = folder, name, progress
         self._files: list[Path] = []
@@ -34,7 +33,7 @@ class Checkpoint:
     ) -> Iterator[FloatArray]:
         """Yield (size, dim) vectors of all batches of a call, those kept by an earlier call with this key first.
 
-        ``key`` identifies all that decides the vectors. ``compute`` computes the batches from a number on. Raises
+        ``key`` identifies all that decides the vectors; ``compute`` computes the batches from a number on. Raises
         StoreError: the file can't be read or written.
         """
         file = self._folder / f"{self._name}-{key}.f32"

@@ -23,8 +23,8 @@ class Reranker:
     def __init__(self, folder: ModelFolder, *, device: Device = "auto", checked: bool = True) -> None:
         """Load tokenizer and graph, whose hashes are ``checked`` unless the folder is not published yet.
 
-        Raises BadInput: the folder holds an encoder, a file is damaged or of another model, or the session raises it;
-        MissingPart: the session raises it.
+        Raises BadInput: the folder holds an encoder, or a file is damaged or of another model; MissingPart: from the
+        session.
         """
         if not folder.config.is_reranker:
             raise BadInput(
@@ -50,10 +50,7 @@ class Reranker:
 
 
 def pair_tokenizer(folder: ModelFolder) -> tokenizers.Tokenizer:
-    """The tokenizer of a reranker's pairs; the name of a special token in a text is text like any other.
-
-    Raises BadInput: the file is no tokenizer.
-    """
+    """The tokenizer of a reranker's pairs; special tokens' names are text. Raises BadInput: the file is none."""
     try:
         tokenizer = tokenizers.Tokenizer.from_file(str(folder.tokenizer))
     except Exception as error:  # the library raises plain Exceptions

@@ -40,14 +40,10 @@ class GpuFull(GpuFailure):
 
 
 class Graph:
-    """A graph that was loaded where it was placed; several threads may run it at once.
-
-    Attributes:
-        session: the session of ONNX Runtime.
-    """
+    """A graph that was loaded where it was placed; several threads may run it at once."""
 
     def __init__(self, graph: Path, placement: Placement, *, unnormalised: bool = False) -> None:
-        """Load the graph; with ``unnormalised`` its vectors are not scaled to unit length.
+        """Load the graph.
 
         Raises MissingPart: ONNX Runtime is missing, or CUDA fails; BadInput: the graph can't be loaded.
         """
@@ -62,11 +58,10 @@ class Graph:
                 raise GpuUnavailable(self._gpu.name, first_line(error)) from error
 
     def run(self, output: str, inputs: Inputs) -> FloatArray:
-        """The graph's output of the inputs.
+        """The graph's output of the inputs. Raises GpuFull: the card lacks free memory; GpuFailure: the card is broken.
 
-        An error, or a number that is not finite, is the inputs' fault as long as a card computes the sample row that it
-        computed when the graph was loaded. Raises GpuFull: the card has too little free memory; GpuFailure: the card
-        computes nothing any more.
+        An error, or a number that is not finite, is the inputs' fault if the card still computes the sample row of the
+        start.
         """
         try:
             values: FloatArray = self.session.run([output], inputs)[0]
@@ -123,8 +118,7 @@ def load_graph(
     """Load a graph where it was placed; on a CPU each call runs on one core, on a card layers compute no padding.
 
     With ``profile``, the beginning of a file's path, the session notes what each node does until ``end_profiling``.
-    With ``unnormalised`` its vectors are not scaled to unit length. Raises MissingPart: ONNX Runtime is missing, or
-    CUDA fails; BadInput: the graph can't be loaded.
+    Raises MissingPart: ONNX Runtime is missing, or CUDA fails; BadInput: the graph can't be loaded.
     """
     check_runtime()
     import onnxruntime  # noqa: PLC0415 - --help need not load it
@@ -159,10 +153,7 @@ def load_graph(
 
 
 def _rewritten(file: Path, placement: Placement, *, unnormalised: bool) -> bytes | str:
-    """The graph for a card, or with vectors that are not scaled; its large weights stay in files.
-
-    The file's path if nothing changes. Raises BadInput: the graph can't be read, or rewritten.
-    """
+    """The graph for a card, or unscaled, as bytes; the file's path if nothing changes. Raises BadInput: unreadable."""
     if not (unnormalised or placement.gpu):
         return str(file)
     import onnx  # noqa: PLC0415 - a search on the CPU need not load it
@@ -183,10 +174,7 @@ def _rewritten(file: Path, placement: Placement, *, unnormalised: bool) -> bytes
 def _on_gpu(
     session: Callable[[list[str | tuple[str, dict[str, str]]]], onnxruntime.InferenceSession], gpu: Gpu
 ) -> onnxruntime.InferenceSession:
-    """Make a session on a card.
-
-    Raises NoCuda: ONNX Runtime lacks CUDA, or a library that it needs; GpuUnavailable: the card fails.
-    """
+    """Make a session on a card. Raises NoCuda: CUDA or a library of it is missing; GpuUnavailable: the card fails."""
     import onnxruntime  # noqa: PLC0415 - as above
 
     if _CUDA not in onnxruntime.get_available_providers():

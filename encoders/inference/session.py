@@ -37,14 +37,9 @@ _HALVED = 100
 
 
 class OnnxSession:
-    """One loaded graph; several threads may call it at once.
+    """One graph, loaded on ``device`` (``cpu`` or ``cuda``); several threads may call it; ``budget`` is padded tokens.
 
-    Each call runs on one core; parallel callers share the weights. This was measured to be faster than several threads
-    in one call.
-
-    Attributes:
-        device: ``cpu`` or ``cuda``, where the graph really runs.
-        budget: padded tokens a batch.
+    Each call runs on one core; parallel callers share the weights. This is faster than several threads in one call.
     """
 
     def __init__(
@@ -52,9 +47,8 @@ class OnnxSession:
     ) -> None:
         """Load the graph; ``auto`` takes a card that can run it, ``threads`` are by default all cores of this process.
 
-        With ``unnormalised`` the vectors are not scaled to unit length. Raises MissingPart: ONNX Runtime, or CUDA where
-        ``device`` asks for it, is missing; BadInput: the graph can't be loaded, the width of its vectors is not the
-        configured one, or ``device`` asks for CUDA and the graph is in int8.
+        Raises MissingPart: ONNX Runtime, or CUDA where ``device`` asks for it, is missing; BadInput: the graph can't be
+        loaded, has not the configured width, or is in int8 and ``device`` asks for CUDA.
         """
         self.dim, self._build, self._output = folder.config.dim, folder.config.build_id, folder.config.output
         placement = place(device)
@@ -80,11 +74,10 @@ class OnnxSession:
     def run(self, rows: Sequence[Int32Array], pad: int, *, alone: bool = False) -> FloatArray:
         """Vectors of token rows in their order, (rows, dim) float32; ``pad`` is the id that fills up a batch.
 
-        With ``alone`` each row is a batch on a CPU, and its vector depends on no other row; a card is faster with
-        batches, and rounds each vector a little differently. Otherwise rows are sorted by length and cut into batches
-        of a bounded number of padded tokens: the batches depend on these rows and the bound alone, so that the same
-        rows give the same bytes on one kind of device, if a card has enough memory. Raises GpuFailure: the card is
-        full, or computes nothing any more.
+        With ``alone`` each row is a batch on a CPU, and its vector depends on no other row. Otherwise rows are sorted
+        by length and cut into batches that depend on these rows and the bound alone: the same rows give the same bytes
+        on one kind of device, if a card has enough memory. Raises GpuFailure: the card is full, or computes nothing any
+        more.
         """
         result = np.empty((len(rows), self.dim), dtype=np.float32)
         alone = alone and self.device == "cpu"
@@ -126,10 +119,7 @@ class OnnxSession:
 
 
 def gpu_budget(free: int, folder: ModelFolder) -> int:
-    """Padded tokens a batch of a model on a card with so many bytes of free memory, of which the weights take some.
-
-    Batches in flight may take half of the rest.
-    """
+    """Padded tokens a batch, where the batches in flight take half of a card's free bytes that the weights leave."""
     config = folder.config
     width = _RERANKER_WIDTH if config.is_reranker else config.dim
     bytes_a_token = _BYTES_A_TOKEN * width * (1 if config.precision == "fp16" else 2)
@@ -138,10 +128,7 @@ def gpu_budget(free: int, folder: ModelFolder) -> int:
 
 
 def token_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """Indices of rows in batches, sorted by length; a batch's padded size (rows × longest) is within the budget.
-
-    A row longer than the budget is a batch by itself.
-    """
+    """Indices of rows in batches by length, each of at most ``budget`` padded tokens (rows × longest) or of one row."""
     batches: list[list[int]] = []
     for index in sorted(range(len(lengths)), key=lambda row: (lengths[row], row)):
         if batches and (len(batches[-1]) + 1) * lengths[index] <= budget:

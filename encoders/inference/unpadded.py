@@ -1,7 +1,6 @@
 """An encoder's graph for a card: its layers compute the tokens of all texts in one row, without the padding.
 
-The operations that do so have kernels on cards alone. So a model folder holds the graph with padding, which every
-provider runs, and the graph is rewritten when a card loads it.
+Its operations have kernels on cards alone, so the graph, which has padding in its folder, is rewritten when loaded.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ _PLACES, _ENDS = "packed.places", "packed.ends"
 def remove_padding(model: ModelProto) -> bool:
     """Rewrite a graph in place, and return whether it was rewritten.
 
-    Its attention must be ``MultiHeadAttention`` over the texts' bounds. A graph in which a layer depends on more than
-    the tokens and their attention stays as it is.
+    Its attention must be ``MultiHeadAttention`` over the texts' bounds, and layers depend on tokens and attention
+    alone.
     """
     nodes = list(model.graph.node)
     if any(attribute.HasField("g") for node in nodes for attribute in node.attribute):
@@ -55,10 +54,7 @@ def remove_padding(model: ModelProto) -> bool:
 
 
 def _lengths(attentions: Sequence[NodeProto], makers: Mapping[str, NodeProto]) -> str:
-    """The value that holds each text's number of tokens: the first part of the bounds that all attention reads.
-
-    Empty if attention has a bias, or reads anything else than the same bounds.
-    """
+    """The value of each text's number of tokens, in the bounds that all attention reads; empty if there is none."""
     match [*{tuple(node.input[3:]) for node in attentions}]:
         case [("", bounds)] if bounds in makers and makers[bounds].op_type == "Concat":
             return str(makers[bounds].input[0])

@@ -10,7 +10,6 @@ def groups(root: Path, controller: str) -> Iterator[Path]:
     """Folders of this process's cgroups for a controller and of their parents, innermost first (version 2 or 1).
 
     A folder may not exist: a container may see the names of the machine's cgroups, and only its own below its mount.
-    ``root`` holds ``proc`` and ``sys``.
     """
     membership = root / "proc/self/cgroup"
     if not membership.is_file():

@@ -16,10 +16,7 @@ _Result = TypeVar("_Result")
 
 
 def available_cores(root: Path = Path("/")) -> int:
-    """Number of cores that this process may use, by its CPU affinity and the limits of its container or systemd unit.
-
-    ``root`` holds ``proc`` and ``sys``.
-    """
+    """Number of cores that this process may use, by its CPU affinity and the limits of its container or service."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min([cores, *map(math.ceil, _limits(root))])
 
@@ -38,10 +35,7 @@ def _limits(root: Path) -> Iterator[float]:
 
 
 def on_all_cores(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
-    """The results of work on each item, in order; as much is done at once as there are cores.
-
-    Threads gain where the work is products of matrices, or waits for a server. BLAS begins no threads of its own.
-    """
+    """Results of work on each item, in order, on a thread per core; BLAS begins no threads in its matrix products."""
     from threadpoolctl import threadpool_limits  # noqa: PLC0415 - a single search need not pay for it
 
     with threadpool_limits(1), ThreadPoolExecutor(available_cores()) as pool:

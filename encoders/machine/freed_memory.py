@@ -10,12 +10,9 @@ _ARENA_MAX = -8
 
 
 def share_arenas(count: int) -> None:
-    """Let all threads of this process allocate from ``count`` arenas of glibc; call it before threads start.
+    """Let all threads allocate from ``count`` arenas of glibc, or ``MALLOC_ARENA_MAX``; call it before threads start.
 
-    ``MALLOC_ARENA_MAX`` in the environment has the last word.
-
-    Usually each thread gets an arena, up to eight for each core, and an arena keeps what its threads have freed: a
-    service, whose many threads search one after another, keeps the memory of many searches.
+    By default each thread gets an arena, up to eight for each core, and an arena keeps what its threads have freed.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None and "MALLOC_ARENA_MAX" not in os.environ:

@@ -27,11 +27,7 @@ _NO_RUNTIME = f"this ONNX Runtime has no CUDA; install it: {install_command('gpu
 
 
 class NoCuda(MissingPart):
-    """No card can run a graph.
-
-    Attributes:
-        reason: why, and what to do.
-    """
+    """No card can run a graph; ``reason`` says why, and what to do."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"CUDA was asked for, but {reason}, or take --device cpu")
@@ -100,10 +96,7 @@ def place(device: Device) -> Placement:
 
 
 def worker_devices(device: Device) -> list[Device]:
-    """The devices of a worker's processes: for ``cuda`` all cards that can run graphs, otherwise ``device`` alone.
-
-    Without such a card ``cuda`` is returned, and ``place`` says why.
-    """
+    """Devices of a worker's processes: for ``cuda`` all cards that can run graphs, if any; else ``device`` alone."""
     if device != "cuda" or not is_installed("onnxruntime-gpu"):
         return [device]
     cards = [f"cuda:{number}" for number in range(_visible_count()) if _is_usable(number)]
@@ -111,10 +104,7 @@ def worker_devices(device: Device) -> list[Device]:
 
 
 def check_runtime() -> None:
-    """Check that exactly one of ``onnxruntime`` and ``onnxruntime-gpu`` is installed: both own the same module.
-
-    Raises MissingPart: neither or both are.
-    """
+    """Check that ``onnxruntime`` is installed, with or without ``-gpu``. Raises MissingPart: neither or both are."""
     present = [name for name in ("onnxruntime", "onnxruntime-gpu") if is_installed(name)]
     if not present:
         raise MissingPart(
@@ -141,10 +131,7 @@ class _Unusable(Exception):
 
 
 def _usable_gpu(number: int) -> Gpu:
-    """The card of a number, as CUDA counts the cards that this process sees.
-
-    Raises _Unusable: there is no such card, or it can't run graphs.
-    """
+    """The card of a number, as CUDA counts visible cards. Raises _Unusable: there is none, or it can't run graphs."""
     os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # CUDA then counts cards as NVML does
     with _nvml() as nvml:
         driver = nvml.nvmlSystemGetCudaDriverVersion()
@@ -186,10 +173,7 @@ def _is_usable(number: int) -> bool:
 
 @contextmanager
 def _nvml() -> Iterator[Any]:
-    """NVIDIA's management library, which asks the driver without CUDA: a process may fork after it.
-
-    Raises _Unusable: there is no driver, or it fails.
-    """
+    """NVIDIA's library, by which a process may fork later: it asks without CUDA. Raises _Unusable: the driver fails."""
     try:
         import pynvml  # noqa: PLC0415 - only where ONNX Runtime for CUDA is installed
     except ImportError as error:
@@ -207,10 +191,7 @@ def _nvml() -> Iterator[Any]:
 
 
 def _visible(nvml: Any) -> list[Any]:
-    """Handles of the cards that this process sees, in CUDA's order: ``CUDA_VISIBLE_DEVICES`` names numbers or UUIDs.
-
-    As for CUDA, the list ends at the first name that is no card.
-    """
+    """Handles of the cards that this process sees, in CUDA's order; like CUDA's, the list ends at a name of no card."""
     count = nvml.nvmlDeviceGetCount()
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named is None:

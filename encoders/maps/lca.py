@@ -60,10 +60,7 @@ class LCA:
 
     @classmethod
     def published(cls, aligned: AlignedMoments, source: str, target: str) -> Self:
-        """The map as published: pinv(X) Y of rows that are not centred, learnt from moments of aligned rows.
-
-        Raises BadInput: there are fewer than two rows.
-        """
+        """The map as published, pinv(X) Y of uncentred rows, from moments. Raises BadInput: fewer than two rows."""
         require_pairs(aligned.moments.count)
         lca = cls()
         lca.mean_, lca.target_mean_ = np.zeros_like(aligned.mean(source)), np.zeros_like(aligned.mean(target))

@@ -18,9 +18,8 @@ PUBLISHED_RIDGES = (1e-10, 1e-3, 1e-2, 0.1, 1.0, 10.0)
 class LCC:
     """Reduced-rank ridge regression through several spaces at once.
 
-    The rows of one language, with zeros for the other languages, predict the concatenated rows of all languages. A
-    document's code is its prediction on the first principal axes of all predictions. Because the inputs are blocks,
-    each language has a separate regression.
+    The rows of one language, with zeros for the other languages, predict the concatenated rows of all languages: each
+    language has a separate regression. A code is the prediction on the first principal axes of all predictions.
 
     Attributes:
         dimensions: k, the width of a code.
@@ -41,10 +40,7 @@ class LCC:
         return self.fit_moments(aligned)
 
     def fit_moments(self, aligned: AlignedMoments, paths: Mapping[str, RidgePath] | None = None) -> Self:
-        """Learn from moments of aligned rows; ``paths`` are the languages' decompositions, if they exist already.
-
-        Raises BadInput: there is one language or one row only.
-        """
+        """Learn from aligned moments, and the languages' decompositions. Raises BadInput: one language or row only."""
         require_pairs(aligned.moments.count)
         langs = list(aligned.parts)
         if len(langs) < 2:
@@ -66,17 +62,10 @@ class LCC:
 
     @classmethod
     def published(cls, x: FloatArray, y: FloatArray) -> Self:
-        """LCC as published: of two languages, with codes as wide as the input, for the languages ``x`` and ``y``.
+        """LCC as published, of two languages' aligned rows (n, dim), with codes as wide as the input.
 
-        The ridge is one of ``PUBLISHED_RIDGES``, not scaled, and the same for both languages. It is the ridge with the
-        lowest squared error of leave-one-out cross-validation.
-
-        Args:
-            x: (n, dim) rows of one language.
-            y: (n, dim) rows of the other language, aligned.
-
-        Raises:
-            BadInput: as in ``fit``.
+        The ridge, not scaled and the same for both languages, is that of ``PUBLISHED_RIDGES`` with the lowest squared
+        error of leave-one-out cross-validation. Raises BadInput: as in ``fit``.
         """
         from sklearn.linear_model import RidgeCV  # noqa: PLC0415 - takes a second
 
@@ -110,10 +99,7 @@ class LCC:
 
 
 def _leading_axes(second: Float64Array, count: int) -> Float64Array:
-    """(dim, count) eigenvectors of a symmetric matrix, largest eigenvalue first.
-
-    A large matrix is decomposed by subspace iteration: its spectrum falls, and errors in the last axes do not matter.
-    """
+    """(dim, count) eigenvectors, largest eigenvalue first; of a large matrix by iteration: the last matter little."""
     if len(second) <= _EXACT or 2 * count >= len(second):
         return np.ascontiguousarray(np.linalg.eigh(second)[1][:, ::-1][:, :count])
     basis = np.random.default_rng(0).standard_normal((len(second), count + _MORE))

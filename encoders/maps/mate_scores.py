@@ -33,10 +33,7 @@ class MateScores:
 
 
 def mates(queries: FloatArray, documents: FloatArray) -> MateScores:
-    """Measure how well (n, dim) queries retrieve their mates, the documents of the same rows, by cosine (eqs. 1 to 4).
-
-    A mate ranks last among ties.
-    """
+    """How well (n, dim) queries retrieve mates, the same rows, by cosine (eqs. 1 to 4); a mate is last among ties."""
     return MateScores.of(ranks(queries, documents))
 
 

@@ -35,10 +35,7 @@ class AlignedMoments:
         self.moments = Moments(start)
 
     def add(self, rows: dict[str, FloatArray]) -> None:
-        """Add aligned rows: (n, dim) of every space, a document's in the same position of each.
-
-        Raises BadInput: numbers of rows differ, a width is wrong, or a number is not finite.
-        """
+        """Add aligned rows, (n, dim) of every space. Raises BadInput: shapes don't fit, or a number is not finite."""
         counts = {name: len(vectors) for name, vectors in rows.items()}
         if len(set(counts.values())) != 1 or rows.keys() != self.parts.keys():
             row_counts = ", ".join(f"{name} {count:,}" for name, count in counts.items())

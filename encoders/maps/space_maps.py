@@ -54,10 +54,7 @@ class SpaceMaps:
         about: Mapping[str, Any] | None = None,
         query_encoder: QueryEncoderSpec | None = None,
     ) -> Self:
-        """Make maps of weights in any precision, rounded to float16 as the folder stores them.
-
-        Raises BadInput: a weight is too large for float16.
-        """
+        """Maps of weights in any precision, rounded to float16 as stored. Raises BadInput: a weight is too large."""
         return cls(
             model,
             {key: _round(weights) for key, weights in documents.items()},
@@ -132,10 +129,10 @@ class SpaceMaps:
 
     @classmethod
     def of(cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
-        """Make maps from the values of ``header`` and ``arrays``.
+        """Make maps from ``header`` and ``arrays``.
 
         Raises KeyError: an entry or an array is missing; TypeError: an entry has another type; ValueError: a weight is
-        not finite, or maps lead from or into spaces of different widths.
+        not finite, or widths differ.
         """
         documents = {
             (str(query), str(lang)): arrays[f"documents/{number}"].astype(np.float32)
@@ -167,10 +164,7 @@ class SpaceMaps:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Read the files that ``write`` writes.
-
-        Raises BadInput: the folder holds no mapping, a damaged one, or networks of an earlier version.
-        """
+        """Read the files that ``write`` writes. Raises BadInput: there are none, or they are damaged or too old."""
         if (folder / NETWORKS).is_dir():
             raise BadInput(
                 f"{folder} holds networks, which no version ranks with any more; learn maps: dragoman train mapping "
@@ -191,10 +185,7 @@ class SpaceMaps:
 
 
 def model_and_about(header: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The model of a mapping's header, and how the mapping was made.
-
-    Raises KeyError: an entry is missing; TypeError: an entry is no text or no object.
-    """
+    """A mapping's model, and how it was made. Raises KeyError: an entry is missing; TypeError: it has another type."""
     model, about = header["model"], header["about"]
     if not (isinstance(model, str) and isinstance(about, dict)):
         raise TypeError("its model is no text, or its about is no object")

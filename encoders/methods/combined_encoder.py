@@ -1,7 +1,6 @@
 """Several encoders combined: their concatenated unit vectors, scaled to one unit vector.
 
-If an encoder knows nothing of a document, its part is zero and the whole is still a unit vector;
-``encoders.methods.vector_parts`` compares such vectors.
+The part of an encoder that knows nothing of a document is zero; ``encoders.methods.vector_parts`` compares vectors.
 """
 
 from __future__ import annotations
@@ -30,10 +29,7 @@ SEPARATOR = " + "
 
 
 def refuse_combined(encoder: str) -> None:
-    """Check by its name that an encoder is not combined of several encoders.
-
-    Raises BadInput: the encoder is combined.
-    """
+    """Check by its name that an encoder is not combined. Raises BadInput: it is."""
     if SEPARATOR in encoder:
         raise BadInput(f"combined vectors ({encoder}) can't be mapped yet; map a collection of one encoder")
 
@@ -41,8 +37,8 @@ def refuse_combined(encoder: str) -> None:
 class Combined:
     """The encoders' vectors, concatenated with equal weight.
 
-    Passages are cut as by the first encoder that has any. To each passage every encoder contributes the vector of its
-    passage that shares the most text with it, or zeros if no passage does.
+    Passages are the first encoder's that has any. Every encoder contributes to a passage the vector of its own passage
+    that shares the most text with it, or zeros if no passage does.
     """
 
     def __init__(self, encoders: Sequence[Encoder]) -> None:

@@ -33,7 +33,7 @@ class DensityWeights:
 
     The tophat density of n points with bandwidth h in k dimensions is P(s) = c(s) / (n V h^k): c(s) is how many points
     lie within h of s, V the volume of the unit ball. In w = b / (b + P(s)) with b = mean(P) / 2 the constants V h^k
-    cancel, so that the share c(s) / n stands for P, and nothing overflows.
+    cancel, so the share c(s) / n stands for P, and nothing overflows.
     """
 
     mean: FloatArray  # (dim,) float32 mean of the sample's vectors
@@ -44,7 +44,7 @@ class DensityWeights:
 
     @classmethod
     def fit(cls, vectors: FloatArray, seed: int = 0) -> DensityWeights:
-        """Estimate the density from a sample: (n, dim) rows of about one length, one for each time a sentence occurs.
+        """Estimate the density from (n, dim) rows of about one length, a row for each time a sentence occurs.
 
         Raises BadInput: there are no vectors, or a vector is not finite.
         """
@@ -144,11 +144,10 @@ def _reduce(vectors: FloatArray, mean: FloatArray, components: FloatArray) -> Fl
 def _cross_validated(points: Float64Array, same: float, seed: int) -> float:
     """The bandwidth that gives held-out points the largest likelihood.
 
-    A point with no neighbour within the bandwidth has tophat density 0, and a single such point would rule out the
-    bandwidth. So the density gets a floor: one further observation, spread evenly over the ball of radius R around the
-    mean that holds the sample. With n training points the density is (c + (h/R)^k) / ((n + 1) V h^k); it still
-    integrates to 1, and its floor is the same for every h. The score is the logarithm of density over floor,
-    log(1 + c (R/h)^k).
+    A point with no neighbour within the bandwidth has tophat density 0, which would rule out the bandwidth. So the
+    density gets a floor: one further observation, spread evenly over the ball of radius R around the mean that holds
+    the sample. With n training points the density is (c + (h/R)^k) / ((n + 1) V h^k); it still integrates to 1, and its
+    floor is the same for every h. The score is the logarithm of density over floor, log(1 + c (R/h)^k).
 
     Points within ``same`` of each other count once: a copy in another fold would favour a bandwidth of zero. The
     smallest candidate is the distance within which half of the points have a neighbour.

@@ -14,11 +14,7 @@ from encoders.text.segmentation import windows
 
 
 class Hmde(SentenceMethod):
-    """Document encoder of a folder that ``dragoman train hmde`` made (HMDE §2.1).
-
-    The upper encoder takes the passages as they are stored, so that another upper encoder, trained over the same lower
-    encoder, could make an index's document vectors again without encoding its texts.
-    """
+    """Document encoder of a folder that ``dragoman train hmde`` made (HMDE §2.1), over the passages that are stored."""
 
     method = "hmde"
 

@@ -27,9 +27,7 @@ _OF_HMDE = {ABOUT, GRAPH, f"{GRAPH}.data", WEIGHTS, "curve.png"}
 class Lawdr(Sentences):
     """Document encoder over weighted sentences (LAWDR eq. 3); *sentences* is the same without weights.
 
-    The sum is over the passages as they are stored, so that a density fitted later could weigh an index again without
-    encoding it. The language's subspace is not removed here; the calibration takes the language's mean out at search
-    time.
+    The calibration removes the language's mean at search time; the language's subspace is not removed here.
     """
 
     method = "lawdr"
@@ -55,10 +53,7 @@ def has_density(folder: ModelFolder) -> bool:
 
 
 def load_density(folder: ModelFolder) -> DensityWeights:
-    """The density in a model folder.
-
-    Raises BadInput: the folder has no density, a damaged one, or a density of another model.
-    """
+    """The density in a model folder. Raises BadInput: there is none, or it is damaged or another model's."""
     command = "dragoman train lawdr SOURCE… -o FOLDER"
     if not has_density(folder):
         raise BadInput(f"{folder.path} has no {_FILE}, which method lawdr needs; make a folder that has: {command}")

@@ -12,9 +12,9 @@ from encoders.methods.vector_parts import VectorParts
 
 @dataclass
 class Moments:
-    """Count, sum and uncentred second moment of the vectors seen so far, in float64 whatever their order.
+    """Count, sum and uncentred second moment, in float64, of the vectors seen so far.
 
-    A few vectors are kept as they are, because a language with one document needs no (dim, dim) matrix.
+    A few vectors are kept as they are: a language with one document needs no (dim, dim) matrix.
     """
 
     dim: int
@@ -76,10 +76,7 @@ class Moments:
         return max(0.0, float(np.trace(self.second)) / self.count - float(self.mean @ self.mean))
 
     def subspace(self, rank: int) -> FloatArray:
-        """(rank, dim) orthonormal rows: the top right singular vectors of the uncentred matrix (LAWDR, section 3.2).
-
-        There are fewer rows if the vectors span fewer dimensions.
-        """
+        """(rank, dim) orthonormal rows, or fewer: the top right singular vectors, uncentred (LAWDR, section 3.2)."""
         if self._axes is None:  # every rank is a slice of one decomposition
             self._axes = principal_axes(self.second)
         return self._axes[:rank]

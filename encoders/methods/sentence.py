@@ -44,10 +44,10 @@ class SentenceEncoder:
     def __init__(
         self, folder: ModelFolder, *, device: Device = "auto", threads: int | None = None, unnormalised: bool = False
     ) -> None:
-        """Load tokenizer and graph; with ``unnormalised`` its vectors are not scaled to unit length.
+        """Load tokenizer and graph.
 
-        Raises BadInput: the model sums words (Cr5) or scores pairs and is no sentence encoder; a file is damaged or of
-        another model; or tokenizer or session raise it; MissingPart: the session raises it.
+        Raises BadInput: the model sums words (Cr5) or scores pairs, or a file is damaged or of another model;
+        MissingPart: from the session.
         """
         if folder.config.pooling == "sum":
             raise BadInput(f"{folder.path} sums words (Cr5) and is no sentence encoder; name another with --encoder")
@@ -92,10 +92,9 @@ class SentenceEncoder:
     def encode_spans(
         self, tokens: Sequence[Tokens], cut_at: Cut, titles: Sequence[Span | None] = (), *, weighted: bool = False
     ) -> Encoded:
-        """Encode documents as the mean of their segments' unit vectors, scaled to unit length.
+        """Encode documents as the mean, by tokens if ``weighted``, of their segments' unit vectors, of unit length.
 
-        A ``weighted`` mean weighs each segment by its tokens. ``titles`` has each document's title if that is to be a
-        passage of its own; titles and segments of unknown texts are ignored.
+        ``titles`` has each document's title if it is to be a passage; titles and segments of unknown texts are ignored.
         """
         titles, headings = titles or [None] * len(tokens), cut_at.headings or [0] * len(tokens)
         wanted = [

@@ -13,10 +13,7 @@ from encoders.text.tokens import Span
 
 
 class Sentences(SentenceMethod):
-    """Document encoder over the whole text, sentence by sentence; the title is a sentence too.
-
-    Sentences that are read together are consecutive, as many as fit into the model at once (LAWDR, section 7).
-    """
+    """Document encoder over sentences, one is the title; ``together`` joins as many as fit (LAWDR, section 7)."""
 
     method = "sentences"
 

@@ -15,9 +15,8 @@ _HEADING = 32
 class TitledWindows(SentenceMethod):
     """Document encoder over the whole text: windows of 128 tokens with the title before each, mean of their vectors.
 
-    In the mean each window weighs as much as it has tokens of text, so a short last window weighs little. Windows do
-    not overlap: the title says what a window is about, so its neighbours' words need not. Special tokens, the prefix
-    and the title count among the 128.
+    In the mean each window weighs as much as it has tokens of text. Windows do not overlap: the title says what a
+    window is about. Special tokens, the prefix and the title count among the 128.
     """
 
     method = "windows"

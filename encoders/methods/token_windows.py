@@ -1,7 +1,4 @@
-"""*first*: a document is its first tokens. *segments*: it is the mean of overlapping windows of all of its tokens.
-
-They are the plain "LaBSE" and LaBSE-Seg of the HMDE paper.
-"""
+"""The plain "LaBSE" (*first*: the first tokens) and LaBSE-Seg (*segments*: mean of overlapping windows) of HMDE."""
 
 from __future__ import annotations
 
@@ -25,10 +22,7 @@ class First(SentenceMethod):
 
 
 class Segments(SentenceMethod):
-    """Document encoder over the whole text: windows of 128 tokens that overlap by a third, mean of their vectors.
-
-    Special tokens and the prefix count among a window's tokens.
-    """
+    """Document encoder over the text: mean of windows of 128 tokens (prefix, special ones included), a third shared."""
 
     method = "segments"
 

@@ -1,8 +1,7 @@
 """Vectors that are made of parts: the concatenated unit vectors of several encoders.
 
-In a stored vector all parts that know the text have equal weight. To compare vectors, each part is scaled to a unit
-vector again and weighed: the cosine of two texts is the weighted mean of their parts' cosines over the parts that know
-both texts. So a text that one part does not know is compared by the other parts, on the same scale.
+The cosine of two texts is the weighted mean of their parts' cosines over the parts that know both texts. So a text that
+one part does not know is compared by the other parts, on the same scale.
 """
 
 from __future__ import annotations

@@ -20,10 +20,7 @@ _LONGEST_FIRST = 300
 
 
 def windows(tokens: int, size: int, overlap: int) -> list[tuple[int, int]]:
-    """Start and end of windows of ``size`` tokens, each sharing ``overlap`` tokens with the window before.
-
-    Every token is in a window; a text that fits into a window is one window; no window lies inside another.
-    """
+    """Start and end of windows of ``size`` tokens that share ``overlap`` with the window before; none is in another."""
     spans = []
     start = 0
     while start < tokens:
@@ -38,9 +35,9 @@ def windows(tokens: int, size: int, overlap: int) -> list[tuple[int, int]]:
 def sentences(text: str, lang: str) -> list[tuple[int, int]]:
     """Start and end of each sentence in characters of the text, without surrounding blanks.
 
-    A line break ends a sentence. ``sentencex`` applies the rules of the text's language, or of a related language or
-    English if it has none. Thai has no sentence marks: a trained model, ``crfcut`` of ``pythainlp``, finds the ends.
-    Sentences that are still too long (Lao, a table) are cut at blanks.
+    A line break ends a sentence. ``sentencex`` applies the rules of the text's language, a related language or English.
+    Thai has no sentence marks: a trained model, ``crfcut`` of ``pythainlp``, finds the ends. Longer sentences (Lao, a
+    table) are cut at blanks.
     """
     spans = []
     start = 0
@@ -72,10 +69,7 @@ def _segmented(line: str, lang: str) -> list[str]:
 
 
 def cut_at_blanks(text: str, shortest: int, longest: int, blanks: str) -> list[tuple[int, int]]:
-    """Start and end of consecutive pieces of at most ``longest`` characters, each cut before a blank if there is one.
-
-    A blank nearer than ``shortest`` characters to the piece's start is no place to cut.
-    """
+    """Start and end of pieces of at most ``longest`` characters, cut before a blank if any is beyond ``shortest``."""
     pieces = []
     start = 0
     while len(text) - start > longest:

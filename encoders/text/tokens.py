@@ -72,11 +72,10 @@ class Tokenizer:
     """A model's tokenizer, with the special tokens and prefixes that the model wants around a text: the overheads."""
 
     def __init__(self, folder: ModelFolder) -> None:
-        """Open the tokenizer; the prefixes are in the folder's ``config.json``.
+        """Open the tokenizer; the files are read now, because another model may take the folder's place later.
 
-        If the folder has a table of the vocabulary's pieces, the whole vocabulary is parsed only for a long text, for
-        several texts at once, or after a few short texts. The files are read now: another model may take the folder's
-        place later. Raises BadInput: a file can't be read, or is no tokenizer.
+        With a table of pieces, the whole vocabulary is parsed only for a long text, for several texts at once, or after
+        a few short texts. Raises BadInput: a file can't be read, or is no tokenizer.
         """
         self._path = folder.tokenizer
         self._whole: tokenizers.Tokenizer | None = None
@@ -177,10 +176,7 @@ class Tokenizer:
 
 
 def _spans(encoding: tokenizers.Encoding, characters: int) -> Callable[[int], Any]:
-    """Start and end of a token of a block: of a long text as numbers, of others as the tokenizer keeps them.
-
-    Few tokens' characters are asked for, but what the tokenizer keeps takes about 140 bytes a token.
-    """
+    """Start and end of a token of a block; numbers for a long text, as the tokenizer keeps about 140 bytes a token."""
     return np.array(encoding.offsets, np.int32).__getitem__ if characters > _BLOCK else encoding.token_to_chars
 
 

@@ -57,10 +57,9 @@ def folded(text: str, lang: str) -> str:
 
 
 def word_around(text: str, position: int) -> tuple[int, int]:
-    """Start and end of the word between blanks that a position is inside.
+    """Start and end of the word between blanks that a position is inside; the position twice if it cuts no word.
 
-    It is the position twice where no word is cut: between words, at a sentence mark, in a script without blanks, and in
-    a run of characters that is too long for a word.
+    It cuts none between words, at a sentence mark, in a script without blanks, or in a run too long for a word.
     """
     before = text[max(position - _LONGEST_WORD, 0) : position]
     after = text[position : position + _LONGEST_WORD]
@@ -72,10 +71,7 @@ def word_around(text: str, position: int) -> tuple[int, int]:
 
 
 def runs(text: str) -> Iterator[tuple[str, int]]:
-    """Yield the words of a folded text in order, cut where the script changes, each with its script's n-gram size.
-
-    The size is 2 for Han, Kana and Hangul, 3 for Thai, Lao, Khmer and Burmese, and 0 where blanks separate words.
-    """
+    """Yield words of a folded text, cut where the script changes, and the script's n-gram size (0 if it has blanks)."""
     matches = word_pattern().findall(text)
     if not _WITHOUT_BLANKS.search(text):
         yield from zip(matches, repeat(0))
@@ -86,10 +82,7 @@ def runs(text: str) -> Iterator[tuple[str, int]]:
 
 
 def words(text: str, lang: str) -> list[str]:
-    """Folded words of a text in order; scripts without blanks give overlapping n-grams.
-
-    A run shorter than its n-grams is one word, and so is a run of Katakana.
-    """
+    """Folded words of a text in order; scripts without blanks give n-grams, but Katakana and shorter runs are words."""
     text = folded(text, lang)
     if not _WITHOUT_BLANKS.search(text):
         matches: list[str] = word_pattern().findall(text)
@@ -132,10 +125,7 @@ def _pieces_without_soft_hyphens(text: str, lang: str, size: int) -> Pieces:
 
 
 def _is_in_place(text: str, folded_text: str) -> bool:
-    """Whether folding keeps every character's position and every word's borders.
-
-    Then NFKC changes nothing, the length stays the same, and no mark becomes a letter, as the iota below others does.
-    """
+    """Whether folding keeps all positions and borders of words; an iota below other letters would become a letter."""
     return len(folded_text) == len(text) and unicodedata.is_normalized("NFKC", text) and _IOTA_BELOW not in text
 
 

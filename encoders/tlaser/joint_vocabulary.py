@@ -19,11 +19,10 @@ _BLANK = "▁"
 
 
 def learn_vocabulary(sentences: Iterable[str], size: int, variant: Variant) -> tokenizers.Tokenizer:
-    """Learn at most ``size`` tokens; fewer if the sentences have no more pairs that occur twice.
+    """Learn at most ``size`` tokens, fewer if too few pairs occur twice; the same sentences give the same vocabulary.
 
-    Text is normalised to NFKC; at most half of the vocabulary is characters, and the rarest other characters are
-    unknown. The same sentences give the same vocabulary. The encoder's input begins with STR_TAG (``TAG``), whose
-    position holds the embedding; LASER's input has no such position and ends with ``END``.
+    Text is normalised to NFKC; at most half of the vocabulary is characters, the rarest are unknown. The encoder's
+    input begins with STR_TAG (``TAG``), whose position holds the embedding; LASER's input ends with ``END`` instead.
     """
     texts = list(sentences)
     tokenizer = tokenizers.Tokenizer(models.BPE(unk_token=UNKNOWN, fuse_unk=True))

@@ -23,11 +23,7 @@ class Direction:
 
 
 class Sentences:
-    """The sentences of one language as token ids, without special tokens.
-
-    Attributes:
-        starts: (sentences + 1,) borders of the sentences among the ids.
-    """
+    """One language's sentences as token ids; ``starts`` are their (sentences + 1,) borders among the ids."""
 
     def __init__(self, tokenizer: tokenizers.Tokenizer, texts: Sequence[str]) -> None:
         lengths = [0]

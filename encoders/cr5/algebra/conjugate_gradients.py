@@ -15,10 +15,7 @@ _STEPS = 500
 
 
 def solve(operator: Operator, right: FloatArray, tolerance: float = TOLERANCE) -> FloatArray:
-    """Solve for all columns of (n, columns) float32 at once; a column's tolerance is relative to its norm.
-
-    Raises ArithmeticError: the system is too ill-conditioned for float32.
-    """
+    """Solve (n, columns) float32, each column to ``tolerance`` of its norm. Raises ArithmeticError: float32 can't."""
 
     def inverse(columns: FloatArray) -> FloatArray:
         return _block(operator, columns, np.float32(tolerance / 2))
@@ -57,8 +54,8 @@ def _inverse(gram: Float64Array) -> Float64Array:
 def orthonormal(columns: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Q with orthonormal columns and R, by Cholesky of the Gram matrix, or by Householder where that fails.
 
-    Cholesky runs twice if columns are nearly dependent, because their Q in float32 is not orthogonal enough. Columns
-    that depend on other columns give arbitrary orthonormal columns and zero rows in R.
+    Cholesky runs twice if columns are nearly dependent: one pass in float32 is not orthogonal enough. Columns that
+    depend on other columns give arbitrary orthonormal columns and zero rows in R.
     """
     try:
         basis, upper, angle = _by_cholesky(columns)

@@ -52,12 +52,9 @@ def leading(
 ) -> Leading:
     """Find ``count`` eigenvectors of the largest eigenvalues of a symmetric, positive semidefinite operator.
 
-    The block Krylov space is spanned by a random block and its images, each made orthogonal to all blocks before; its
-    Rayleigh–Ritz vectors approximate the eigenvectors. The space grows until the residuals are within the tolerance or
-    its maximum width is reached.
-
-    The operator maps (size, columns) to the same shape. ``seed`` draws the first block; ``progress`` gets the number of
-    vectors after each block.
+    They are the Rayleigh–Ritz vectors of the block Krylov space of a random block, which grows until the residuals are
+    within the tolerance or the space has its maximum width. The operator maps (size, columns) to the same shape;
+    ``progress`` gets the number of vectors after each block.
     """
     progress = progress or Progress()
     width = max_applied_vectors(size, count, small)
@@ -101,8 +98,5 @@ def leading(
 
 
 def _vectors_to_next_check(excess: float, decrease: float) -> int:
-    """Half of the vectors until the residual is within the tolerance, if each goes on to decrease it as much.
-
-    A check decomposes the whole space: after every block, that would be a quarter of the search's time.
-    """
+    """Half of the vectors that the residual needs to reach the tolerance: a check decomposes the whole space."""
     return int(excess / decrease / 2) if decrease > 0 else BLOCK

@@ -21,10 +21,7 @@ class Ridge(Protocol):
     """Ridge regression on the rows of one language's X, (documents, words)."""
 
     def solve(self, targets: FloatArray, tolerance: float = np.inf) -> FloatArray:
-        """Coefficients of the regression on V, (documents, columns) or, if words are fewer, (words, columns).
-
-        Coefficients are linear in V, (documents, columns); ``tolerance`` may ask for a finer solution.
-        """
+        """Coefficients, linear in V (documents, columns): of its shape, or (words, columns) if words are fewer."""
         ...
 
     def predicted(self, targets: FloatArray, solved: FloatArray) -> FloatArray:
@@ -37,10 +34,10 @@ class Ridge(Protocol):
 
 
 def ridge(matrix: csr_array, lam: float, *, direct: int = DIRECT, tolerance: float = TOLERANCE) -> Ridge:
-    """Return the regression on (documents, words) float32: dual if documents are not more than words.
+    """Return the regression on (documents, words) float32: dual if documents are not more than words; λ is above 0.
 
-    A system of at most ``direct`` equations is factorised; λ, ``lam``, is above 0. Raises LinAlgError: the system has
-    no Cholesky factor in float32; ArithmeticError: from the regression, if float32 can't hold a solution.
+    A system of at most ``direct`` equations is factorised. Raises LinAlgError: the system has no Cholesky factor in
+    float32; ArithmeticError: from the regression, if float32 can't hold a solution.
     """
     documents, words = matrix.shape
     is_dual = documents <= words
@@ -76,11 +73,7 @@ class _System:
 
 
 class _Factor:
-    """A Cholesky factor in float32, by blocks.
-
-    Blocks make it products of matrices, during which numpy gives up Python's lock: languages are factorised side by
-    side. SciPy's factor holds the lock.
-    """
+    """A Cholesky factor in float32, by blocks: their products release Python's lock, which SciPy's factor holds."""
 
     def __init__(self, matrix: FloatArray) -> None:
         """Factorise a matrix in its own memory, of which the upper triangle is then not used."""

@@ -21,10 +21,7 @@ _WORKING = 7
 
 
 def check_memory(blocks: Mapping[str, Block], concepts: int, dimensions: int) -> None:
-    """Check that the training fits into the free memory.
-
-    Raises BadInput: the training needs more memory than is free.
-    """
+    """Check that the training fits into the free memory. Raises BadInput: it needs more."""
     bytes_needed, free = needed(blocks, concepts, dimensions), free_memory()
     if bytes_needed > free:
         documents = sum(block.matrix.shape[0] for block in blocks.values())
@@ -52,10 +49,7 @@ def needed(blocks: Mapping[str, Block], concepts: int, dimensions: int) -> int:
 
 
 def free_memory(root: Path = Path("/")) -> float:
-    """Free memory in bytes, with the page cache and within the cgroup limits; infinity if the system states none.
-
-    ``root`` holds ``proc`` and ``sys``.
-    """
+    """Free memory in bytes, with the page cache and within the cgroup limits; infinity if the system states none."""
     return min([*_free_on_machine(root / "proc/meminfo"), *_free_in_groups(root)], default=float("inf"))
 
 

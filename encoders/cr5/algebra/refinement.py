@@ -22,13 +22,10 @@ def solve(
 ) -> FloatArray:
     """Solve for all columns of (n, columns) float32 by an inverse that float32 makes inexact.
 
-    The check takes a few sums of all columns, scaled to unit length, with random signs. The residual of such a sum is
-    about as large as that of all columns together, so the check costs a fraction of a product and finds a failure of
-    float32 in any column. Where the residual is too large, the inverse of the residual is added until each column is
-    within the tolerance.
-
-    A column's tolerance is relative to its norm. Raises ArithmeticError: the residual does not shrink: the system is
-    too ill-conditioned for float32.
+    The inverse of the residual is added until each column is within the tolerance, relative to its norm. The first
+    check takes a few sums of all columns, scaled to unit length, with random signs: the residual of such a sum is about
+    as large as that of all columns together, and costs a fraction of a product. Raises ArithmeticError: the residual
+    does not shrink: the system is too ill-conditioned for float32.
     """
     solution = inverse(right)
     norms = np.linalg.norm(right, axis=0).astype(np.float64)

@@ -1,11 +1,8 @@
 """Choose λ by cross-validation over concepts: a few words of a document retrieve its mates of held-out concepts.
 
-A few words resemble a query. Whole documents find their mates with almost any λ, and best with a λ that is too small
-for queries (on lohelp .03 to .1, where .3 to 1 is best for topics).
-
-From 400 to 1,436 concepts the best λ hardly changes (docs/methods/cr5.md), so a few
-concepts choose it. It depends on whether the concepts outnumber the dimensions: a model of all directions that the
-concepts give is best with a small λ. So a fold learns as many dimensions for its concepts as the training does.
+A few words resemble a query. Whole documents find their mates best with a λ that is too small for queries (on lohelp
+.03 to .1, where .3 to 1 is best for topics). From 400 to 1,436 concepts the best λ hardly changes
+(docs/methods/cr5.md), so a few concepts choose it.
 """
 
 from __future__ import annotations
@@ -40,7 +37,6 @@ def choose_ridge(
     """Choose the λ with the best ranks of held-out mates; also return the mean reciprocal rank of each λ tried.
 
     Of the λ that the folds can't tell from the best one, the largest is chosen (the one-standard-error rule).
-
     ``progress`` is called with 1 after each trained model.
     """
     random = np.random.default_rng(seed)
@@ -63,10 +59,7 @@ def choose_ridge(
 
 
 def dimensions_of_fold(dimensions: int, concepts: int, fold: int) -> int:
-    """Dimensions of a model of ``fold`` concepts that stands for a model of ``concepts`` with so many dimensions.
-
-    It has the same share of the concepts, but three quarters where the share is smaller: from there on λ is the same.
-    """
+    """Dimensions of a fold's model: its share of the concepts, but at least ``_SHARE`` of them."""
     return min(dimensions, math.ceil(fold * max(_SHARE, dimensions / concepts)))
 
 
@@ -115,7 +108,7 @@ def mate_rank(
 ) -> float:
     """Mean reciprocal rank of mates by cosine, over ordered pairs of languages; a mate ranks last among ties.
 
-    ``columns`` is Φᵀ; ``asked`` has the documents' queries in the same order, the documents themselves by default.
+    ``columns`` is Φᵀ; ``asked`` has the documents' queries in the same order, by default the documents.
     """
     vectors: dict[str, FloatArray] = {}
     queries: dict[str, FloatArray] = {}

@@ -2,12 +2,11 @@
 
 X (documents, words) has one block for each language, Y (documents, concepts) is one-hot; both are centred by rank-one
 terms that are never computed. With B = XᵀX + λI (block-diagonal), S = X B⁻¹ Xᵀ and s = S1, the Woodbury identity of
-section 5 is
+section 5 lets each language be solved for separately:
 
     X (X̂ᵀX̂ + λI)⁻¹ Xᵀ = S + s sᵀ / (n − 1ᵀs)
 
-(in the paper's B⁻¹ − ζζᵀ, ζ is imaginary, since n μᵀB⁻¹μ < 1: in real numbers the rank-one term is added). So each
-language is solved for separately.
+In the paper's B⁻¹ − ζζᵀ, ζ is imaginary, since n μᵀB⁻¹μ < 1: in real numbers the rank-one term is added.
 """
 
 from __future__ import annotations
@@ -72,10 +71,9 @@ def solve(
     """Learn Φ from the languages' documents with λ ``lam``, above 0.
 
     The solution has fewer dimensions than asked if there are too few concepts, or words to tell concepts apart, and
-    none if documents don't differ or λ is beyond float32. ``direct`` and ``small`` are the sizes up to which a
-    language's system is factorised and the concepts' matrix is computed in full; ``progress`` gets the number of
-    vectors that the operator was applied to. Raises ArithmeticError: the equations are too ill-conditioned for float32;
-    LinAlgError: the equations are too ill-conditioned for a Cholesky factor.
+    none if documents don't differ or λ is beyond float32. Up to the sizes ``direct`` and ``small`` a language's system
+    is factorised and the concepts' matrix is computed in full. ``progress`` gets the number of vectors that the
+    operator was applied to. Raises ArithmeticError or LinAlgError: the equations are too ill-conditioned for float32.
     """
     with ThreadPoolExecutor(available_cores()) as pool, threadpool_limits(1):
         regression = _Regression(blocks, lam, direct, tolerance, pool)
