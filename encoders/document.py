@@ -68,8 +68,7 @@ class Document:
 class Passages:
     """The segments of one document in their order, and after them its title if that is a passage of its own."""
 
-    # (passages, dim) int8; each row is a unit vector times its own scale, so only its direction counts
-    vectors: Int8Array
+    vectors: Int8Array  # (passages, dim) int8; each row is a unit vector times its own scale
     offsets: Int32Array  # (passages, 2) int32, start and end of each segment in characters of ``Document.content``
 
     @property

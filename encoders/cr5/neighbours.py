@@ -22,8 +22,7 @@ class Neighbours:
     asked: str  # the word as the user typed it
     word: str  # the folded word; a vocabulary may have it in several pieces
     lang: str
-    # the nearest words of each language with their cosines, nearest first; the word itself is left out
-    near: dict[str, list[tuple[str, float]]]
+    near: dict[str, list[tuple[str, float]]]  # by language, other words and cosines, nearest first
 
 
 def neighbours(model: Cr5Model, asked: Sequence[str], k: int = 5) -> list[Neighbours]:

@@ -21,9 +21,7 @@ class ModelConfig:
     name: str
     dim: int
     max_tokens: int  # longest input, special tokens included; 0 means no limit
-    # how the graph makes one vector of the token states; LASER uses ``max``, Cr5 the ``sum`` over words. A ``cross-
-    # encoder``, which is a reranker, makes one score of a pair of texts.
-    pooling: Pooling
+    pooling: Pooling  # of token states: LASER ``max``, Cr5 ``sum`` of words; a ``cross-encoder`` scores pairs
     query_prefix: str
     document_prefix: str
     languages: tuple[str, ...]  # BCP 47 tags the model was trained for; empty if unknown
@@ -34,8 +32,7 @@ class ModelConfig:
     licence: str = ""  # of the source weights, as their publisher states it; empty if unknown
     forced: bool = False  # whether the model was published although its graph failed the parity check
     pieces: str = ""  # hash of the table of the tokenizer's pieces; empty if there is none
-    # whether large weights are in ``model.onnx.data``, which a session maps into memory
-    has_weights_beside: bool = False
+    has_weights_beside: bool = False  # whether ``model.onnx.data``, memory-mapped, has large weights
     format: int = FORMAT
 
     def model_id(self, method: str, **settings: object) -> str:

@@ -39,16 +39,14 @@ class UpperShape:
     layers: int = 2
     heads: int = 6
     feed_forward: int = 2048
-    # maximum segments that the transformer reads at once; a longer document is read in several parts
-    sentences: int = 32
+    sentences: int = 32  # maximum segments read at once; a longer document is read in parts
     tokens: int = 128  # maximum tokens of a segment, special tokens and prefix included
     # ``paper``: the mean of the transformer's outputs. ``weighted``: the mean of the segments' vectors with weights
     # from the transformer's outputs, plus a linear map of that mean; before training it is the plain mean, in the space
     # of the queries.
     form: Form = "paper"
     segmentation: Segmentation = "sentences"
-    # a document with more segments is read in several parts; if not, the further segments are left out
-    whole: bool = True
+    whole: bool = True  # further segments are read in further parts; if not, they are left out
 
 
 @dataclass(frozen=True)
@@ -58,8 +56,7 @@ class UpperFile:
     shape: UpperShape
     weights: str  # hash of the trained weights; all builds share it
     graph: str  # hash of ``upper.onnx`` and of its weights beside it
-    # whether the upper encoder was published although both graphs together failed the parity check
-    forced: bool = False
+    forced: bool = False  # whether it was published although the graphs together failed the parity check
     frozen: bool = True  # whether the lower encoder stayed as it was
 
     @classmethod

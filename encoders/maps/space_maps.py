@@ -37,10 +37,8 @@ class SpaceMaps:
     """Weights that centred rows are multiplied by from the right before they are compared."""
 
     model: str  # id of the stored documents' vectors
-    # (dim, k) by language of the query and of the document; either may be ``ANY``
-    documents: Mapping[tuple[str, str], FloatArray]
-    # (query dim, k) by language of the query, or ``ANY``; queries without weights stay unchanged
-    queries: Mapping[str, FloatArray] = field(default_factory=dict)
+    documents: Mapping[tuple[str, str], FloatArray]  # (dim, k) by language of query and document, or ``ANY``
+    queries: Mapping[str, FloatArray] = field(default_factory=dict)  # (query dim, k) by language or ``ANY``
     about: Mapping[str, Any] = field(default_factory=dict)
     query_encoder: QueryEncoderSpec | None = None  # encoder of the queries, if it is not the documents' encoder
 

@@ -25,9 +25,7 @@ class Cut(NamedTuple):
     """Where documents are cut."""
 
     segments: list[list[Span]]  # of each document
-    # for each document, the number of its first tokens that are read before each later segment; if empty, no document
-    # has a heading
-    headings: Sequence[int] = ()
+    headings: Sequence[int] = ()  # first tokens of each document that are read before later segments; empty: none
 
 
 class Texts(NamedTuple):

@@ -41,9 +41,7 @@ class TlaserTraining:
     batch_tokens: int  # padded tokens of a batch, on the longer side
     accumulate: int
     rate: float
-    # steps until the highest learning rate; after them the rate falls with the square root of the step. With 0 the rate
-    # is constant.
-    warmup: int
+    warmup: int  # steps to the highest rate, which falls with √step after them; 0: the rate is constant
     dropout: float
     smoothing: float = 0.1
     decay: float = 1e-4
@@ -60,8 +58,7 @@ class Constraint:
     lam: float = 0.125  # weight of the margin to other sentences (λ = β/2)
     margin: float = 0.5  # α
     negatives: int = 20  # other sentences that each pair is compared with (N_s)
-    # whether a sentence's translation loss is the sum over its tokens, as published, and not their mean
-    summed: bool = True
+    summed: bool = True  # whether a sentence's loss is the sum over its tokens, as published, not the mean
     squared: bool = True  # whether |·|² is the squared norm; otherwise it is the norm
 
 

@@ -60,8 +60,7 @@ class Corpus:
     pivots: tuple[str, ...]  # languages that sentences are translated into
     sentences: Mapping[str, Sentences]
     directions: Sequence[Direction]  # a language and a pivot each, in a fixed order
-    # held-out sentences by language, the same sentence at the same position; None if a language lacks it
-    validation: Mapping[str, Sequence[Int32Array | None]]
+    validation: Mapping[str, Sequence[Int32Array | None]]  # held-out, aligned, by language; None: it lacks
 
     @property
     def pairs(self) -> int:

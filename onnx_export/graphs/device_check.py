@@ -44,8 +44,7 @@ class DeviceCheck:
     nodes: dict[str, Counter[str]]  # number of nodes of each operation, by provider, over all graphs
     strays: list[str]  # operations that a card leaves to the CPU, and copies between both; the card waits at each
     parity: ParityReport | None  # against the reference; none without a reference
-    # tokens of the gate's texts a second in full batches, through the graph of texts; tokenising is not timed
-    tokens: float
+    tokens: float  # tokens a second in full batches of the gate's texts; tokenising is not timed
     memory: int  # bytes of the card that were taken meanwhile, by any process; 0 on the CPU
 
     @property

@@ -226,8 +226,7 @@ def four_bits(model: onnx.ModelProto) -> onnx.ModelProto:
 class Blocks:
     """Rows of 4-bit weights: weight = (code - 8) * scale."""
 
-    # (rows, blocks, 32) uint8 in 0..15; a last block that is not full is padded with 8, the code of zero
-    codes: UInt8Array
+    codes: UInt8Array  # (rows, blocks, 32) uint8 in 0..15; a last block is padded with 8, the code of zero
     scales: FloatArray  # (rows, blocks) float32
 
 

@@ -152,12 +152,10 @@ class CurvePoint:
 class Curve:
     """The course of a training."""
 
-    # a point per validation; the first is measured before the first step, with the loss of the first step
-    points: list[CurvePoint] = field(default_factory=list)
+    points: list[CurvePoint] = field(default_factory=list)  # a point per validation; the first is at step 0, with loss
     best: int = 0  # step whose weights are kept
     stopped: str = ""  # why training ended before its last step; empty if it did not
-    # whether there were held-out concepts; if not, scores are 0 and the last step's weights are kept
-    validated: bool = True
+    validated: bool = True  # whether concepts were held out; if not, scores are 0 and the last weights stay
 
     @property
     def best_score(self) -> float:

@@ -34,8 +34,7 @@ _USUAL_LIMIT = 512
 class SourceModel:
     """A loaded encoder with its pooling."""
 
-    # (input_ids, attention_mask) → (texts, dim) unit rows, in evaluation mode, float32 on the CPU
-    module: torch.nn.Module
+    module: torch.nn.Module  # (input_ids, attention_mask) → (texts, dim) unit rows; eval, float32, CPU
     recipe: Recipe
     tokenizer: Any
     lower_case: bool

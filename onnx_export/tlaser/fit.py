@@ -40,8 +40,7 @@ class Fitted:
     """A trained model."""
 
     model: Translator  # the model with the weights of the lowest validation error, on the CPU, in evaluation mode
-    # rows of step, tokens, mean loss and its terms since the previous row, learning rate, validation error
-    curve: list[dict[str, float]]
+    curve: list[dict[str, float]]  # rows: step, tokens, mean loss and terms since the last, rate, validation error
     best: dict[str, float]  # the row of the curve at which the weights were saved
     rate: float  # target tokens per second of this run, validation included; 0 if there was nothing left to train
 
