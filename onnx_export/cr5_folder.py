@@ -30,8 +30,7 @@ def publish(
 ) -> ModelFolder:
     """Write the folder of a model with a float32 table, which int8 quantises; the card has a line for each fact.
 
-    ``taught_by`` has the keys of the training texts; none: nobody knows these. Raises MissingPart: the target can't be
-    written, or its disk is full.
+    ``taught_by`` has the keys of the training texts, if known. Raises MissingPart: the target can't be written.
     """
     float_rows = np.ascontiguousarray(model.table.rows, dtype=np.float32)
     table = quantised(float_rows) if precision == "int8" else model.table
@@ -61,9 +60,8 @@ def publish(
 def build_graph(table: Table, dim: int) -> onnx.ModelProto:
     """Build the graph ``input_ids``, ``attention_mask`` (texts, words) int64 → ``vectors`` (texts, dim) float32.
 
-    A vector is a unit row, or zero. Each word of a text occurs once in ``input_ids``; ``attention_mask`` is its
-    frequency tf in the text, 0 for padding. The sum is over (1 + ln tf) · idf · Φ; the table holds idf · Φ and is a
-    separate file.
+    A vector is a unit row, or zero. Each word occurs once in ``input_ids``; ``attention_mask`` is its frequency tf, 0
+    for padding. The sum is over (1 + ln tf) · idf · Φ; the table, a separate file, holds idf · Φ.
     """
     constants = [_external("table", table.rows, 0)]
     nodes = [helper.make_node("Gather", ["table", "input_ids"], ["rows"], axis=0)]

@@ -37,9 +37,9 @@ _DEFAULT_BUILD = "8"
 def find_model(reference: str, console: Console, placement: Placement = CPU) -> ModelFolder:
     """Return a model's folder: the default by its name, an exported model by its name in the cache, any by its path.
 
-    On a card the default is its fp16 build. Another model in int8, if it is no trained document encoder, stands for the
-    build of the same model in the cache that a card can run, if there is one. Raises BadInput: there is no such model,
-    or the folder holds no model; MissingPart: the default is requested and its weights are not installed.
+    On a card the default is its fp16 build, and an int8 model, if it is no trained document encoder, the build in the
+    cache that a card can run. Raises BadInput: there is no such model; MissingPart: the default's weights are not
+    installed.
     """
     if reference == DEFAULT:
         return default_folder(console, "fp16" if placement.gpu else "int8")
@@ -55,10 +55,7 @@ def find_model(reference: str, console: Console, placement: Placement = CPU) -> 
 
 
 def exported_model(reference: str) -> ModelFolder | None:
-    """An exported model, encoder or reranker, by its path or its name in the cache; none if there is no such folder.
-
-    Raises BadInput: the folder holds no model.
-    """
+    """An exported model by its path or its name in the cache, if there is one. Raises BadInput: it is no model."""
     for folder in (Path(reference).expanduser(), model_cache() / reference):
         if folder.is_dir():
             return ModelFolder.open(folder)
@@ -66,10 +63,7 @@ def exported_model(reference: str) -> ModelFolder | None:
 
 
 def open_reranker(reference: str, console: Console, device: Device = "auto") -> Reranker:
-    """Open a reranker by its folder, or by its name in the cache.
-
-    Raises BadInput: there is no such reranker; MissingPart: the requested device is missing.
-    """
+    """Open a reranker by its folder or name. Raises BadInput: there is none; MissingPart: the device is missing."""
     folder = exported_model(reference)
     if folder is None:
         names = [model.path.name for model in exported_models() if model.config.is_reranker]
@@ -90,10 +84,7 @@ def open_reranker(reference: str, console: Console, device: Device = "auto") -> 
 
 
 def _build_for_gpus(folder: ModelFolder) -> ModelFolder | None:
-    """The build of an int8 folder's model in the cache for cards, fp16 before others.
-
-    None if no other build is needed, or none is there.
-    """
+    """The build of an int8 folder's model in the cache for cards, fp16 first; None if none is needed, or there."""
     if folder.config.precision != "int8" or _has_more(folder):
         return None
     wanted = folder.config.model_id("")
@@ -158,8 +149,7 @@ def _opened(
 def open_sentence(reference: str, console: Console, device: Device, *, unnormalised: bool = False) -> SentenceEncoder:
     """Open the sentence encoder of a name, in the build for the device.
 
-    With ``unnormalised`` its vectors are not scaled to unit length. Raises BadInput: there is no such encoder;
-    MissingPart: the requested device is missing.
+    Raises BadInput: there is no such encoder; MissingPart: the requested device is missing.
     """
 
     def opened(placement: Placement) -> SentenceEncoder:
@@ -220,14 +210,9 @@ def make_models(reference: str, console: Console, placement: Placement = CPU) ->
 def taught_shares(
     encoders: Iterable[tuple[str, str]], text_hashes: Callable[[], Collection[str]], console: Console
 ) -> dict[str, float]:
-    """Share of texts that taught an encoder, by the encoder's name; encoders that learnt from none are left out.
+    """Share of texts that taught an encoder, by the encoder's name; encoders that don't say so, or zero, are left out.
 
-    So are encoders that do not say what taught them. The hashes of the texts are read only if one says it.
-
-    Args:
-        encoders: names of encoders and methods, each as a collection has them.
-        text_hashes: reads the hashes of the texts.
-        console: warns of a folder that is gone or damaged.
+    ``encoders`` are names and methods of a collection. The hashes of the texts are read only if needed.
     """
     folders: dict[str, Path] = {}
     for reference, method in encoders:
@@ -246,8 +231,7 @@ def taught_shares(
 def _says_what_taught_it(folder: ModelFolder, method: str) -> bool:
     """Whether a folder says which texts taught it to make vectors by this method.
 
-    They taught the folder's own method. Other methods use the sentence encoder, which learnt from them in an HMDE
-    folder that was not frozen, and in each folder with a density that has them.
+    They taught the folder's method, or the sentence encoder of an HMDE folder that was not frozen, or of a density.
     """
     if not has_training_texts(folder.path):
         return False

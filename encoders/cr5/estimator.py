@@ -22,14 +22,7 @@ from encoders.wording import counted
 
 
 class Cr5:
-    """Crosslingual reduced-rank ridge regression; attributes that end with an underscore are learnt.
-
-    Attributes:
-        concept_numbers_: by language, ascending numbers of the concepts that its documents teach; (concepts,).
-        tried_: mean reciprocal rank of held-out mates by λ; empty if the settings fix λ.
-        eigenvalues_: (dim,) of the concepts' matrix (eq. 12), largest first.
-        remarks_: what the user should know, one sentence each.
-    """
+    """Crosslingual reduced-rank ridge regression; attributes that end with an underscore are learnt."""
 
     def __init__(self, settings: Cr5Settings | None = None) -> None:
         """Take the settings; the default values are the paper's."""
@@ -53,7 +46,7 @@ class Cr5:
     def _learn(self, corpus: Corpus, console: Console) -> None:
         vocabularies, blocks = self.blocks(corpus)
         self.documents_ = {lang: len(block.concepts) for lang, block in blocks.items()}
-        self.concept_numbers_ = {lang: np.unique(block.concepts) for lang, block in blocks.items()}
+        self.concept_numbers_ = {lang: np.unique(block.concepts) for lang, block in blocks.items()}  # ascending
         self.concepts_ = 1 + max(int(block.concepts.max()) for block in blocks.values())
         if self.concepts_ < 2:
             raise BadInput("the documents that teach are all about one concept; give some about others")
@@ -69,7 +62,7 @@ class Cr5:
                 f"the leading directions are rough: an eigenvector is off by {solution.residual:.2f} of the largest "
                 f"eigenvalue, where {eigenvectors.TOLERANCE:g} is asked; fewer --dimensions are found better"
             )
-        self.eigenvalues_ = solution.eigenvalues
+        self.eigenvalues_ = solution.eigenvalues  # (dim,) of the concepts' matrix (eq. 12), largest first
         table = _table(solution, {lang: vocabularies[lang] for lang in blocks})
         self.model_ = Cr5Model({lang: vocabularies[lang].words for lang in blocks}, Table(table), table.shape[1])
 
@@ -81,7 +74,7 @@ class Cr5:
                 "none of the documents has a field concept, the same for translations of one another; "
                 "name it if it is called otherwise: --field concept=THEIRS"
             )
-        self.remarks_: list[str] = []
+        self.remarks_: list[str] = []  # what the user should know, one sentence each
         rows, remark = rows_within_limits(counts, self.settings.limits)
         self.remarks_ += [remark] if remark else []
         fitting = sum(map(len, rows.values()))
@@ -142,7 +135,7 @@ class Cr5:
     def _solution(self, blocks: Mapping[str, Block], dimensions: int, console: Console) -> Solution:
         """Choose λ and solve. Raises BadInput: the equations can't be solved, or the documents teach nothing."""
         try:
-            self.ridge_, self.tried_ = self._ridge(blocks, dimensions, console)
+            self.ridge_, self.tried_ = self._ridge(blocks, dimensions, console)  # reciprocal ranks by λ
             with console.progress("solving", None, "vectors") as progress:
                 solution = solve(blocks, dimensions, self.ridge_, seed=self.settings.seed, progress=progress)
         except (ArithmeticError, LinAlgError) as error:

@@ -50,16 +50,9 @@ any comes again. ``shuffled``: each ordered pair of pages comes once before any 
 
 
 class Triples:
-    """An endless, repeatable sequence of triples.
+    """An endless, repeatable sequence of triples, whose rows are positions in ``pages``.
 
     The negative shares its language and a category with the first page, and is about another concept.
-
-    Attributes:
-        pages: the rows of a triple are positions in it.
-        possible: number of pages with a mate and a negative, by ordered pair of languages.
-        single: number of concepts with pages in one language only; they give no triple.
-        lonely: number of pages with a mate and no hard negative; they begin no triple.
-        further: number of pages whose concept an earlier page of their language has; they can only be negatives.
     """
 
     def __init__(
@@ -71,7 +64,7 @@ class Triples:
         self._orders: dict[int, tuple[int, Rows]] = {}
         self._concepts: dict[str, dict[str, int]] = defaultdict(dict)
         self._members: dict[tuple[str, str], list[int]] = defaultdict(list)
-        self.further = 0
+        self.further = 0  # pages whose concept an earlier page of their language has; only negatives
         for row, page in enumerate(pages):
             if page.concept in left_out:
                 continue
@@ -79,12 +72,12 @@ class Triples:
                 self.further += self._concepts[page.concept].setdefault(page.lang, row) != row
             for category in page.categories:
                 self._members[page.lang, category].append(row)
-        self.single = sum(len(mates) == 1 for mates in self._concepts.values())
+        self.single = sum(len(mates) == 1 for mates in self._concepts.values())  # concepts in one language
         self._groups = {key: np.array(rows, dtype=np.int64) for key, rows in self._members.items()}
-        pairs, self.lonely = self._paired_pages()
+        pairs, self.lonely = self._paired_pages()  # pages with a mate and no hard negative, which begin no triple
         by_langs = [np.array(pairs[key], dtype=np.int64) for key in sorted(pairs)]
         self._pairs = [np.concatenate(by_langs)] if pairs and drawing == "shuffled" else by_langs
-        self.possible = {key: len(pairs[key]) for key in sorted(pairs)}
+        self.possible = {key: len(pairs[key]) for key in sorted(pairs)}  # pages with mate and negative, by languages
         if not pairs:
             raise BadInput(f"no training triples can be drawn: {self._reason()}")
 

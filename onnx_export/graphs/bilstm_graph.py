@@ -1,6 +1,6 @@
 """LASER's encoder as an ONNX graph: embeddings, bidirectional LSTMs, the maximum over positions, L2.
 
-The graph is built by hand: torch's exporter unrolls an LSTM to a fixed length and can't say where a padded text ends.
+Torch's exporter unrolls an LSTM to a fixed length and can't say where a padded text ends.
 """
 
 from __future__ import annotations

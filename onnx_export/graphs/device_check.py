@@ -76,10 +76,9 @@ def check_device(
 ) -> DeviceCheck:
     """Run a folder's graphs where they were placed, and compare the vectors with (texts, dim) reference vectors.
 
-    On a card the reference is by default the same graph on the CPU, which computes an fp16 graph in float32: so half
-    arithmetic is compared with exact arithmetic. In an HMDE folder the lower graph makes queries' vectors, and both
-    graphs together documents' vectors. Raises BadInput: the graph can't be loaded, or its vectors are not finite
-    numbers; MissingPart: CUDA fails.
+    On a card the reference is by default the same graph on the CPU, which computes an fp16 graph in float32. In an HMDE
+    folder the lower graph makes queries' vectors, and both graphs documents' vectors. Raises BadInput: the graph can't
+    be loaded, or its vectors are not finite numbers; MissingPart: CUDA fails.
     """
     session, tokenizer = OnnxSession(folder, device=placement.device), Tokenizer(folder)
     rows = gate_rows(folder, tokenizer, texts)
@@ -131,8 +130,7 @@ def read_profile(
     """Number of nodes of each operation, by provider, and the strays: operations at which a card waits for the CPU.
 
     A stray is a node on the CPU that makes floats, more than a shape has numbers, or a copy to the host other than that
-    of the ``vectors``, whose shape is given. Integers on the CPU are positions and shapes, which need nothing of the
-    card. ``events`` are of ONNX Runtime's profile of one batch.
+    of the ``vectors``, whose shape is given. ``events`` are of ONNX Runtime's profile of one batch.
     """
     nodes: dict[str, Counter[str]] = {}
     strays = set()

@@ -1,9 +1,8 @@
 """Quantise an fp32 graph to int8, with ranges of the products' inputs that sample inputs set.
 
 The ranges are constants, so a vector does not depend on its batch. A few columns of a transformer's values are many
-times as large as the others, and would leave the others few of the 256 levels. So each column of a product's input is
-divided by a number of its own, and the weights that it meets are multiplied by it: SmoothQuant (Xiao et al., 2023,
-equations 3 and 4). Weights are so small that no processor's sums overflow.
+times as large as the others. So each column of a product's input is divided by a number of its own, and the weights
+that it meets are multiplied by it: SmoothQuant (Xiao et al., 2023, equations 3 and 4).
 """
 
 from __future__ import annotations
@@ -51,9 +50,9 @@ class _Rounding:
 def eight_bits(source: Path, batches: Iterable[Inputs]) -> onnx.ModelProto:
     """Quantise a graph's constant matrices and embeddings: weights in int8 with a scale an output or a row.
 
-    The graph in the file ``source`` is of opset 21 or later. ``batches`` of its inputs, one or more, set the ranges; a
-    value beyond its range becomes the end of the range. A graph lies beside ``source`` meanwhile. Raises MissingPart:
-    ONNX Runtime is not installed; BadInput: the graph can't be loaded, or makes values that are not finite numbers.
+    ``source``, of opset 21 or later, has a temporary graph beside it meanwhile. A value beyond the range that the
+    ``batches`` set becomes the end of the range. Raises MissingPart: ONNX Runtime is not installed; BadInput: the graph
+    can't be loaded, or makes values that are not finite numbers.
     """
     model = onnx.load(source, load_external_data=False)
     weights = {weight.name: weight for weight in model.graph.initializer}
@@ -139,13 +138,10 @@ def _sizes(largest: FloatArray) -> FloatArray:
 
 
 def _whole_weights_and_scales(weights: FloatArray) -> tuple[Int8Array, FloatArray]:
-    """Quantise (outputs, columns) weights so that all processors compute the same sums.
+    """Quantise (outputs, columns) weights to int8 with (outputs,) scales, so that all processors compute the same sums.
 
     x86 processors without VNNI add the products of two neighbouring columns in 16 bits, and cut sums off at 32,767. Two
     neighbouring weights of one sign add up to 127 scales at most, so to 128 when both are rounded; 255 × 128 fits.
-
-    Returns:
-        Weights in int8 (outputs, columns), and scales (outputs,) to multiply by.
     """
     pairs = np.add.reduceat(weights, np.arange(0, weights.shape[1], 2), axis=1)  # an odd last column stands alone
     largest = np.maximum(np.abs(weights).max(axis=1), np.abs(pairs).max(axis=1))
@@ -154,11 +150,7 @@ def _whole_weights_and_scales(weights: FloatArray) -> tuple[Int8Array, FloatArra
 
 
 class _Graph:
-    """A graph's nodes while they are replaced.
-
-    Attributes:
-        computed: values that the new nodes compute.
-    """
+    """A graph's nodes while they are replaced; ``computed`` are the values of the new nodes."""
 
     def __init__(
         self, graph: onnx.GraphProto, weights: Mapping[str, onnx.TensorProto], roundings: Mapping[str, _Rounding]

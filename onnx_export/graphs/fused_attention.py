@@ -26,8 +26,8 @@ def sequence_bounds(prefix: str = "") -> tuple[list[onnx.NodeProto], list[onnx.T
     """Nodes and constants that make ``sequence_bounds``, the padding as fused attention reads it: (3 texts + 2,) int32.
 
     First the tokens of each text, then twice, for queries and keys, where each text begins among all padded tokens and
-    where the last one ends. All of it is computed from the values of ``attention_mask``, because a graph on a GPU would
-    compute with the mask's shape on the host. All names begin with the prefix.
+    where the last one ends. All is computed from the values of ``attention_mask``: its shape is on the host. All names
+    begin with the prefix.
     """
 
     def node(kind: str, name: str, *inputs: str, **attributes: int) -> onnx.NodeProto:
@@ -64,9 +64,9 @@ def attention(name: str, parts: Sequence[str], bounds: str, heads: int, scale: f
 def fuse_attention(graph: Path, batches: Sequence[Inputs]) -> None:
     """Make each attention of a float32 graph one node, in the graph's file.
 
-    The file stays as it is if it has no attention of the form that torch exports of BERT and XLM-R, or if an output for
-    a batch differs by more than the tolerance on the CPU: such attention depends on more than the padding. Raises
-    BadInput: the graph can't be loaded; MissingPart: ONNX Runtime is not installed.
+    The file stays as it is if it has no attention as torch exports of BERT and XLM-R, or if an output for a batch
+    differs by more than the tolerance on the CPU. Raises BadInput: the graph can't be loaded; MissingPart: no ONNX
+    Runtime.
     """
     model = onnx.load(graph, load_external_data=False)
     if not _fuse(model.graph):

@@ -1,7 +1,4 @@
-"""Find the values of a graph that half precision can't hold.
-
-A test of the fp16 graph on a CPU can't find them: ONNX Runtime's CPU provider computes it in float32.
-"""
+"""Find values that half precision can't hold; the fp16 graph on a CPU can't: ONNX Runtime computes it in float32."""
 
 from __future__ import annotations
 
@@ -23,10 +20,7 @@ MASKED = -10_000.0
 
 
 def bound_masks(graph: onnx.GraphProto) -> list[onnx.TensorProto]:
-    """Replace numbers below half precision's lowest, −∞ too, by −10,000; return the constants that changed.
-
-    Such numbers are those of masks. The exponential of both is 0, but a score plus −10,000 stays in the range.
-    """
+    """Replace masks below half precision's lowest, −∞ too, by −10,000, whose exponential is 0, too; return them."""
     masks, lowest = [], np.finfo(np.float16).min
     for weight in graph.initializer:
         if weight.data_type == TensorProto.FLOAT:
@@ -41,9 +35,9 @@ def bound_masks(graph: onnx.GraphProto) -> list[onnx.TensorProto]:
 def largest_values(graph: Path, constants: Iterable[onnx.TensorProto], batches: Iterable[Inputs]) -> dict[str, float]:
     """Largest absolute value, over all batches, of each float32 value that a node makes, by the value's name.
 
-    ``graph`` states the types of its values. A value without a type, and values inside branches, are left out.
-    ``constants`` replace the graph's of the same names. A graph lies beside ``graph`` meanwhile. Raises MissingPart:
-    ONNX Runtime is not installed; BadInput: the graph can't be loaded.
+    ``graph`` states the types of its values; values without a type or inside branches are left out. ``constants``
+    replace the graph's of the same names. Raises MissingPart: ONNX Runtime is not installed; BadInput: the graph can't
+    be loaded.
     """
     typed = onnx.load(graph, load_external_data=False).graph
     made = {name for node in typed.node for name in node.output}

@@ -125,8 +125,6 @@ def read_texts() -> list[GateText]:
 def check_parity(folder: ModelFolder, texts: Sequence[GateText], reference: FloatArray) -> ParityReport:
     """Encode the texts on the CPU as search and indexing do, and compare the vectors with the reference.
 
-    Tokenizer, prefixes, batches and session are those of all commands, so a difference in any of them is detected.
-
     There are at least one query and eleven documents, so that a ranking can differ. ``reference`` (texts, dim) float32
     is the source model's vector of each text with its role's prefix. Raises BadInput: the graph's vectors have another
     shape, or are not finite numbers.
@@ -170,10 +168,7 @@ def with_documents(upper: UpperSession, texts: Sequence[GateText], vectors: Floa
 def compare(
     precision: Precision, texts: Sequence[GateText], vectors: FloatArray, reference: FloatArray
 ) -> ParityReport:
-    """Compare vectors with reference vectors, both (texts, dim).
-
-    Raises BadInput: the shapes differ, or a vector has a value that is not a finite number.
-    """
+    """Compare vectors with reference vectors, (texts, dim). Raises BadInput: shapes differ, or they are not finite."""
     if vectors.shape != reference.shape:
         raise BadInput(
             f"the graph makes vectors of shape {vectors.shape}, the model {reference.shape}; report this model"
@@ -189,8 +184,8 @@ def compare_scores(
 ) -> ParityReport:
     """Compare a reranker's scores of the gate's queries with reference scores, both (queries, documents).
 
-    The scores of a query, less the mean of all reference scores, are compared as a vector is, and the ten documents
-    with the largest scores as the ten nearest are. Raises BadInput: a score is not a finite number.
+    A query's scores, less the mean of all reference scores, are compared as a vector is, and the ten documents with the
+    largest scores as the ten nearest are. Raises BadInput: a score is not a finite number.
     """
     _require_finite(precision, scores)
     centre = np.float32(reference.mean(dtype=np.float64))
@@ -222,10 +217,7 @@ def _report(
 
 
 def top_agreement(vectors: FloatArray, reference: FloatArray, is_query: BoolArray, depth: int = TOP) -> float:
-    """Mean over queries of the share of the reference's ``depth`` nearest documents that ``vectors`` rank there too.
-
-    Vectors and reference are (texts, dim) unit rows.
-    """
+    """Mean over queries of the share of the reference's nearest documents that the vectors, unit rows, rank there."""
     return _agreement(*(_largest(rows[is_query] @ rows[~is_query].T, depth) for rows in (vectors, reference)))
 
 

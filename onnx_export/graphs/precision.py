@@ -1,7 +1,6 @@
 """Convert fp32 ONNX graphs to fp16, int8 and 4 bits, from file to file: a graph may exceed a protobuf message's limit.
 
-``fp32`` is for comparison; ``fp16`` is for GPUs; ``int8`` is for CPUs, twice as fast as fp32; ``q4`` is for little
-memory: an eighth of the size of fp32, and no faster.
+``fp16`` is for GPUs; ``int8`` is for CPUs, twice as fast as fp32; ``q4`` is for little memory: an eighth of fp32.
 """
 
 from __future__ import annotations
@@ -39,17 +38,13 @@ _LARGE = 1 << 20
 
 
 def convert(source: Path, target: Path, precision: Precision, batches: Iterable[Inputs]) -> None:
-    """Write an fp32 graph of opset 21 or later to ``target`` in a precision.
+    """Write an fp32 graph of opset 21 or later to ``target`` in a precision, large weights to ``<target>.data``.
 
-    Inputs stay int64 and the output ``vectors`` stays float32, as model folders require. Temporary files are written
-    beside ``source``, so its folder must be writable.
-
-    ``batches`` of inputs set the ranges of int8. In fp16, nodes that make or read a value beyond the range of half
-    precision stay in float32; ``batches`` show which these are.
-
-    Large weights go to ``<target>.data``. Raises MissingPart: ONNX Runtime, which int8 and fp16 need, is not installed;
-    BadInput: the graph can't be run, or in int8 makes values of the batches that are not finite numbers; OSError: the
-    disk is full, or another error of the operating system.
+    Inputs stay int64 and ``vectors`` stay float32. Temporary files are written beside ``source``. ``batches`` of inputs
+    set the ranges of int8, and show which nodes of fp16 make or read a value beyond half precision and stay in float32.
+    Raises MissingPart: ONNX Runtime, which int8 and fp16 need, is not installed; BadInput: the graph can't be run, or
+    in int8 makes values that are not finite numbers; OSError: the disk is full, or another error of the operating
+    system.
     """
     writers: dict[Precision, Callable[[Path, Path], None]] = {
         "fp32": lambda source, target: save_graph(onnx.load(source), target),
@@ -61,9 +56,7 @@ def convert(source: Path, target: Path, precision: Precision, batches: Iterable[
 
 
 def save_graph(model: onnx.ModelProto, target: Path, *, least: int = _LARGE) -> None:
-    """Write a graph, its weights loaded, without its exporter's metadata (file names, stack traces, names of modules).
-
-    Weights that nothing reads are left out.
+    """Write a graph, its weights loaded, without unread weights and its exporter's metadata, such as names of modules.
 
     Each weight of at least ``least`` bytes goes to ``<target>.data``, which a session maps into memory: of the table of
     250,000 pieces a query needs ten rows.
@@ -85,8 +78,8 @@ def save_graph(model: onnx.ModelProto, target: Path, *, least: int = _LARGE) -> 
 def _full_disk_as_os_error(folder: Path) -> Iterator[None]:
     """Raise ``OSError`` if the block fails because a folder's disk is full.
 
-    ONNX infers shapes in C++ into a file and does not notice a failed write; only reading the file fails. The partial
-    file still exists at that moment, so writing a probe file fails too on a full disk.
+    ONNX infers shapes in C++ and does not notice a failed write. Its partial file still exists when reading the file
+    fails, so writing a probe file fails too.
     """
     try:
         yield
@@ -101,10 +94,7 @@ _PROBE_BYTES = 4 << 20
 
 
 def _to_fp16(source: Path, target: Path, batches: Iterable[Inputs]) -> None:
-    """Convert weights and layers to half precision; pooling and the norm, whose sums are long, stay in single.
-
-    So do nodes that make or read a value beyond the range of half precision, and no cast stands between them.
-    """
+    """Convert weights and layers to half precision; pooling, the norm and wide values stay in single."""
     try:
         from onnxruntime.transformers.float16 import convert_float_to_float16  # noqa: PLC0415
         from onnxruntime.transformers.onnx_model import OnnxModel  # noqa: PLC0415
@@ -136,11 +126,7 @@ def _to_fp16(source: Path, target: Path, batches: Iterable[Inputs]) -> None:
 
 
 def _keep_single(graph: onnx.GraphProto, wide: Collection[str]) -> list[str]:
-    """Names of the nodes that make or read the wide values.
-
-    The values' types are removed: the converter casts each value with a type to half precision, even between two nodes
-    in single.
-    """
+    """Names of the nodes that make or read the wide values, whose types go: the converter casts each typed value."""
     narrow = [info for info in graph.value_info if info.name not in wide]
     del graph.value_info[:]
     graph.value_info.extend(narrow)
@@ -151,10 +137,7 @@ def _keep_single(graph: onnx.GraphProto, wide: Collection[str]) -> list[str]:
 
 
 def _pooling_nodes(graph: onnx.GraphProto, wide: Collection[str]) -> list[onnx.NodeProto]:
-    """Nodes between the token states and the output, from the node that makes one vector of the tokens on.
-
-    If that node reads wide values, the nodes that make them are among the result.
-    """
+    """Nodes from the first that makes one vector of the tokens to the output, with the nodes of its wide values."""
     boundary_types = {"ReduceSum", "ReduceMean", "Gather", "GatherND", "Slice", "LayerNormalization", "MatMul"}
     producers = {output: node for node in graph.node for output in node.output}
     pending = [output.name for output in graph.output]
@@ -171,8 +154,7 @@ def _pooling_nodes(graph: onnx.GraphProto, wide: Collection[str]) -> list[onnx.N
 def _detach_head(graph: onnx.GraphProto, head: list[onnx.NodeProto]) -> list[onnx.TensorProto]:
     """Remove the last nodes, ``head``, from a graph; return copies of the constants that they read.
 
-    The values that ``head`` reads from the remaining nodes become the graph's outputs. ``head`` is changed to read the
-    copies of its constants.
+    The values that ``head`` reads from other nodes become outputs; ``head`` now reads the copies of its constants.
     """
     head_outputs = {name for node in head for name in node.output}
     head_inputs = {name for node in head for name in node.input} - head_outputs
@@ -195,11 +177,10 @@ def _detach_head(graph: onnx.GraphProto, head: list[onnx.NodeProto]) -> list[onn
 
 
 def four_bits(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Quantise an fp32 graph's constant matrices and embeddings to symmetric 4 bits, 32 weights a scale (Q4_0).
+    """Quantise an fp32 graph's matrices and embeddings, in place, to symmetric 4 bits, 32 weights a scale (Q4_0).
 
     ONNX Runtime's own quantiser gives the same result, but importing it switches on logging for the whole process and
-    needs two more packages. The graph, of opset 21 or later and with its weights loaded, is changed in place and
-    returned.
+    needs two more packages. The graph is of opset 21 or later with its weights loaded.
     """
     graph = model.graph
     weights = {initializer.name: initializer for initializer in graph.initializer}

@@ -26,8 +26,7 @@ def write_graph(
 ) -> None:
     """Write a graph in a precision; ``write_fp32`` writes the fp32 graph to a temporary file beside ``target``.
 
-    ``batches`` of inputs set the ranges of int8. In fp16 attention is one node where that is exact; the batches show
-    whether it is, and where half precision would overflow.
+    ``batches`` of inputs set the ranges of int8. In fp16 attention is one node where the batches show that to be exact.
     """
     with tempfile.TemporaryDirectory(prefix="graph.", dir=target.parent) as scratch:
         graph = Path(scratch) / "fp32.onnx"
@@ -47,20 +46,14 @@ def check_graph(
     source: str = "torch",
     force: bool,
 ) -> ParityReport:
-    """Compare a folder's graph with its source's vectors of the texts, show the report, and write ``parity.json``.
-
-    Raises BadInput: parity is below the bar and not forced.
-    """
+    """Compare a folder's graph with its source's vectors; publish the report. Raises BadInput: it is below the bar."""
     return publish_report(folder, check_parity(folder, texts, reference), console, source=source, force=force)
 
 
 def publish_report(
     folder: ModelFolder, report: ParityReport, console: Console, *, source: str = "torch", force: bool
 ) -> ParityReport:
-    """Show a report on a folder's graph, and write ``parity.json``.
-
-    Raises BadInput: parity is below the bar and not forced.
-    """
+    """Show a report on a folder's graph and write ``parity.json``. Raises BadInput: it is below the bar, not forced."""
     report = require_parity(report, f"{folder.config.name} in {report.precision}", console, source=source, force=force)
     write_json(folder.path / "parity.json", report.as_json())
     return report
@@ -69,10 +62,7 @@ def publish_report(
 def require_parity(
     report: ParityReport, what: str, console: Console, *, source: str = "torch", force: bool
 ) -> ParityReport:
-    """Show a report, and refuse its graph, which ``what`` names, below the bar; return the report.
-
-    Raises BadInput: parity is below the bar and not forced.
-    """
+    """Show and return a report of ``what``. Raises BadInput: parity is below the bar and not forced."""
     console.say(f"compared with {source} on {report.texts} texts in {len(report.languages)} languages")
     if not console.quiet:
         console.print([Table(["measure", ">value", ">bar", "verdict"], report.rows(), f"{what} against {source}")])

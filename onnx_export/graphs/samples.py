@@ -16,10 +16,7 @@ from encoders.machine.placement import CPU
 
 
 def sample_texts() -> list[str]:
-    """Read the package's sample texts, a line each: sentences in many scripts, code, tables, numbers, single signs.
-
-    The parity gate has other texts, so that it checks a graph with texts that did not set its ranges.
-    """
+    """The package's sample texts, other than the gate's: many scripts, code, tables, numbers, single signs."""
     return Path(__file__).with_name("sample_texts.txt").read_text(encoding="utf-8").splitlines()
 
 
@@ -43,9 +40,9 @@ def measure(
 ) -> Iterator[list[FloatArray]]:
     """Run a graph with more nodes; for each batch, the values of these names, which the nodes make.
 
-    Nodes that reduce values where they are made keep memory as small as in any run. ``constants`` replace the graph's
-    of the same names, or are more of them. The graph that is run lies beside ``graph`` meanwhile. Raises MissingPart:
-    ONNX Runtime is not installed; BadInput: the graph can't be loaded.
+    Nodes that reduce values where they are made keep memory small. ``constants`` replace the graph's of the same names,
+    or are more of them. A temporary graph lies beside ``graph``. Raises MissingPart: ONNX Runtime is not installed;
+    BadInput: the graph can't be loaded.
     """
     model = onnx.load(graph, load_external_data=False)
     replacements = {constant.name: constant for constant in constants}

@@ -66,9 +66,9 @@ def publish(
 ) -> tuple[ModelFolder, ParityReport]:
     """Write the model folder; the upper graph and a trained lower encoder's graph must pass the parity gate.
 
-    ``about`` has entries of ``hmde.json`` about the training, ``extra`` the contents of further files by name, and
-    ``taught_by`` the keys of the training texts, if they are known. A frozen lower encoder's graph keeps its precision.
-    Raises BadInput: parity is below the bar; MissingPart: the target can't be written, or its disk is full.
+    ``about`` has entries of ``hmde.json`` about the training, ``extra`` the contents of further files by name,
+    ``taught_by`` the keys of the training texts, if known. A frozen lower encoder's graph keeps its precision. Raises
+    BadInput: parity is below the bar; MissingPart: the target can't be written, or its disk is full.
     """
     upper = upper.cpu().eval()
     set_attention(upper, "eager")

@@ -16,66 +16,39 @@ Preset = Literal["small", "paper"]
 
 @dataclass(frozen=True)
 class Settings:
-    """All settings of a training; sizes and rates are the paper's (appendix A.1) unless they are changed.
+    """All settings of a training; sizes and rates are the paper's (appendix A.1) unless they are changed."""
 
-    Attributes:
-        frozen: the lower encoder keeps its weights; its vectors are then computed once.
-        adapters: rank of the low-rank matrices that learn instead of the lower encoder's weights; 0: the weights learn.
-        pooling: how a lower encoder that learns makes a vector of a text: ``cls``: the first token's state, as in the
-            paper; None: as the model states.
-        drawing: in which order pairs of pages come.
-        segmentation: whether a document is read as sentences or as windows of tokens (HMDE, table 4).
-        whole: a document with more segments than ``sentences`` is read in several parts once it is trained.
-        sentences: maximum segments that the upper transformer reads at once.
-        tokens: maximum tokens of a segment, special tokens and prefix included.
-        batch: triples of a batch; documents of a batch are each other's negatives.
-        warmup: steps until the peak; afterwards the rate falls linearly to 0.
-        clip: maximum norm of a step's gradient; the paper gives no value.
-        temperature: τ of the loss; the paper gives no value.
-        pairs: weight of the paper's loss, a document against its mate.
-        hard: whether each triple's hard negative counts in the paper's loss.
-        titles: weight of a title, as a query, against the mate of its page; the paper has no such loss.
-        excerpts: weight of the mean of a few segments' vectors of the lower encoder against the mate of their page.
-        excerpt: number of these segments.
-        bare: share of pages whose sentences are read without the titles, so that a title is not matched with its
-            translation; windows keep their titles.
-        centred: subtract the mean of each language before cosines, as a calibration does.
-        budget: padded tokens of segments that are encoded at once.
-        evaluate: steps between two validations.
-        patience: validations without improvement until training stops; 0: never.
-    """
-
-    frozen: bool = False
-    adapters: int = 0
-    pooling: Pooling | None = None
-    drawing: Drawing = "turns"
+    frozen: bool = False  # the lower encoder keeps its weights; its vectors are then computed once
+    adapters: int = 0  # rank of the matrices that learn instead of the lower encoder's weights; 0: the weights learn
+    pooling: Pooling | None = None  # of a lower encoder that learns: ``cls`` as in the paper; None: as the model states
+    drawing: Drawing = "turns"  # in which order pairs of pages come
     form: Form = "paper"
-    segmentation: Segmentation = "sentences"
-    whole: bool = True
+    segmentation: Segmentation = "sentences"  # sentences or windows of tokens (HMDE, table 4)
+    whole: bool = True  # segments beyond ``sentences`` are read in further parts after training
     layers: int = 2
     feed_forward: int = 2048
-    sentences: int = 32
-    tokens: int = 128
+    sentences: int = 32  # maximum segments that the upper transformer reads at once
+    tokens: int = 128  # maximum tokens of a segment, special tokens and prefix included
     dropout: float = 0.1
     steps: int = 8_600
-    batch: int = 2
+    batch: int = 2  # triples of a batch; its documents are each other's negatives
     accumulate: int = 64
     rate: float = 1e-5
-    warmup: int = 1_000
+    warmup: int = 1_000  # steps until the peak; afterwards the rate falls linearly to 0
     decay: float = 0.01
-    clip: float = 1.0
-    temperature: float = 0.05
-    pairs: float = 1.0
-    hard: bool = True
-    titles: float = 0.0
-    excerpts: float = 0.0
-    excerpt: int = 4
-    bare: float = 0.0
-    centred: bool = False
-    budget: int = 4_096
+    clip: float = 1.0  # maximum norm of a step's gradient; the paper gives no value
+    temperature: float = 0.05  # τ of the loss; the paper gives no value
+    pairs: float = 1.0  # weight of the paper's loss, a document against its mate
+    hard: bool = True  # whether each triple's hard negative counts in the paper's loss
+    titles: float = 0.0  # weight of a title, as a query, against the mate of its page; not in the paper
+    excerpts: float = 0.0  # weight of the mean of a few lower vectors against the mate of their page
+    excerpt: int = 4  # number of these segments
+    bare: float = 0.0  # share of pages read without titles, as these would match their translations; not of windows
+    centred: bool = False  # subtract the mean of each language before cosines, as a calibration does
+    budget: int = 4_096  # padded tokens of segments that are encoded at once
     held_out: float = 0.1
-    evaluate: int = 100
-    patience: int = 10
+    evaluate: int = 100  # steps between two validations
+    patience: int = 10  # validations without improvement until training stops; 0: never
     seed: int = 0
 
     def shape(self, dim: int) -> UpperShape:
@@ -123,10 +96,9 @@ _WARMUP = 8
 
 
 def settings_of(preset: Preset, changes: Mapping[str, Any]) -> Settings:
-    """Return a preset with some of its settings changed.
+    """Return a preset with some of its settings changed; the rate is lower where all lower weights learn.
 
-    The learning rate, unless changed, is lower where all weights of a lower encoder learn. The warm-up, unless changed,
-    is shorter where there are few steps. A frozen encoder keeps its pooling.
+    The warm-up, unless changed, is shorter where there are few steps. A frozen encoder keeps its pooling.
     """
     settings = replace(PRESETS[preset], **changes)
     if settings.frozen:

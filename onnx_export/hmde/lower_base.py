@@ -50,10 +50,7 @@ class TrainedBase(Base):
 
 
 def open_frozen(reference: str, settings: Settings, device: Device, console: Console) -> FrozenBase:
-    """Open an exported folder, or the default encoder, with frozen weights.
-
-    Raises BadInput: there is no such encoder.
-    """
+    """Open an exported folder, or the default encoder, frozen. Raises BadInput: there is no such encoder."""
     folder = find_model(reference, console)
     encoder = open_sentence(reference, console, device)
     torch_device = str(training_device(device, console))

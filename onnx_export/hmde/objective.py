@@ -20,18 +20,14 @@ _TOGETHER = 64
 
 
 class Objective:
-    """The loss of a batch, which is identified by its number.
-
-    Attributes:
-        means: (languages, dim) of documents, titles and excerpts before training; empty unless they are subtracted.
-    """
+    """The loss of a batch, which is identified by its number."""
 
     def __init__(self, upper: Upper, lower: Lower, triples: Triples, settings: Settings) -> None:
         self._upper, self._lower, self._triples, self._settings = upper, lower, triples, settings
         pages = triples.pages
         self._langs = _label_numbers([page.lang for page in pages])
         self._concepts = _label_numbers([page.concept for page in pages])
-        self.means: dict[str, torch.Tensor] = {}
+        self.means: dict[str, torch.Tensor] = {}  # (languages, dim) by kind of text; empty unless subtracted
 
     def measure_means(self) -> None:
         """Measure the mean of each language over a sample, by the lower encoder; documents are means of sentences."""
@@ -83,8 +79,7 @@ class Objective:
     def documents(self, rows: Sequence[int], seed: int | None, bare: float) -> torch.Tensor:
         """Document vectors, (rows, dim); the share ``bare`` of the documents is encoded without titles.
 
-        The upper encoder reads at most 64 documents at once. If there are more, it reads them again for their
-        gradients, so that only vectors stay in memory between the two.
+        Beyond 64 documents the upper encoder reads them again for their gradients, so that only vectors stay in memory.
         """
         sentences = self._lower.documents(rows, training=seed)
         titles = self._lower.openings()[list(rows)]

@@ -33,8 +33,8 @@ State = dict[str, dict[str, torch.Tensor]]
 class Training:
     """One training: its model, its optimiser, its curve.
 
-    On the CPU, with the same number of threads, the same settings and documents give the same weights bit for bit, also
-    if the process was killed and started again: every step has its own seed, and a checkpoint holds the whole state.
+    On the CPU the same threads, settings and documents give the same weights bit for bit, also after a kill: every step
+    has its own seed, and a checkpoint holds the whole state.
     """
 
     def __init__(
@@ -42,8 +42,8 @@ class Training:
     ) -> None:
         """Make the upper transformer, on the device of ``lower``, and the optimiser; ``lower`` has taken all documents.
 
-        ``validation`` has the rows of the held-out documents; if there are none, the last weights are kept. ``place``
-        is the file of the checkpoint.
+        ``validation`` has the rows of held-out documents; without them the last weights stay. ``place`` is the
+        checkpoint.
         """
         self.lower, self._triples, self._validation = lower, triples, validation
         self.settings, self._checkpoint_file = settings, place
@@ -61,10 +61,7 @@ class Training:
         self._about = ""
 
     def resume(self, about: str) -> bool:
-        """Resume from the checkpoint, and return whether there is one; ``about`` identifies documents and settings.
-
-        Raises BadInput: the checkpoint is damaged, or of another training.
-        """
+        """Resume; return whether there was a checkpoint of ``about``. Raises BadInput: it is damaged, or of another."""
         self._about = about
         state = load_checkpoint(self._checkpoint_file, random=False)
         if state is None:

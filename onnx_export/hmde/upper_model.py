@@ -16,11 +16,7 @@ _BOUND = math.log(3)
 
 
 class Upper(torch.nn.Module):
-    """Sentence vectors of documents → document vectors (HMDE §2.1).
-
-    A small BERT reads [DBOS] and the sentences, with positions; its outputs at the sentences are averaged, without the
-    output at [DBOS].
-    """
+    """Sentence vectors of documents → document vectors (HMDE §2.1): a small BERT's mean over all but its [DBOS]."""
 
     def __init__(self, shape: UpperShape, dropout: float = 0.1) -> None:
         """Make random weights from torch's generator."""
@@ -82,10 +78,9 @@ def contrastive_loss(
 ) -> torch.Tensor:
     """InfoNCE with in-batch and hard negatives (HMDE eq. 1), as the mean over the batch.
 
-    Another page of the batch about the same concept is not a negative; the paper's batches of two contain none.
-
-    Rows are (n, dim) unit rows: row i of ``second`` is the positive of row i of ``first``, and its other rows are
-    negatives; row i of ``negative`` is the hard negative. ``concepts`` (n,) numbers the concepts.
+    Another page of the batch about the same concept is not a negative. Rows are (n, dim) unit rows: row i of ``second``
+    is the positive of row i of ``first``, row i of ``negative`` its hard negative. ``concepts`` (n,) numbers the
+    concepts.
     """
     scores = first @ second.T / temperature
     same_concept = concepts.unsqueeze(0) == concepts.unsqueeze(1)

@@ -17,11 +17,8 @@ QUERIES = 500
 def mean_average_precision(documents: FloatArray, queries: FloatArray, pages: Sequence[TripleDocument]) -> float:
     """MAP over titles as queries; each title searches the pages in other languages, which are encoded without titles.
 
-    The mean of each language is subtracted from documents and queries first, as in a calibration; without this, the
-    score would measure how far apart the languages are.
-
-    Documents and queries are (pages, dim) unit rows of the pages without their titles, and of their titles; without
-    pages the score is 0.
+    The mean of each language is subtracted first: otherwise the score would measure how far apart the languages are.
+    Documents and queries are (pages, dim) unit rows; without pages the score is 0.
     """
     from ir_measures import AP, Qrel, ScoredDoc, calc_aggregate  # noqa: PLC0415 - training alone needs it
 

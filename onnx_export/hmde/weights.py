@@ -1,7 +1,4 @@
-"""The trained weights of an HMDE folder in torch's form, so that an exported model can be trained again.
-
-The file has float32 tensors: ``upper.NAME``, and ``lower.NAME`` if the lower encoder was trained.
-"""
+"""Trained weights of an HMDE folder: float32 tensors ``upper.NAME``, and ``lower.NAME`` if the lower encoder learnt."""
 
 from __future__ import annotations
 
@@ -25,10 +22,9 @@ def digest(upper: Upper) -> str:
 
 
 def save(folder: Path, upper: Upper, lower: torch.nn.Module | None) -> None:
-    """Write the upper encoder's weights into a folder, and the lower encoder's if it was trained.
+    """Write the upper encoder's weights into a folder, and the lower encoder's if it was trained, now or earlier.
 
-    If the lower encoder is frozen now and was trained earlier, its weights in the folder's linked file are kept. Raises
-    OSError: the disk is full or can't be written.
+    Raises OSError: the disk is full or can't be written.
     """
     from safetensors.torch import load as unpacked  # noqa: PLC0415
     from safetensors.torch import save as packed  # noqa: PLC0415

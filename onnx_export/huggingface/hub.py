@@ -19,12 +19,11 @@ _LEFT_OUT = ["onnx/*", "openvino/*", "*.onnx", "*.h5", "*.msgpack", "*.ot"]
 
 
 def find_source(model: str, say: Callable[[str], None], check: Callable[[Path], None] = lambda _: None) -> Path:
-    """Return the folder of a model: a folder's path itself, or the files of a hub name, from the cache if possible.
+    """Return the folder of a model: a folder's path, or the files of ``organisation/name``, from the cache if possible.
 
-    A name on the hub is ``organisation/name``; ``say`` shows a message when files are fetched. ``check`` gets the
-    folder of the configuration before weights are fetched, and raises what makes them useless. Raises BadInput: there
-    is no such folder, or no such model on the hub; MissingPart: the model is not in the cache and the hub can't be
-    reached.
+    ``say`` shows a message when files are fetched; ``check`` gets the folder of the configuration before weights are
+    fetched, and raises if they are useless. Raises BadInput: there is no such folder or model; MissingPart: the model
+    is not in the cache and the hub can't be reached.
     """
     folder = Path(model).expanduser()
     if folder.is_dir():
@@ -59,10 +58,7 @@ def _cached_folder(model: str) -> Path | None:
 
 
 def _parts_without_weights(folder: Path) -> list[PurePosixPath]:
-    """Paths in a model's folder of the transformer and of the dense layers whose weights are missing.
-
-    Raises BadInput: from ``read_layout``.
-    """
+    """Paths in a model's folder of the transformer and of the dense layers whose weights are missing."""
     layout = read_layout(folder)
     parts = [layout.transformer, *(layer.folder for layer in layout.dense)]
     return [
@@ -105,10 +101,7 @@ def _fetch(model: str, say: Callable[[str], None], check: Callable[[Path], None]
 
 
 def read_card(folder: Path) -> tuple[str, tuple[str, ...]]:
-    """Read licence and languages from the header of a model's ``README.md``; empty if they are not stated.
-
-    Languages are normalised; values that are not language codes (``multilingual``) are left out.
-    """
+    """Licence and normalised languages from the header of ``README.md``, if stated; other values are left out."""
     file = folder / "README.md"
     if not file.is_file() or not (text := file.read_text(encoding="utf-8", errors="replace")).startswith("---"):
         return "", ()

@@ -37,11 +37,11 @@ def export_model(
 ) -> tuple[ModelFolder, ParityReport]:
     """Export a model, a folder or a hub name; compare its graph with torch and publish its folder.
 
-    ``stated`` are the user's statements about the model; without ``output`` the folder is in the model cache. A model
-    for sequence classification becomes a reranker, unless a pooling is stated. ``check_on_gpu`` may refuse an encoder's
+    ``stated`` are the user's statements about the model; ``output`` is by default in the model cache. A model for
+    sequence classification becomes a reranker, unless a pooling is stated. ``check_on_gpu`` may refuse an encoder's
     folder before it is published; it gets the reference vectors of the gate's texts. Raises BadInput: the model can't
-    be exported, the target exists and is no exported model, or parity is below the bar; MissingPart: torch,
-    transformers or ONNX Runtime is not installed, or the hub can't be reached.
+    be exported, the target exists and is no exported model, or parity is below the bar; MissingPart: a package is not
+    installed, or the hub can't be reached.
     """
     huggingface.require_torch()
     folder = find_source(model, console.say, huggingface.require_fast_tokenizer)

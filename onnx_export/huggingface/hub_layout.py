@@ -59,10 +59,7 @@ class StatedLayout:
 
 
 def read_layout(folder: Path) -> Layout:
-    """Read a folder's configuration.
-
-    Raises BadInput: the folder holds no Hugging Face model, or the model has a part that can't be exported.
-    """
+    """Read a folder's configuration. Raises BadInput: it is no Hugging Face model, or a part can't be exported."""
     if (folder / "modules.json").is_file():
         return _sentence_layout(folder)
     if not (folder / "config.json").is_file():
@@ -75,10 +72,7 @@ def read_layout(folder: Path) -> Layout:
 
 
 def choose_pooling(layout: Layout, requested: Pooling | None) -> Recipe:
-    """Choose the pooling: what the user requests, else what the folder states, else the mean.
-
-    Raises BadInput: cls-dense-tanh is requested and the folder has different dense layers.
-    """
+    """The pooling that is requested, else stated, else the mean. Raises BadInput: the dense layers don't fit it."""
     if requested is None:
         if layout.pooling is None:
             return Recipe("mean", remark="the model states no pooling, so the mean is taken; --pooling takes another")

@@ -54,10 +54,7 @@ def require_torch() -> None:
 
 
 def require_fast_tokenizer(folder: Path) -> None:
-    """Refuse a model whose tokenizer exists only in Python, as XLM's, before its weights are fetched or read.
-
-    Raises BadInput: the folder has no ``tokenizer.json``, and the class of its tokenizer makes none.
-    """
+    """Refuse a model before its weights are fetched. Raises BadInput: its tokenizer exists only in Python, as XLM's."""
     import transformers  # noqa: PLC0415
     from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES  # noqa: PLC0415
 
@@ -79,10 +76,10 @@ def _in_python_only(folder: Path, name: str) -> BadInput:
 
 
 def load(layout: Layout, recipe: Recipe) -> SourceModel:
-    """Load a model's weights and tokenizer, and add its pooling.
+    """Load weights and tokenizer, and add the pooling.
 
-    Raises BadInput: the model can't be loaded, lacks weights, or is no encoder; MissingPart: torch or transformers is
-    not installed.
+    Raises BadInput: the model can't be loaded, lacks weights, or is no encoder; MissingPart: a package is not
+    installed.
     """
     require_torch()
     with quiet():
@@ -118,11 +115,9 @@ def export_module(
 ) -> None:
     """Write a module as an fp32 ONNX graph with torch's exporter; ``output`` is the name of its output.
 
-    The exporter keeps both axes dynamic, whereas tracing would fix what the example's values decide. With plain
-    ("eager") attention it makes a graph whose layers ONNX Runtime fuses.
-
-    ``inputs`` has an example of each input of the module, at least 2 × 2, and ``axes`` names their first two axes. The
-    weights are in ``<target>.data`` beside the file.
+    ``inputs`` has an example of each input, at least 2 × 2, and ``axes`` names their first two axes, which stay
+    dynamic. Attention is plain ("eager"): ONNX Runtime fuses its layers. The weights are in ``<target>.data`` beside
+    the file.
     """
     import torch  # noqa: PLC0415
 

@@ -48,14 +48,13 @@ class Fitted:
 def fit(
     corpus: Corpus, plan: TlaserPlan, vocabulary: int, folder: Path, *, device: Device = "auto", console: Console
 ) -> Fitted:
-    """Train a model; resume from the checkpoint in ``folder`` if there is one.
+    """Train a model; resume from the checkpoint in ``folder`` if there is one, to more steps if the plan has more.
 
     A run that was killed and resumes gives the same curve, byte for byte on the CPU with the same number of threads.
-
-    With more steps than in the checkpoint's plan, training continues to these. ``vocabulary`` is the number of tokens;
-    ``folder`` gets the checkpoints and ``curve.jsonl``. Raises BadInput: the checkpoint is of another plan or corpus,
-    or the loss is not a finite number; MissingPart: CUDA was requested and is missing, or a checkpoint can't be
-    written; KeyboardInterrupt: Ctrl-C was pressed; the current step was finished and saved.
+    ``vocabulary`` is the number of tokens; ``folder`` gets the checkpoints and ``curve.jsonl``. Raises BadInput: the
+    checkpoint is of another plan or corpus, or the loss is not a finite number; MissingPart: CUDA was requested and is
+    missing, or a checkpoint can't be written; KeyboardInterrupt: Ctrl-C was pressed; the current step was finished and
+    saved.
     """
     run = _Run(corpus, plan, vocabulary, folder, training_device(device, console))
     if run.step:
@@ -125,10 +124,7 @@ class _Run:
         return self.step - (int(self.curve[-1]["step"]) if self.curve else 0)
 
     def update(self) -> tuple[float, int]:
-        """Update the weights once; return the loss and the number of target tokens.
-
-        Raises BadInput: the loss or its gradient is not a finite number; the weights are unchanged.
-        """
+        """Update the weights; return loss and target tokens. Raises BadInput: loss or gradient is not finite."""
         training = self.plan.training
         self.model.train()
         for group in self.optimizer.param_groups:
@@ -228,10 +224,7 @@ class _Run:
 
 
 def learning_rate(step: int, training: TlaserTraining) -> float:
-    """Learning rate of a step: linear rise to the peak, then inverse square root decay; steps count from 1.
-
-    Without warm-up it is constant.
-    """
+    """Rate of a step, from 1: linear rise to the peak, then inverse square root decay; constant without warm-up."""
     if not training.warmup:
         return training.rate
     return float(training.rate * min(step / training.warmup, (training.warmup / step) ** 0.5))
@@ -251,10 +244,7 @@ def fingerprint(corpus: Corpus, plan: TlaserPlan, vocabulary: int) -> dict[str, 
 
 
 def with_earlier_settings(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """A checkpoint's values, with the settings of version 0.1.0 where the checkpoint doesn't name them.
-
-    Its cT-LASER took the mean over a sentence's tokens; its models with three tables of tokens had another shape.
-    """
+    """A checkpoint's values, by default those of 0.1.0: cT-LASER took the mean, and three tables had another shape."""
     earlier: dict[str, Any] = {"token_width": stored["dim"] if stored["shared"] else "of version 0.1.0"}
     if stored["variant"] in CONSTRAINED:
         earlier["summed"] = False
@@ -262,10 +252,7 @@ def with_earlier_settings(stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_same(stored: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
-    """Check that a checkpoint belongs to this training.
-
-    Raises BadInput: the checkpoint is of another training; the message names the values that differ.
-    """
+    """Check that a checkpoint belongs to this training. Raises BadInput: some values differ; the message names them."""
     differing = [
         f"{name} {stored[name]}, now {value}" for name, value in now.items() if stored.get(name, value) != value
     ]

@@ -21,9 +21,9 @@ class Attention(nn.Module):
         self.out = nn.Linear(dim, dim)
 
     def forward(self, queries: Tensor, states: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Attention of queries (n, q, dim) over states (n, t, dim) → (n, q, dim).
+        """Attention of queries (n, q, dim) over states (n, t, dim) → (n, q, dim); None: over positions so far.
 
-        The mask (n, 1, 1, t) is true at tokens; with None, each position sees itself and the positions before it.
+        The mask (n, 1, 1, t) is true at tokens.
         """
         attended = functional.scaled_dot_product_attention(
             self._split(self.query(queries)),

@@ -39,12 +39,9 @@ def distances(
 ) -> Distances:
     """Distance terms of eqs. 7–9.
 
-    |·|² is the squared Frobenius norm if ``squared``, else the Frobenius norm; v_norm is its mean over the batch's
-    sentences.
-
-    ``first`` and ``second`` are (pairs, dim) P of languages a and b; row i of one is the translation of row i of the
-    other. The negatives are (pairs, N_s) rows: of b for each sentence of a, and of a for each of b, never its
-    translation.
+    |·|² is the squared Frobenius norm if ``squared``, else the norm; v_norm is its mean over the batch's sentences.
+    ``first`` and ``second`` are (pairs, dim) P of translations; the negatives are (pairs, N_s) rows of the other
+    language, never a translation.
     """
     squares = first.square().sum(dim=1), second.square().sum(dim=1)
     norms = torch.cat(squares) if squared else torch.cat(squares).sqrt()
@@ -65,8 +62,7 @@ def total_loss(
 ) -> Tensor:
     """Eq. 10 per target token: β·d_p + λ/N_s·Σ(δ + δ) + 0.5·translation; without distance terms 0.5·translation.
 
-    ``translation`` is the mean over tokens. If a sentence's translation loss is the sum over its tokens
-    (``constraint.summed``), its distance terms count once for all of them: ``sentences_per_token`` scales these.
+    If a sentence's loss is summed over its tokens, ``sentences_per_token`` scales its distance terms, which count once.
     """
     if terms is None:
         return 0.5 * translation

@@ -44,14 +44,7 @@ def padded(rows: Sequence[Int32Array]) -> IntArray:
 
 
 class Batches:
-    """An endless sequence of batches.
-
-    The direction of each batch is drawn uniformly. A direction's batches are taken in passes, each in a new order.
-
-    Attributes:
-        drawn: number of batches taken so far, by direction: the whole state of the sequence. To continue an earlier
-            sequence, set it.
-    """
+    """An endless sequence of batches, whose direction is drawn uniformly; each pass of a direction has a new order."""
 
     def __init__(self, corpus: Corpus, variant: Variant, budget: int, seed: int) -> None:
         self._corpus, self._variant, self._seed = corpus, variant, seed
@@ -59,7 +52,7 @@ class Batches:
             self._batches_of(direction, budget, number) for number, direction in enumerate(corpus.directions)
         ]
         self._orders: dict[tuple[int, int], list[int]] = {}
-        self.drawn = [0] * len(corpus.directions)
+        self.drawn = [0] * len(corpus.directions)  # batches taken by direction; set them to continue a sequence
 
     def _batches_of(self, direction: Direction, budget: int, number: int) -> list[list[int]]:
         """Group a direction's rows of similar length; rows of equal length are grouped at random."""

@@ -50,9 +50,9 @@ def publish(
     """Export the encoder, compare the graph with torch and write the model folder.
 
     The model is on the CPU, in evaluation mode. The gate's texts are at least one query and eleven documents.
-    ``samples``, other sentences of the training, set the ranges of int8 together with the package's sample texts. The
-    curve is written as ``curve.jsonl`` and ``curve.png``; ``about`` has facts about the training for the card. Raises
-    BadInput: parity is below the bar; MissingPart: the target can't be written, or its disk is full.
+    ``samples`` of the training and the package's sample texts set the ranges of int8. ``curve.jsonl`` and ``curve.png``
+    are written; ``about`` has facts about the training for the card. Raises BadInput: parity is below the bar;
+    MissingPart: the target can't be written, or its disk is full.
     """
     config = ModelConfig(
         name=target.name,

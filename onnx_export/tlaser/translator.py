@@ -18,9 +18,8 @@ from onnx_export.training.device import to_device
 class TransformerEncoder(nn.Module):
     """T-LASER's encoder: P is the last layer's state at STR_TAG, the first position.
 
-    STR_TAG starts as zero and has no positional vector, so that P depends on the sentence from the start. Beside a
-    constant vector, the differences between sentences would be too small for the distance constraint, and all vectors
-    would collapse into one.
+    STR_TAG starts as zero without a positional vector: beside a constant vector, differences between sentences would be
+    too small for the distance constraint, and all vectors would collapse into one.
     """
 
     def __init__(self, tokens: nn.Embedding, sizes: Sizes, dropout: float) -> None:
@@ -63,10 +62,7 @@ class BiLstmEncoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """Ids (n, t) and mask (n, t), 1 at tokens, at least one token per row → P, (n, dim).
-
-        Lengths are needed in main memory: from a mask that lies there they are counted without waiting for a card.
-        """
+        """Ids (n, t), mask (n, t), 1 at tokens (one a row at least) → P, (n, dim); a mask in RAM waits for no card."""
         lengths, order = attention_mask.sum(dim=1).cpu().sort(descending=True)
         words = self.dropout(self.tokens(input_ids)).index_select(0, to_device(order, input_ids.device))
         states, _ = pad_packed_sequence(
@@ -82,7 +78,7 @@ class TransformerDecoder(nn.Module):
     """T-LASER's decoder of one layer (eqs. 3–6).
 
     Attention over P alone has a single weight, which is 1. So eq. 5 adds the same linear map of P at every position,
-    and only this map of its multi-head attention is implemented; queries and keys would never get a gradient.
+    and only this map is implemented; queries and keys would never get a gradient.
     """
 
     def __init__(self, tokens: nn.Embedding, languages: int, sizes: Sizes, dropout: float) -> None:
@@ -138,10 +134,7 @@ def _repeat_vector(vector: Tensor, inputs: Tensor) -> Tensor:
 
 
 class Translator(nn.Module):
-    """An encoder, a decoder and the layer that predicts words from the decoder's states.
-
-    The encoder maps (input_ids, attention_mask) to P, the decoder (P, earlier tokens, language) to states.
-    """
+    """Encoder, (input_ids, attention_mask) → P; decoder, (P, earlier tokens, language) → states; layer of words."""
 
     def __init__(self, variant: Variant, sizes: Sizes, vocabulary: int, languages: int, dropout: float = 0.0) -> None:
         """Make a model with random weights from torch's generator; ``vocabulary`` and ``languages`` are counts."""

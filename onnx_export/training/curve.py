@@ -13,10 +13,7 @@ Row = Mapping[str, float]
 
 
 def write_rows(rows: Sequence[Row], file: Path) -> None:
-    """Write rows as JSON lines; equal rows give equal bytes.
-
-    Raises MissingPart: the disk is full or can't be written.
-    """
+    """Write rows as JSON lines; equal rows give equal bytes. Raises MissingPart: the disk can't be written."""
     try:
         file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     except OSError as error:
@@ -24,10 +21,7 @@ def write_rows(rows: Sequence[Row], file: Path) -> None:
 
 
 def draw(rows: Sequence[Row], panels: Mapping[str, Sequence[str]], file: Path) -> None:
-    """Draw a ``.png`` picture with a panel per title over steps; a panel has a line for each of its measurements.
-
-    A row without a measurement has no point in its line.
-    """
+    """Draw a ``.png``, a panel per title over steps, a line per measurement; rows without it have no point there."""
     from matplotlib.figure import Figure  # noqa: PLC0415 - half a second
 
     figure = Figure(figsize=(7.5, 2.6 * len(panels)), layout="constrained")

@@ -65,10 +65,7 @@ def mixed_precision(device: torch.device | str) -> AbstractContextManager[object
 
 
 def set_attention(module: torch.nn.Module, implementation: Literal["eager", "fused"]) -> None:
-    """Choose how a module's transformers compute attention, where they leave a choice.
-
-    "fused" keeps no (tokens, tokens) matrix on a GPU; "eager" is what is exported (``export_module``).
-    """
+    """Choose a module's attention: "fused" keeps no (tokens, tokens) matrix on a GPU, "eager" is what is exported."""
     for part in module.modules():
         if isinstance(part, transformers.PreTrainedModel) and part._supports_sdpa:  # noqa: SLF001 - no public name
             part.set_attn_implementation(_FUSED if implementation == "fused" else implementation)

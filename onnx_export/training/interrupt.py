@@ -11,10 +11,9 @@ from types import FrameType
 
 @contextmanager
 def interrupt_later() -> Iterator[Callable[[], bool]]:
-    """Within the block, record the first Ctrl-C; the second interrupts at once. Yields whether Ctrl-C was pressed.
+    """Record the first Ctrl-C in the block; the second interrupts at once. Yields whether Ctrl-C was pressed.
 
-    Where Ctrl-C would not raise ``KeyboardInterrupt`` (in another thread, ignored, handled by the caller), nothing
-    changes.
+    Where Ctrl-C would not raise ``KeyboardInterrupt`` (another thread, ignored, handled), nothing changes.
     """
     pressed = False
 

@@ -42,10 +42,7 @@ class SavingTimes:
         self._next = end + max(_LEAST_SECONDS, (end - start) * (1 / _SHARE - 1))
 
     def after_step(self, step: int, action: Callable[[], None], console: Console, *, interrupted: bool) -> None:
-        """Save by ``action`` if a checkpoint is due, or if the user interrupted the training, which then ends.
-
-        Raises KeyboardInterrupt: the training was interrupted; what it did is saved.
-        """
+        """Save by ``action`` if a checkpoint is due or Ctrl-C came. Raises KeyboardInterrupt: it came; all is saved."""
         if interrupted:
             action()
             console.warn(f"stopped after step {step:,}; the same command goes on from there")
@@ -57,9 +54,8 @@ class SavingTimes:
 def save_checkpoint(file: Path, state: Mapping[str, Any]) -> None:
     """Write a state and the state of torch's random generators in place of the old file; make the file's folder.
 
-    A state consists of tensors, numbers, strings, and lists and dictionaries of these. It is written as it is
-    serialised: memory holds no copy of it. The file begins with the SHA-256 of the rest. Raises MissingPart: the disk
-    is full or can't be written.
+    A state has tensors, numbers, strings, and lists and dictionaries of these. It is written as it is serialised,
+    without a copy in memory, after the SHA-256 of the rest. Raises MissingPart: the disk is full or can't be written.
     """
 
     def write(out: IO[bytes]) -> None:
@@ -100,8 +96,7 @@ class _Hashed(io.RawIOBase):
 def write_whole(file: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Let ``write`` write a temporary file and rename it to ``file``: a crash leaves the old or the new content.
 
-    The next call overwrites the temporary file of a crash. Raises MissingPart: the disk is full or can't be written;
-    the old content is unchanged.
+    Raises MissingPart: the disk is full or can't be written; the old content is unchanged.
     """
     temporary = file.with_name(f".{file.name}.new")
     try:
@@ -122,10 +117,9 @@ def write_whole(file: Path, write: Callable[[IO[bytes]], object]) -> None:
 
 
 def load_checkpoint(file: Path, *, random: bool = True) -> dict[str, Any] | None:
-    """Return the state last written, None if there is no file; ``random`` restores torch's random generators too.
+    """The state last written, None if there is no file; ``random`` restores torch's generators, too.
 
-    The file is read twice, first for its hash, so that memory holds nothing but the state. Raises BadInput: the file is
-    damaged.
+    The file is read first for its hash, so that memory holds nothing but the state. Raises BadInput: it is damaged.
     """
     try:
         opened = file.open("rb")

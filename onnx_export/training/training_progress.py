@@ -12,11 +12,7 @@ _SECONDS = 10.0
 
 
 class TrainingProgress:
-    """Prints a line on stderr every ten seconds.
-
-    Attributes:
-        counts: what this run has processed, such as ``tokens``.
-    """
+    """Prints a line on stderr every ten seconds; ``counts`` are what this run has processed, such as ``tokens``."""
 
     def __init__(self, console: Console, step: int, total: int) -> None:
         self._console, self._total = console, total

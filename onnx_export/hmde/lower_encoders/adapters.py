@@ -8,10 +8,7 @@ from encoders.errors import BadInput
 
 
 def add_adapters(module: torch.nn.Module, rank: int) -> None:
-    """Freeze a module, and add low-rank matrices that learn to the linear layers of its attention.
-
-    Raises BadInput: the module has no attention with linear layers.
-    """
+    """Freeze a module, and let low-rank matrices learn in its attention. Raises BadInput: it has no linear layers."""
     for weight in module.parameters():
         weight.requires_grad_(False)
     layers = [

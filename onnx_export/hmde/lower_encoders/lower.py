@@ -25,19 +25,14 @@ Part = Mapping[str, npt.NDArray[Any]]
 
 
 class Lower(ABC):
-    """Encodes the segments of documents, and their titles as queries.
-
-    Attributes:
-        device: torch's device of the vectors.
-        encoded_tokens: tokens that were encoded to train, each counted once; 0 if the encoder is frozen.
-    """
+    """Encodes the segments of documents, and their titles as queries, on torch's ``device``."""
 
     def __init__(
         self, tokenizer: Tokenizer, segments: int, tokens: int, device: str, segmentation: Segmentation = "sentences"
     ) -> None:
         """Take the maximum segments of a document and the maximum tokens of a segment, special tokens included."""
         self.tokenizer, self.device = tokenizer, device
-        self.encoded_tokens = 0
+        self.encoded_tokens = 0  # tokens that were encoded to train, each counted once; 0 if the encoder is frozen
         self._segmentation: Segmentation = segmentation
         self._most_segments, self._limit = segments, tokens - tokenizer.document_overhead
         self._counts = self._openings = np.zeros(0, dtype=np.int64)
@@ -65,9 +60,8 @@ class Lower(ABC):
     def documents(
         self, rows: Sequence[int], chosen: Sequence[IntArray] | None = None, *, training: int | None = None
     ) -> list[torch.Tensor]:
-        """Vectors of each document's segments, (segments, dim) float32.
+        """Vectors of each document's segments, (segments, dim) float32; ``chosen`` numbers those to encode, else all.
 
-        ``chosen`` has the numbers of each document's segments to encode; by default, all are encoded in their order.
         With ``training``, the step's seed, the vectors get gradients, which ``learn`` takes.
         """
         if chosen is None:

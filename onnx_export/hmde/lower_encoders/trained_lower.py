@@ -18,10 +18,9 @@ from onnx_export.training.device import mixed_precision, seed_torch, set_attenti
 class TrainedLower(Lower):
     """An encoder whose weights learn.
 
-    A step keeps only the vectors of a batch (gradient caching, Gao et al. 2021). Segments are encoded in batches of
-    similar length without gradients, the loss gives the gradient of each vector, and then each batch is encoded again
-    to pass these gradients on to the weights. Dropout is drawn from the step's seed and the batch's number, so it is
-    the same in both passes.
+    A step keeps only the vectors of a batch (gradient caching, Gao et al. 2021). The loss gives the gradient of each
+    vector, and then the segments are encoded again to pass these gradients on to the weights. Dropout is drawn from the
+    step's seed and the batch's number, so it is the same in both passes.
     """
 
     def __init__(
@@ -35,10 +34,9 @@ class TrainedLower(Lower):
         device: str,
         segmentation: Segmentation = "sentences",
     ) -> None:
-        """Take a module of (input_ids, attention_mask) → unit rows.
+        """Take a module of (input_ids, attention_mask) → unit rows; a document has at most ``segments``.
 
-        ``segments`` and ``tokens`` are the most that is kept of a document and of a segment, special tokens included;
-        ``budget`` is padded tokens encoded at once.
+        ``tokens`` is the most of a segment, special tokens included; ``budget`` is padded tokens encoded at once.
         """
         super().__init__(tokenizer, segments, tokens, device, segmentation)
         self.module = module.to(device)
