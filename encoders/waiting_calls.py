@@ -16,10 +16,10 @@ _Call = tuple[Kind, Given, "Future[Result]"]
 
 
 class WaitingCalls(Generic[Kind, Given, Result]):
-    """Makes the calls of many threads, a bounded number at once; waiting calls of one kind are made together."""
+    """Makes the calls of many threads, a bounded number at once, the oldest first, and those of its kind with it."""
 
     def __init__(self, make: Callable[[Kind, Sequence[Given]], Sequence[Result]], at_once: int, most: int) -> None:
-        """Make calls by ``make``, which runs ``at_once`` times at once at most, on ``most`` calls at most each time."""
+        """Make calls by ``make``, at most ``at_once`` at a time, each for at most ``most`` calls of threads."""
         self._make, self._room, self._most = make, at_once, most
         self._changed = threading.Condition()
         self._waiting: deque[_Call[Kind, Given, Result]] = deque()

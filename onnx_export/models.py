@@ -38,8 +38,7 @@ def find_model(reference: str, console: Console, placement: Placement = CPU) -> 
     """Return a model's folder: the default by its name, an exported model by its name in the cache, any by its path.
 
     On a card the default is its fp16 build, and an int8 model, if it is no trained document encoder, the build in the
-    cache that a card can run. Raises BadInput: there is no such model; MissingPart: the default's weights are not
-    installed.
+    cache that a card can run. Raises BadInput: there is no such model; MissingPart: the default's package is missing.
     """
     if reference == DEFAULT:
         return default_folder(console, "fp16" if placement.gpu else "int8")
@@ -84,7 +83,7 @@ def open_reranker(reference: str, console: Console, device: Device = "auto") -> 
 
 
 def _build_for_gpus(folder: ModelFolder) -> ModelFolder | None:
-    """The build of an int8 folder's model in the cache for cards, fp16 first; None if none is needed, or there."""
+    """The build of an int8 folder's model in the cache for cards, fp16 first; None if none is needed or found."""
     if folder.config.precision != "int8" or _has_more(folder):
         return None
     wanted = folder.config.model_id("")
@@ -210,9 +209,10 @@ def make_models(reference: str, console: Console, placement: Placement = CPU) ->
 def taught_shares(
     encoders: Iterable[tuple[str, str]], text_hashes: Callable[[], Collection[str]], console: Console
 ) -> dict[str, float]:
-    """Share of texts that taught an encoder, by the encoder's name; encoders that don't say so, or zero, are left out.
+    """Share of texts that taught an encoder, by the encoder's name, where the encoder says so and there are any.
 
-    ``encoders`` are names and methods of a collection. The hashes of the texts are read only if needed.
+    ``encoders`` are names and methods of a collection. The hashes of texts are read if needed; ``console`` warns of
+    damage.
     """
     folders: dict[str, Path] = {}
     for reference, method in encoders:

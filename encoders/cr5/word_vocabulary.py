@@ -1,7 +1,8 @@
 """Bags of words with TF-IDF weights, with a vocabulary for each language.
 
-A row has unit length, a weight is (1 + ln tf) · (ln((1 + n) / (1 + df)) + 1). The paper does not say how it weighs tf;
-on lohelp the logarithm finds .986 of unseen concepts' mates and the plain count .969.
+The weights are those of scikit-learn's ``TfidfVectorizer(sublinear_tf=True)``, rows of unit length: (1 + ln tf) ·
+(ln((1 + n) / (1 + df)) + 1). The paper does not say how it weighs tf; on lohelp the logarithm finds .986 of unseen
+concepts' mates and the plain count .969.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Vocabulary:
 
 
 def fit_vocabulary(counts: csr_array, words: Sequence[str], size: int, least: int) -> tuple[Vocabulary, csr_array]:
-    """Choose the words that the most documents have, ``least`` or more, ties alphabetically; weigh (documents, words).
+    """Choose the words that the most documents have, ``least`` or more, ties alphabetically; weigh the documents.
 
     Returns the vocabulary and (documents, vocabulary) float32; a zero row where a document has none of the words.
     """

@@ -4,8 +4,9 @@ A Cr5 model has ``vocabulary.json`` for its tokenizer: the words of each languag
 and Cr5 models have ``training_texts.npy``, keys of the texts that taught them, and a model that was checked on a card
 has ``device.json``.
 
-Every graph takes ``input_ids`` and ``attention_mask``, int64 (texts, tokens), and returns ``vectors``, float32 (texts,
-dim), unit rows. A reranker's takes pairs of query and passage, and returns ``scores``, float32 (pairs, 1).
+Every graph takes ``input_ids`` and ``attention_mask``, int64 (texts, tokens), pools and normalises, and returns
+``vectors``, float32 (texts, dim), unit rows. A reranker's takes pairs of texts, and returns ``scores``, float32 (pairs,
+1).
 """
 
 from __future__ import annotations

@@ -53,10 +53,7 @@ def special_tokens_around(tokenizer: tokenizers.Tokenizer) -> tuple[list[int], l
 
 
 class PieceTable:
-    """A table that ``save_pieces`` wrote, for all threads of a process.
-
-    ``around`` has the ids that the tokenizer puts before and after a text; none if it then changes the text's own ids.
-    """
+    """A table that ``save_pieces`` wrote, for all threads of a process."""
 
     def __init__(self, table: Path) -> None:
         """Read the file into memory: it may be replaced. Raises OSError: unreadable; sqlite3.Error: no such table."""
@@ -65,7 +62,7 @@ class PieceTable:
         weakref.finalize(self, self._database.close).atexit = False  # a thread may still ask
         self._database.deserialize(table.read_bytes())
         settings = json.loads(self._select("SELECT value FROM settings")[0][0])
-        self.around: tuple[list[int], list[int]] | None = settings["around"]
+        self.around: tuple[list[int], list[int]] | None = settings["around"]  # of ``special_tokens_around``
         self._layout = settings["layout"]
         self._unknown, self._rarest = settings["unknown"][0], settings["rarest"][0]
         self._longest: int = settings["longest"]
@@ -80,7 +77,7 @@ class PieceTable:
         return [ids[token] for token in wanted if token in ids]
 
     def encode(self, text: str) -> tuple[list[int], list[tuple[int, int]]] | None:
-        """Ids and offsets of a text's tokens, without those around it; None if it has a special one (``<s>``)."""
+        """Ids and offsets of a text's tokens, none of them special; None if it has a special token, such as ``<s>``."""
         normalizer, pre_tokenizer = self._cutter.normalizer, self._cutter.pre_tokenizer
         normalised = normalizer.normalize_str(text) if normalizer else text
         if any(token in text or token in normalised for token in self._added):

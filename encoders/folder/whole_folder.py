@@ -30,7 +30,8 @@ def replacing(target: Path) -> Iterator[Path]:
 
     The folder is synced and exchanged with an existing target, whose mode it has, in one call of the system: a kill or
     a power loss leaves the old folder or the new one, whole. Where the system has no such call, a kill between two
-    renames leaves the old folder in ``.NAME.old.…`` beside the target. Raises OSError: the target can't be written.
+    renames leaves the old folder in ``.NAME.old.…`` beside the target. If two processes replace a folder at once, one's
+    stays. Raises OSError: the target can't be written.
     """
     make_folder(target.parent)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")

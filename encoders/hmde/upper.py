@@ -97,11 +97,7 @@ class UpperSession:
     """A loaded upper graph and the content of its ``hmde.json``."""
 
     def __init__(self, folder: ModelFolder, device: Device = "auto") -> None:
-        """Load the graph.
-
-        Raises BadInput: the graph is missing, damaged or doesn't fit the folder; MissingPart: ONNX Runtime, or a card,
-        is missing.
-        """
+        """Load the graph. Raises BadInput: it is missing, damaged or doesn't fit; MissingPart: from the session."""
         self.file = UpperFile.read(folder)
         self._graph = Graph(folder.path / GRAPH, place(device))
 
@@ -109,8 +105,7 @@ class UpperSession:
         """Segments' vectors, (segments, dim) for each document → (documents, dim) unit rows; no segment: a zero row.
 
         A document of more segments than are read at once is the mean over its parts, each weighted by its segments over
-        the square of its position from 1. Unless the shape says ``whole``, the first part alone is read, as in the
-        paper.
+        the square of its position from 1. Unless the shape says ``whole``, the first part alone is read, as published.
         """
         size = self.file.shape.sentences
         if not self.file.shape.whole:

@@ -23,8 +23,7 @@ class Reranker:
     def __init__(self, folder: ModelFolder, *, device: Device = "auto", checked: bool = True) -> None:
         """Load tokenizer and graph, whose hashes are ``checked`` unless the folder is not published yet.
 
-        Raises BadInput: the folder holds an encoder, or a file is damaged or of another model; MissingPart: from the
-        session.
+        Raises BadInput: it is no reranker's, or a file is damaged or another model's; MissingPart: from the session.
         """
         if not folder.config.is_reranker:
             raise BadInput(

@@ -43,10 +43,7 @@ class Graph:
     """A graph that was loaded where it was placed; several threads may run it at once."""
 
     def __init__(self, graph: Path, placement: Placement, *, unnormalised: bool = False) -> None:
-        """Load the graph.
-
-        Raises MissingPart: ONNX Runtime is missing, or CUDA fails; BadInput: the graph can't be loaded.
-        """
+        """Load the graph. Raises MissingPart: ONNX Runtime is missing, or CUDA fails; BadInput: it can't be loaded."""
         self.session = load_graph(graph, placement, unnormalised=unnormalised)
         self._gpu = placement.gpu
         if self._gpu:
@@ -60,8 +57,7 @@ class Graph:
     def run(self, output: str, inputs: Inputs) -> FloatArray:
         """The graph's output of the inputs. Raises GpuFull: the card lacks free memory; GpuFailure: the card is broken.
 
-        An error, or a number that is not finite, is the inputs' fault if the card still computes the sample row of the
-        start.
+        An error, or a value that is not finite, is the inputs' fault if the card still computes the first sample row.
         """
         try:
             values: FloatArray = self.session.run([output], inputs)[0]
@@ -117,8 +113,9 @@ def load_graph(
 ) -> onnxruntime.InferenceSession:
     """Load a graph where it was placed; on a CPU each call runs on one core, on a card layers compute no padding.
 
-    With ``profile``, the beginning of a file's path, the session notes what each node does until ``end_profiling``.
-    Raises MissingPart: ONNX Runtime is missing, or CUDA fails; BadInput: the graph can't be loaded.
+    With ``profile``, the beginning of a file's path, the session notes what each node does until ``end_profiling``. The
+    vectors of an ``unnormalised`` graph are not scaled to unit length. Raises MissingPart: ONNX Runtime is missing, or
+    CUDA fails; BadInput: the graph can't be loaded.
     """
     check_runtime()
     import onnxruntime  # noqa: PLC0415 - --help need not load it

@@ -76,8 +76,7 @@ class OnnxSession:
 
         With ``alone`` each row is a batch on a CPU, and its vector depends on no other row. Otherwise rows are sorted
         by length and cut into batches that depend on these rows and the bound alone: the same rows give the same bytes
-        on one kind of device, if a card has enough memory. Raises GpuFailure: the card is full, or computes nothing any
-        more.
+        on one kind of device, if a card has enough memory. Raises GpuFailure: the card is full, or broken.
         """
         result = np.empty((len(rows), self.dim), dtype=np.float32)
         alone = alone and self.device == "cpu"

@@ -26,8 +26,7 @@ _PLACES, _ENDS = "packed.places", "packed.ends"
 def remove_padding(model: ModelProto) -> bool:
     """Rewrite a graph in place, and return whether it was rewritten.
 
-    Its attention must be ``MultiHeadAttention`` over the texts' bounds, and layers depend on tokens and attention
-    alone.
+    Its attention must be ``MultiHeadAttention`` over the texts' bounds, and layers depend on no more than tokens.
     """
     nodes = list(model.graph.node)
     if any(attribute.HasField("g") for node in nodes for attribute in node.attribute):

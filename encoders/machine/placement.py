@@ -173,7 +173,7 @@ def _is_usable(number: int) -> bool:
 
 @contextmanager
 def _nvml() -> Iterator[Any]:
-    """NVIDIA's library, by which a process may fork later: it asks without CUDA. Raises _Unusable: the driver fails."""
+    """NVIDIA's library asks a driver without CUDA, so a process may fork later. Raises _Unusable: the driver fails."""
     try:
         import pynvml  # noqa: PLC0415 - only where ONNX Runtime for CUDA is installed
     except ImportError as error:

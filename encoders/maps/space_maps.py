@@ -38,7 +38,7 @@ class SpaceMaps:
 
     model: str  # id of the stored documents' vectors
     documents: Mapping[tuple[str, str], FloatArray]  # (dim, k) by language of query and document, or ``ANY``
-    queries: Mapping[str, FloatArray] = field(default_factory=dict)  # (query dim, k) by language or ``ANY``
+    queries: Mapping[str, FloatArray] = field(default_factory=dict)  # (query dim, k) by language, ANY; else unchanged
     about: Mapping[str, Any] = field(default_factory=dict)
     query_encoder: QueryEncoderSpec | None = None  # encoder of the queries, if it is not the documents' encoder
 

@@ -27,7 +27,8 @@ _OF_HMDE = {ABOUT, GRAPH, f"{GRAPH}.data", WEIGHTS, "curve.png"}
 class Lawdr(Sentences):
     """Document encoder over weighted sentences (LAWDR eq. 3); *sentences* is the same without weights.
 
-    The calibration removes the language's mean at search time; the language's subspace is not removed here.
+    The sum is over the stored passages: a later density could weigh an index again. The calibration removes the
+    language's mean at search time; the language's subspace is not removed here.
     """
 
     method = "lawdr"

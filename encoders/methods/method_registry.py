@@ -35,8 +35,7 @@ def open_encoder(
 ) -> Encoder:
     """Load a model folder as an encoder of documents and queries; the default method is the folder's.
 
-    Raises BadInput: the method is unknown, or the folder can't be loaded or lacks a file; MissingPart: from the
-    session.
+    Raises BadInput: the method is unknown, or the folder can't be loaded; MissingPart: ONNX Runtime or CUDA is missing.
     """
     method = method or default_method(folder)
     if method not in METHODS:

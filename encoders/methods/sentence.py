@@ -25,7 +25,7 @@ class Cut(NamedTuple):
     """Where documents are cut."""
 
     segments: list[list[Span]]  # of each document
-    headings: Sequence[int] = ()  # first tokens of each document that are read before later segments; empty: none
+    headings: Sequence[int] = ()  # number of first tokens of each document that later segments begin with; empty: none
 
 
 class Texts(NamedTuple):
@@ -44,8 +44,7 @@ class SentenceEncoder:
     ) -> None:
         """Load tokenizer and graph.
 
-        Raises BadInput: the model sums words (Cr5) or scores pairs, or a file is damaged or of another model;
-        MissingPart: from the session.
+        Raises BadInput: the model sums words (Cr5) or scores pairs, or is damaged; MissingPart: from the session.
         """
         if folder.config.pooling == "sum":
             raise BadInput(f"{folder.path} sums words (Cr5) and is no sentence encoder; name another with --encoder")

@@ -13,7 +13,7 @@ from encoders.text.tokens import Span
 
 
 class Sentences(SentenceMethod):
-    """Document encoder over sentences, one is the title; ``together`` joins as many as fit (LAWDR, section 7)."""
+    """Document encoder over a text's sentences and title; ``together`` joins as many as fit (LAWDR, section 7)."""
 
     method = "sentences"
 

@@ -1,7 +1,7 @@
 """Vectors that are made of parts: the concatenated unit vectors of several encoders.
 
-The cosine of two texts is the weighted mean of their parts' cosines over the parts that know both texts. So a text that
-one part does not know is compared by the other parts, on the same scale.
+In a stored vector all parts that know the text have equal weight. The cosine of two texts is the weighted mean of their
+parts' cosines over the parts that know both: parts that don't know a text leave it to the others, on one scale.
 """
 
 from __future__ import annotations

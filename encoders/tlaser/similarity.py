@@ -18,7 +18,7 @@ def search_error(queries: FloatArray, candidates: FloatArray) -> float:
 def search_errors(vectors: Mapping[str, FloatArray], present: Mapping[str, BoolArray]) -> dict[tuple[str, str], float]:
     """Search error of each ordered pair of languages, on the sentences that both have; pairs without any are left out.
 
-    ``vectors`` are (sentences, dim) unit rows, a sentence in the same row of each; ``present`` is (sentences,) bool.
+    ``vectors`` are aligned (sentences, dim) unit rows; ``present`` is (sentences,) bool, whether a language has it.
     """
     errors = {}
     for source, target in permutations(vectors, 2):

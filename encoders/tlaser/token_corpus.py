@@ -60,7 +60,7 @@ class Corpus:
     pivots: tuple[str, ...]  # languages that sentences are translated into
     sentences: Mapping[str, Sentences]
     directions: Sequence[Direction]  # a language and a pivot each, in a fixed order
-    validation: Mapping[str, Sequence[Int32Array | None]]  # held-out, aligned, by language; None: it lacks
+    validation: Mapping[str, Sequence[Int32Array | None]]  # held-out, by language, aligned; None: no such sentence
 
     @property
     def pairs(self) -> int:

@@ -69,15 +69,13 @@ class _Graph:
 def build(weights: Mapping[str, FloatArray], shape: Shape, *, fused: bool = False) -> onnx.ModelProto:
     """Build the graph ``input_ids``, ``attention_mask`` (texts, tokens) int64 → ``vectors`` (texts, hidden) float32.
 
-    The weights have the names of a Hugging Face ``BertModel``, linear layers as (out, in). The vector of the only token
-    type is added to the positions' vectors, and the attention's 1/√d is multiplied into the query projection; both are
-    exact.
+    The weights have the names of a Hugging Face ``BertModel``, linear layers as (out, in). The only token type is added
+    to the positions, and the attention's 1/√d is multiplied into the query projection; both are exact.
 
     ``fused`` is for GPUs: attention is one node, whose kernel keeps no (tokens, tokens) matrix, and so are a sum with
     its normalisation and a bias with Gelu. Keys need no bias, because softmax cancels what all keys of a query share;
     the values' bias is part of the output's, because the shares sum to 1. Without ``fused`` a branch lets a batch
-    without padding skip the mask: on a CPU that saves a tenth of the time, on a GPU each branch would wait for the
-    host.
+    without padding skip the mask: on a CPU that saves a tenth of the time, on a GPU branches would wait for the host.
     """
     graph = _Graph(shape, fused=fused)
     state = _embed(graph, weights, shape)

@@ -65,8 +65,7 @@ def fuse_attention(graph: Path, batches: Sequence[Inputs]) -> None:
     """Make each attention of a float32 graph one node, in the graph's file.
 
     The file stays as it is if it has no attention as torch exports of BERT and XLM-R, or if an output for a batch
-    differs by more than the tolerance on the CPU. Raises BadInput: the graph can't be loaded; MissingPart: no ONNX
-    Runtime.
+    differs by more than the tolerance on the CPU. Raises BadInput: it can't be loaded; MissingPart: no ONNX Runtime.
     """
     model = onnx.load(graph, load_external_data=False)
     if not _fuse(model.graph):

@@ -1,4 +1,4 @@
-"""Find values that half precision can't hold; the fp16 graph on a CPU can't: ONNX Runtime computes it in float32."""
+"""Find values that half precision can't hold; on a CPU ONNX Runtime computes an fp16 graph in float32, without them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MASKED = -10_000.0
 
 
 def bound_masks(graph: onnx.GraphProto) -> list[onnx.TensorProto]:
-    """Replace masks below half precision's lowest, −∞ too, by −10,000, whose exponential is 0, too; return them."""
+    """Replace masks' numbers below half precision, −∞ too, by −10,000, whose exponential is 0; return the changed."""
     masks, lowest = [], np.finfo(np.float16).min
     for weight in graph.initializer:
         if weight.data_type == TensorProto.FLOAT:

@@ -217,7 +217,7 @@ def _report(
 
 
 def top_agreement(vectors: FloatArray, reference: FloatArray, is_query: BoolArray, depth: int = TOP) -> float:
-    """Mean over queries of the share of the reference's nearest documents that the vectors, unit rows, rank there."""
+    """Mean over queries of the share of the reference's ``depth`` nearest documents that vectors (unit) rank too."""
     return _agreement(*(_largest(rows[is_query] @ rows[~is_query].T, depth) for rows in (vectors, reference)))
 
 

@@ -43,8 +43,7 @@ def convert(source: Path, target: Path, precision: Precision, batches: Iterable[
     Inputs stay int64 and ``vectors`` stay float32. Temporary files are written beside ``source``. ``batches`` of inputs
     set the ranges of int8, and show which nodes of fp16 make or read a value beyond half precision and stay in float32.
     Raises MissingPart: ONNX Runtime, which int8 and fp16 need, is not installed; BadInput: the graph can't be run, or
-    in int8 makes values that are not finite numbers; OSError: the disk is full, or another error of the operating
-    system.
+    in int8 makes values that are not finite numbers; OSError: the disk is full, or another system error.
     """
     writers: dict[Precision, Callable[[Path, Path], None]] = {
         "fp32": lambda source, target: save_graph(onnx.load(source), target),
@@ -94,7 +93,7 @@ _PROBE_BYTES = 4 << 20
 
 
 def _to_fp16(source: Path, target: Path, batches: Iterable[Inputs]) -> None:
-    """Convert weights and layers to half precision; pooling, the norm and wide values stay in single."""
+    """Convert weights and layers to half precision; pooling and norm, of long sums, and wide values stay single."""
     try:
         from onnxruntime.transformers.float16 import convert_float_to_float16  # noqa: PLC0415
         from onnxruntime.transformers.onnx_model import OnnxModel  # noqa: PLC0415

@@ -62,7 +62,7 @@ def publish_report(
 def require_parity(
     report: ParityReport, what: str, console: Console, *, source: str = "torch", force: bool
 ) -> ParityReport:
-    """Show and return a report of ``what``. Raises BadInput: parity is below the bar and not forced."""
+    """Show and return a report on the graph ``what``. Raises BadInput: parity is below the bar and not forced."""
     console.say(f"compared with {source} on {report.texts} texts in {len(report.languages)} languages")
     if not console.quiet:
         console.print([Table(["measure", ">value", ">bar", "verdict"], report.rows(), f"{what} against {source}")])

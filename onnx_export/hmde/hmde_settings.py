@@ -96,9 +96,9 @@ _WARMUP = 8
 
 
 def settings_of(preset: Preset, changes: Mapping[str, Any]) -> Settings:
-    """Return a preset with some of its settings changed; the rate is lower where all lower weights learn.
+    """Return a preset with some of its settings changed; a frozen encoder keeps its pooling.
 
-    The warm-up, unless changed, is shorter where there are few steps. A frozen encoder keeps its pooling.
+    Unless changed, the rate is lower where all lower weights learn, and the warm-up shorter where there are few steps.
     """
     settings = replace(PRESETS[preset], **changes)
     if settings.frozen:
@@ -124,7 +124,7 @@ class CurvePoint:
 class Curve:
     """The course of a training."""
 
-    points: list[CurvePoint] = field(default_factory=list)  # a point per validation; the first is at step 0, with loss
+    points: list[CurvePoint] = field(default_factory=list)  # a point per validation; first before step 1, with its loss
     best: int = 0  # step whose weights are kept
     stopped: str = ""  # why training ended before its last step; empty if it did not
     validated: bool = True  # whether concepts were held out; if not, scores are 0 and the last weights stay

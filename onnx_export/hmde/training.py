@@ -42,8 +42,8 @@ class Training:
     ) -> None:
         """Make the upper transformer, on the device of ``lower``, and the optimiser; ``lower`` has taken all documents.
 
-        ``validation`` has the rows of held-out documents; without them the last weights stay. ``place`` is the
-        checkpoint.
+        ``validation`` has rows of held-out documents; without them the last weights stay. ``place`` is a checkpoint
+        file.
         """
         self.lower, self._triples, self._validation = lower, triples, validation
         self.settings, self._checkpoint_file = settings, place
@@ -61,7 +61,7 @@ class Training:
         self._about = ""
 
     def resume(self, about: str) -> bool:
-        """Resume; return whether there was a checkpoint of ``about``. Raises BadInput: it is damaged, or of another."""
+        """Whether a checkpoint of ``about``, documents and settings, was resumed. Raises BadInput: it doesn't fit."""
         self._about = about
         state = load_checkpoint(self._checkpoint_file, random=False)
         if state is None:

@@ -16,7 +16,7 @@ _BOUND = math.log(3)
 
 
 class Upper(torch.nn.Module):
-    """Sentence vectors of documents → document vectors (HMDE §2.1): a small BERT's mean over all but its [DBOS]."""
+    """Sentence vectors of documents → document vectors (HMDE §2.1): the mean of a small BERT's outputs but [DBOS]'s."""
 
     def __init__(self, shape: UpperShape, dropout: float = 0.1) -> None:
         """Make random weights from torch's generator."""
@@ -78,9 +78,8 @@ def contrastive_loss(
 ) -> torch.Tensor:
     """InfoNCE with in-batch and hard negatives (HMDE eq. 1), as the mean over the batch.
 
-    Another page of the batch about the same concept is not a negative. Rows are (n, dim) unit rows: row i of ``second``
-    is the positive of row i of ``first``, row i of ``negative`` its hard negative. ``concepts`` (n,) numbers the
-    concepts.
+    Rows are (n, dim) unit rows: row i of ``second`` is the positive of row i of ``first``, row i of ``negative`` its
+    hard negative. Another page about the same concept, which ``concepts`` (n,) numbers, is not a negative.
     """
     scores = first @ second.T / temperature
     same_concept = concepts.unsqueeze(0) == concepts.unsqueeze(1)

@@ -78,8 +78,7 @@ def _in_python_only(folder: Path, name: str) -> BadInput:
 def load(layout: Layout, recipe: Recipe) -> SourceModel:
     """Load weights and tokenizer, and add the pooling.
 
-    Raises BadInput: the model can't be loaded, lacks weights, or is no encoder; MissingPart: a package is not
-    installed.
+    Raises BadInput: the model can't be loaded, lacks weights, or is no encoder; MissingPart: a package is missing.
     """
     require_torch()
     with quiet():
@@ -116,8 +115,8 @@ def export_module(
     """Write a module as an fp32 ONNX graph with torch's exporter; ``output`` is the name of its output.
 
     ``inputs`` has an example of each input, at least 2 × 2, and ``axes`` names their first two axes, which stay
-    dynamic. Attention is plain ("eager"): ONNX Runtime fuses its layers. The weights are in ``<target>.data`` beside
-    the file.
+    dynamic. Attention is plain ("eager"): ONNX Runtime fuses its layers. Weights are in ``<target>.data`` beside the
+    file.
     """
     import torch  # noqa: PLC0415
 

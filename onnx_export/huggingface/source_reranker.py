@@ -44,8 +44,7 @@ def is_reranker(layout: Layout) -> bool:
 def load(layout: Layout) -> SourceReranker:
     """Load a cross-encoder's weights and tokenizer.
 
-    Raises BadInput: the model can't be loaded, lacks weights, has more than two labels, or joins no pairs; MissingPart:
-    torch or transformers is not installed.
+    Raises BadInput: it can't be loaded, has more than two labels, or joins no pairs; MissingPart: a package is missing.
     """
     huggingface.require_torch()
     folder = layout.transformer
@@ -100,7 +99,7 @@ def _load_classifier(folder: Path) -> Any:
 
 
 def _is_typed(folder: Path, tokenizer: Any) -> bool:
-    """Whether the passage's tokens, after the query's separator, have type 1. Raises BadInput: another way, or none."""
+    """Whether the passage's tokens, after a separator, have type 1. Raises BadInput: no separator, or other types."""
     encoding = tokenizer(*_EXAMPLE)
     ids, alone = encoding["input_ids"], [tokenizer(text, add_special_tokens=False)["input_ids"] for text in _EXAMPLE]
     if len(ids) <= sum(map(len, alone)):

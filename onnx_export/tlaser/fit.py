@@ -52,9 +52,8 @@ def fit(
 
     A run that was killed and resumes gives the same curve, byte for byte on the CPU with the same number of threads.
     ``vocabulary`` is the number of tokens; ``folder`` gets the checkpoints and ``curve.jsonl``. Raises BadInput: the
-    checkpoint is of another plan or corpus, or the loss is not a finite number; MissingPart: CUDA was requested and is
-    missing, or a checkpoint can't be written; KeyboardInterrupt: Ctrl-C was pressed; the current step was finished and
-    saved.
+    checkpoint is of another plan or corpus, or the loss is not a finite number; MissingPart: CUDA is missing, or a
+    checkpoint can't be written; KeyboardInterrupt: Ctrl-C was pressed; the current step was finished and saved.
     """
     run = _Run(corpus, plan, vocabulary, folder, training_device(device, console))
     if run.step:

@@ -134,7 +134,7 @@ def _repeat_vector(vector: Tensor, inputs: Tensor) -> Tensor:
 
 
 class Translator(nn.Module):
-    """Encoder, (input_ids, attention_mask) → P; decoder, (P, earlier tokens, language) → states; layer of words."""
+    """Encoder, (input_ids, attention_mask) → P, and decoder, (P, earlier tokens, language) → states, for words."""
 
     def __init__(self, variant: Variant, sizes: Sizes, vocabulary: int, languages: int, dropout: float = 0.0) -> None:
         """Make a model with random weights from torch's generator; ``vocabulary`` and ``languages`` are counts."""

@@ -59,7 +59,7 @@ def choose_ridge(
 
 
 def dimensions_of_fold(dimensions: int, concepts: int, fold: int) -> int:
-    """Dimensions of a fold's model: its share of the concepts, but at least ``_SHARE`` of them."""
+    """Dimensions of a fold's model: as many a concept as in the whole model, or ``_SHARE`` if that is more."""
     return min(dimensions, math.ceil(fold * max(_SHARE, dimensions / concepts)))
 
 
