@@ -74,7 +74,6 @@ def sync(path: Path) -> None:
 
 
 def _sync_all(folder: Path) -> None:
-    """Sync a folder with everything in it."""
     for path in (*folder.rglob("*"), folder):
         sync(path)
 

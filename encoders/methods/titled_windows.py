@@ -31,7 +31,6 @@ class TitledWindows(SentenceMethod):
         self.spec = replace(spec, build=short_hash(spec.build, "weighted"), titled=True)
 
     def _cut(self, texts: Texts) -> Cut:
-        """The windows."""
         return cut_titled_windows(texts, self._text)
 
 

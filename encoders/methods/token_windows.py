@@ -34,5 +34,4 @@ class Segments(SentenceMethod):
         self.spec = sentence.folder.config.spec(self.method, window=window, overlap=self._overlap)
 
     def _cut(self, texts: Texts) -> Cut:
-        """The windows."""
         return Cut([windows(len(text), self._text, self._overlap) for text in texts.tokens])

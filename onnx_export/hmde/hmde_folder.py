@@ -129,7 +129,6 @@ def _write_lower(
 def _compare_both(
     upper: Upper, folder: ModelFolder, texts: Sequence[GateText], lower: FloatArray, precision: Precision
 ) -> ParityReport:
-    """Compare both graphs together with torch."""
     graph_vectors = with_documents(UpperSession(folder, "cpu"), texts, encode(folder, texts))
     reference, inputs = lower.copy(), _upper_inputs(upper, texts, lower)
     with torch.no_grad():
