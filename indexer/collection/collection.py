@@ -28,29 +28,22 @@ class NoCollection(BadInput):
 
 
 class Collection(Base):
-    """A row of the collections table.
-
-    Attributes:
-        store: URL of the store; empty: the home's store, even if the home is moved.
-        encoder: name or folder of the encoder.
-        model: id of the encoder's vectors.
-        created: time of creation, in UTC.
-        generation: number of the generation that is searched; a new generation is built beside it.
-        building: the generation that is being built, until it replaces the searched one.
-        previous: the generation that was searched before, and to which ``rollback`` returns.
-    """
+    """A row of the collections table."""
 
     __tablename__ = "collections"
 
     name: Mapped[str] = mapped_column(primary_key=True)
-    store: Mapped[str]
-    encoder: Mapped[str]
+    store: Mapped[str]  # URL of the store; empty: the home's store, even if the home is moved
+    encoder: Mapped[str]  # name or folder of the encoder
     method: Mapped[str]
-    model: Mapped[str]
+    model: Mapped[str]  # id of the encoder's vectors
     dim: Mapped[int]
-    created: Mapped[dt.datetime]
+    created: Mapped[dt.datetime]  # time of creation, in UTC
+    # number of the generation that is searched; a new generation is built beside it
     generation: Mapped[int] = mapped_column(default=1)
+    # the generation that is being built, until it replaces the searched one
     building: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
+    # the generation that was searched before, and to which ``rollback`` returns
     previous: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
 
     @property
@@ -64,11 +57,8 @@ class Collection(Base):
     ) -> VectorStore:
         """Open the store of a generation, by default of the searched one; with ``make`` it is created if missing.
 
-        ``database_id`` is the id of the database that has the collection; writers must give it.
-
-        Raises:
-            BadInput: the store belongs to somebody else.
-            StoreError: the store is gone or can't be opened.
+        ``database_id`` is the id of the database that has the collection; writers must give it. Raises BadInput: the
+        store belongs to somebody else; StoreError: the store is gone or can't be opened.
         """
         number = self.generation if generation is None else generation
         return self.location(settings, database_id).open(number, make=make)
@@ -110,23 +100,14 @@ class Collection(Base):
 
 
 def find(engine: sa.Engine, name: str) -> Collection | None:
-    """A collection by its name; None if there is none.
-
-    Raises:
-        BadInput: no collection can have this name.
-    """
+    """A collection by its name; None if there is none. Raises BadInput: no collection can have this name."""
     check_collection_name(name)
     with transaction(engine) as session:
         return session.get(Collection, name)
 
 
 def require(engine: sa.Engine, name: str) -> Collection:
-    """A collection by its name.
-
-    Raises:
-        NoCollection: there is none.
-        BadInput: no collection can have this name.
-    """
+    """A collection by its name. Raises NoCollection: there is none; BadInput: no collection can have this name."""
     collection = find(engine, name)
     if collection is None:
         names = [other.name for other in all_collections(engine)]

@@ -26,9 +26,8 @@ def open_encoder_of(
 ) -> Encoder:
     """Load an encoder that makes a collection's vectors; by default ``reference`` and ``method`` are the collection's.
 
-    Raises:
-        BadInput: there is no such encoder or method.
-        ModelMismatch: the collection holds vectors of another encoder or method.
+    Raises BadInput: there is no such encoder or method; ModelMismatch: the collection holds vectors of another encoder
+    or method.
     """
     reference = reference or collection.encoder
     try:
@@ -52,10 +51,7 @@ def encoder_of_work(engine: sa.Engine, name: str) -> EncoderChoice:
     """The encoder of the work that a collection has for workers.
 
     It is the encoder that its own documents are encoded again by, else that of the generation that is being built, else
-    that of the searched generation.
-
-    Raises:
-        BadInput: there is no such collection.
+    that of the searched generation. Raises BadInput: there is no such collection.
     """
     collection = collections.require(engine, name)
     run = active_reencoding(engine, name)

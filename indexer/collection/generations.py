@@ -100,9 +100,8 @@ def switch_model(session: Session, name: str, encoder: str, spec: EncoderSpec) -
 def roll_back(engine: sa.Engine, name: str, settings: Settings) -> Generation:
     """Search the previous generation again; the generation searched so far becomes the previous one.
 
-    Raises:
-        BadInput: there is no previous generation.
-        StoreError: the previous generation's store is gone or can't be opened.
+    Raises BadInput: there is no previous generation; StoreError: the previous generation's store is gone or can't be
+    opened.
     """
     row = collections.require(engine, name)
     if not row.previous:

@@ -19,30 +19,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StoreLocation:
-    """Where the stores of a collection are, one store a generation, and what opens them.
+    """Where the stores of a collection are, one store a generation, and what opens them."""
 
-    Attributes:
-        url: ``file:///folder`` or a folder's path, ``https://host:9200/prefix`` of Elasticsearch, or the URL of an
-            ``Attachment``.
-        collection: name of the collection.
-        credentials: credentials for a server; None: those in the URL or the environment.
-        database_id: id of the database that has the collection: on a server, a collection of the same name in another
-            database is neither opened nor removed.
-    """
-
+    # ``file:///folder`` or a folder's path, ``https://host:9200/prefix`` of Elasticsearch, or the URL of an
+    # ``Attachment``
     url: str
-    collection: str
+    collection: str  # name of the collection
+    # credentials for a server; None: those in the URL or the environment
     credentials: Credentials | None = field(default=None, repr=False)
+    # id of the database that has the collection: on a server, a collection of the same name in another database is
+    # neither opened nor removed
     database_id: str = ""
 
     def open(self, generation: int = 1, *, make: bool = True) -> VectorStore:
         """Open the store of a generation; with ``make`` a missing store is created.
 
-        Raises:
-            BadInput: there is no store for such a URL, the collection's name is invalid, or the store belongs to
-                somebody else.
-            MissingPart: the store needs a part that is not installed.
-            StoreError: the store can't be opened, or is missing and ``make`` is false.
+        Raises BadInput: there is no store for such a URL, the collection's name is invalid, or the store belongs to
+        somebody else; MissingPart: the store needs a part that is not installed; StoreError: the store can't be opened,
+        or is missing and ``make`` is false.
         """
         if is_attached(self.url):
             return self.open_attached(make=make)
@@ -60,9 +54,8 @@ class StoreLocation:
     def open_attached(self, *, make: bool = False) -> JoinedStore:
         """Open the store of a collection that is attached to a user's index.
 
-        Raises:
-            BadInput: the user's index is gone, or vectors can't be attached to it any more.
-            StoreError: the store can't be opened, or is missing and ``make`` is false.
+        Raises BadInput: the user's index is gone, or vectors can't be attached to it any more; StoreError: the store
+        can't be opened, or is missing and ``make`` is false.
         """
         credentials, attachment = self._server_credentials(), Attachment.parse(self.url)
         if attachment.companion:
@@ -76,9 +69,7 @@ class StoreLocation:
     def drop(self, generation: int = 1) -> None:
         """Remove a generation's store, even if it can't be opened any more, or was never created.
 
-        Raises:
-            BadInput: there is no store for such a URL.
-            StoreError: the store can't be removed.
+        Raises BadInput: there is no store for such a URL; StoreError: the store can't be removed.
         """
         if is_attached(self.url):
             self._drop_attached()
@@ -93,9 +84,7 @@ class StoreLocation:
     def generations(self) -> list[int]:
         """Numbers of the generations that have a store, also of those that no row names any more.
 
-        Raises:
-            BadInput: there is no store for such a URL.
-            StoreError: the server is away or refuses.
+        Raises BadInput: there is no store for such a URL; StoreError: the server is away or refuses.
         """
         if is_attached(self.url):
             return []  # an attached collection has a single generation, whose number is known

@@ -40,8 +40,7 @@ class ChunkEncoding:
     def run(self) -> Encoded:
         """Encode the documents, and go on where a killed process was.
 
-        Raises:
-            StoreError: the folder of checkpoints can't be written.
+        Raises StoreError: the folder of checkpoints can't be written.
         """
         token = current_checkpoint.set(self._checkpoint)
         try:

@@ -32,24 +32,17 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Survey:
-    """What sources hold, before a run reads them.
+    """What sources hold, before a run reads them."""
 
-    Attributes:
-        records: number of documents and refusals that the run will meet; None: unknown.
-        winners: by id that several documents have, which of them counts: its number among them, from 1.
-    """
-
-    records: int | None
-    winners: Mapping[str, int]
+    records: int | None  # number of documents and refusals that the run will meet; None: unknown
+    winners: Mapping[str, int]  # by id that several documents have, which of them counts: its number among them, from 1
 
 
 def survey(sources: Sequence[str], options: ReadOptions, on_duplicate: OnDuplicate, console: Console) -> Survey:
     """Read the sources for their ids, and once more if an id stands more than once; 8 bytes of memory a document.
 
-    A single source whose ids are distinct in themselves is not read.
-
-    Raises:
-        BadInput: ids stand more than once, and ``on_duplicate`` is ``"error"``; or as in ``read``.
+    A single source whose ids are distinct in themselves is not read. Raises BadInput: ids stand more than once, and
+    ``on_duplicate`` is ``"error"``; or as in ``read``.
     """
     if len(sources) == 1 and (count := count_distinct(sources[0], options)) is not None:
         return Survey(count or None, {})

@@ -29,23 +29,14 @@ from indexer.stores.contract import VectorStore
 
 @dataclass(frozen=True)
 class RunReport:
-    """What a run did.
+    """What a run did."""
 
-    Attributes:
-        run: number of the run in the ledger.
-        resumed: whether an earlier call began the run.
-        encoded: documents encoded and stored.
-        unchanged: documents that were already stored with this text.
-        refused: what could not be indexed, with the reasons.
-        seconds: time spent by this process.
-    """
-
-    run: int
-    resumed: bool
-    encoded: int
-    unchanged: int
-    refused: list[Finding]
-    seconds: float
+    run: int  # number of the run in the ledger
+    resumed: bool  # whether an earlier call began the run
+    encoded: int  # documents encoded and stored
+    unchanged: int  # documents that were already stored with this text
+    refused: list[Finding]  # what could not be indexed, with the reasons
+    seconds: float  # time spent by this process
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,7 @@ class StoringOutcome:
 def put_encoded(store: VectorStore, model: str, documents: Sequence[Document], encoded: Encoded) -> StoringOutcome:
     """Store documents with their vectors, except documents of which the encoder knows nothing.
 
-    Raises:
-        StoreError: the store failed; repeating the call does no harm.
+    Raises StoreError: the store failed; repeating the call does no harm.
     """
     unknown = [not known.any() for known in encoded.known]
     items = [StoredDocument.of(document, encoded, row) for row, document in enumerate(documents) if not unknown[row]]
@@ -41,10 +40,8 @@ def add_vectors(
 ) -> StoringOutcome:
     """Add another encoder's vectors to documents in the store, except documents deleted during the encoding.
 
-    Documents changed during the encoding are encoded again.
-
-    Raises:
-        StoreError: the store failed; repeating the call does no harm.
+    Documents changed during the encoding are encoded again. Raises StoreError: the store failed; repeating the call
+    does no harm.
     """
     outcome = StoringOutcome()
     while documents:

@@ -68,11 +68,7 @@ def _sqlite_clock(_element: clock, _compiler: Any, **_: Any) -> str:
 
 
 def open_engine(url: str) -> sa.Engine:
-    """Open the database without a check of its tables.
-
-    Raises:
-        StoreError: it cannot be opened.
-    """
+    """Open the database without a check of its tables. Raises StoreError: it cannot be opened."""
     parsed = _parsed(url)
     try:
         if parsed.get_backend_name() == "sqlite" and parsed.database:
@@ -95,8 +91,7 @@ def open_engine(url: str) -> sa.Engine:
 def connect(url: str) -> sa.Engine:
     """Open the database; SQLite's tables are brought up to date.
 
-    Raises:
-        StoreError: it cannot be opened, or a server's tables are not of this version (``dragoman db upgrade``).
+    Raises StoreError: it cannot be opened, or a server's tables are not of this version (``dragoman db upgrade``).
     """
     engine = open_engine(url)
     if engine.dialect.name == "sqlite":
@@ -109,11 +104,7 @@ def connect(url: str) -> sa.Engine:
 
 @contextmanager
 def open_database(url: str) -> Iterator[sa.Engine]:
-    """``connect`` as a context manager, which closes the connections at the end.
-
-    Raises:
-        StoreError: as ``connect``.
-    """
+    """``connect`` as a context manager, which closes the connections at the end. Raises StoreError: as ``connect``."""
     engine = connect(url)
     try:
         yield engine
@@ -122,11 +113,7 @@ def open_database(url: str) -> Iterator[sa.Engine]:
 
 
 def shown(url: str | sa.URL) -> str:
-    """A database's URL without passwords, for messages.
-
-    Raises:
-        StoreError: the URL can't be read.
-    """
+    """A database's URL without passwords, for messages. Raises StoreError: the URL can't be read."""
     parsed = _parsed(url) if isinstance(url, str) else url
     return parsed.set(query={name: parsed.query[name] for name in _SHOWN if name in parsed.query}).render_as_string()
 
@@ -165,11 +152,7 @@ def head() -> str:
 
 
 def is_current(engine: sa.Engine) -> bool:
-    """Whether the database's tables are those of this version.
-
-    Raises:
-        StoreError: the database failed.
-    """
+    """Whether the database's tables are those of this version. Raises StoreError: the database failed."""
     with reading(engine) as connection:
         if not sa.inspect(connection).has_table("alembic_version"):
             return False
@@ -179,10 +162,8 @@ def is_current(engine: sa.Engine) -> bool:
 def upgrade(engine: sa.Engine) -> str:
     """Apply the missing migrations in one transaction; returns the database's version after that.
 
-    A killed process or a full disk leaves the database as it was, and the next upgrade applies them all.
-
-    Raises:
-        StoreError: the tables can't be made, or another version of Dragoman made them.
+    A killed process or a full disk leaves the database as it was, and the next upgrade applies them all. Raises
+    StoreError: the tables can't be made, or another version of Dragoman made them.
     """
     if is_current(engine):
         return head()
@@ -232,11 +213,7 @@ def _upgrading(engine: sa.Engine) -> Iterator[sa.Connection]:
 
 @contextmanager
 def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """A connection for reads.
-
-    Raises:
-        StoreError: the database failed.
-    """
+    """A connection for reads. Raises StoreError: the database failed."""
     with _database_errors(engine), engine.connect() as connection:
         yield connection
 
@@ -264,8 +241,7 @@ def _remedy(error: Exception) -> str:
 def transaction(engine: sa.Engine) -> Iterator[Session]:
     """A session that commits at the end of the block and rolls back on an error.
 
-    Raises:
-        StoreError: the database failed.
+    Raises StoreError: the database failed.
     """
     with _database_errors(engine), Session(engine, expire_on_commit=False) as session, session.begin():
         yield session
@@ -274,8 +250,7 @@ def transaction(engine: sa.Engine) -> Iterator[Session]:
 def require_writable(engine: sa.Engine, table: type[Base]) -> None:
     """Raise now if a table can't be written, rather than after hours of work.
 
-    Raises:
-        StoreError: the table can't be written.
+    Raises StoreError: the table can't be written.
     """
     with transaction(engine) as session:
         session.execute(sa.delete(table).where(sa.false()))
@@ -287,10 +262,7 @@ def shared_lock(engine: sa.Engine, name: str) -> Iterator[bool]:
 
     The lock belongs to a transaction that writes nothing and stays open, so that the server frees the lock of a killed
     process, also through a pooler of connections. A server that restarts forgets the lock; then the ledger refuses what
-    the slower of two processes writes.
-
-    Raises:
-        StoreError: the database failed.
+    the slower of two processes writes. Raises StoreError: the database failed.
     """
     key = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little", signed=True)
     with _database_errors(engine):
@@ -323,11 +295,7 @@ class DatabaseId(Base):
 
 
 def read_database_id(engine: sa.Engine) -> str:
-    """The id of a database.
-
-    Raises:
-        StoreError: the database failed, or its id is gone.
-    """
+    """The id of a database. Raises StoreError: the database failed, or its id is gone."""
     with transaction(engine) as session:
         database_id = session.scalars(sa.select(DatabaseId.id)).one_or_none()
     if database_id is None:

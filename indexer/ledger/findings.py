@@ -22,19 +22,12 @@ _NOTHING_KNOWN = "it has nothing the encoder knows"
 
 @dataclass(frozen=True)
 class Finding:
-    """A refused record or document, or a remark for the owner of the sources.
+    """A refused record or document, or a remark for the owner of the sources."""
 
-    Attributes:
-        kind: ``REFUSED`` or ``REMARK``.
-        place: file and line, or the id.
-        doc_id: empty if it is unknown.
-        text: what is wrong and what to do.
-    """
-
-    kind: str
-    place: str
-    doc_id: str
-    text: str
+    kind: str  # ``REFUSED`` or ``REMARK``
+    place: str  # file and line, or the id
+    doc_id: str  # empty if it is unknown
+    text: str  # what is wrong and what to do
 
     def as_json(self) -> dict[str, str]:
         """The finding as a JSON object; a document's id is ``id``, as in records and hits."""

@@ -34,10 +34,8 @@ class RunLedger:
 def refuse_while_workers(engine: sa.Engine, collection: str, *, unless: str = "", reencoding: bool = False) -> None:
     """Refuse to go on while workers work on a run of a collection, except a run of the model ``unless``.
 
-    The excepted run indexes sources or, with ``reencoding``, encodes the collection's own documents again.
-
-    Raises:
-        BadInput: workers work on another run.
+    The excepted run indexes sources or, with ``reencoding``, encodes the collection's own documents again. Raises
+    BadInput: workers work on another run.
     """
     for run in runs(engine, collection):
         if (run.model, bool(run.again)) != (unless, reencoding):

@@ -80,11 +80,9 @@ class Ledger(RunLedger):
         """Resume the collection's unfinished run over the same unchanged sources, or begin a run.
 
         Other unfinished runs of the collection are abandoned. The documents that they stored stay, and the new run does
-        not encode them again if they are unchanged. A run with active workers is never abandoned.
-
-        Raises:
-            BadInput: workers work on a run that this call can't resume: it has other sources or another model, or was
-                begun without pruning, or this call is to work in one process.
+        not encode them again if they are unchanged. A run with active workers is never abandoned. Raises BadInput:
+        workers work on a run that this call can't resume: it has other sources or another model, or was begun without
+        pruning, or this call is to work in one process.
         """
         with transaction(engine) as session:
             query = sa.select(IndexRun).where(IndexRun.collection == collection, IndexRun.state.in_(ACTIVE))
@@ -116,8 +114,7 @@ class Ledger(RunLedger):
     def recall(self, read_chunk: ReadChunk) -> Chunk | None:
         """The chunk as an earlier call planned it; None for a chunk that is not planned yet.
 
-        Raises:
-            StoreError: the planned chunk has other documents than the chunk that was read; the run is abandoned.
+        Raises StoreError: the planned chunk has other documents than the chunk that was read; the run is abandoned.
         """
         with transaction(self._engine) as session:
             chunk = session.get(Chunk, (self.run.id, read_chunk.number))
@@ -132,10 +129,8 @@ class Ledger(RunLedger):
     def plan(self, read_chunk: ReadChunk, todo: Sequence[bool], *, spool: bytes | None = None) -> Chunk:
         """Write down a chunk before any work on it: which documents to encode, and which records were refused.
 
-        ``todo`` has a flag for each document. ``spool`` has the documents, if workers encode them.
-
-        Raises:
-            BadInput: the run was cancelled or removed meanwhile.
+        ``todo`` has a flag for each document. ``spool`` has the documents, if workers encode them. Raises BadInput: the
+        run was cancelled or removed meanwhile.
         """
         number = read_chunk.number
         with transaction(self._engine) as session:
@@ -163,8 +158,7 @@ class Ledger(RunLedger):
     def start_workers(self) -> None:
         """Let workers begin, after the sources are read to their end; chunks with nothing to encode are done.
 
-        Raises:
-            BadInput: the run was cancelled or removed meanwhile.
+        Raises BadInput: the run was cancelled or removed meanwhile.
         """
         with transaction(self._engine) as session:
             run = self._still_planning(session)
@@ -179,11 +173,7 @@ class Ledger(RunLedger):
         self.run = run
 
     def _still_planning(self, session: Session) -> IndexRun:
-        """The run, locked until the transaction ends.
-
-        Raises:
-            BadInput: the run was cancelled or removed meanwhile.
-        """
+        """The run, locked until the transaction ends. Raises BadInput: the run was cancelled or removed meanwhile."""
         state = READING if self.run.spooled else RUNNING
         planning = change_state(session, self.run.id, (state,), state)
         run = session.get(IndexRun, self.run.id)
@@ -255,11 +245,7 @@ class Ledger(RunLedger):
 
 
 def _add_pruning(run: IndexRun, *, prune: bool) -> None:
-    """Add pruning to a resumed run.
-
-    Raises:
-        BadInput: workers have begun to work on the run.
-    """
+    """Add pruning to a resumed run. Raises BadInput: workers have begun to work on the run."""
     if prune and not run.prune and run.spooled and run.state != READING:
         raise BadInput(
             f"workers are at run {run.id} of collection {run.collection}, which was begun without --prune; "

@@ -10,15 +10,10 @@ from indexer.readers.source import Refusal
 
 @dataclass(frozen=True)
 class AlignedSentence:
-    """One sentence in several languages.
+    """One sentence in several languages."""
 
-    Attributes:
-        place: file and line, or id.
-        texts: by normalised language tag, unchanged from the file.
-    """
-
-    place: str
-    texts: Mapping[str, str]
+    place: str  # file and line, or id
+    texts: Mapping[str, str]  # by normalised language tag, unchanged from the file
 
 
 def decoded(line: bytes) -> str | None:

@@ -40,8 +40,7 @@ def text_name(file: SourceFile) -> Path:
 def read_moses(files: Mapping[str, SourceFile]) -> Iterator[AlignedSentence | Refusal]:
     """Read the lines of a text's files in parallel.
 
-    Raises:
-        BadInput: a file has more lines than another, so somewhere the lines stop being translations.
+    Raises BadInput: a file has more lines than another, so somewhere the lines stop being translations.
     """
     first = next(iter(files.values()))
     try:

@@ -17,26 +17,20 @@ from indexer.readers.source import Refusal
 
 @dataclass
 class ParallelFiles:
-    """The files of sources, sorted by the reader they need.
+    """The files of sources, sorted by the reader they need."""
 
-    Attributes:
-        tables: files that each hold aligned sentences.
-        sides: by text, the text's files by language; lines with the same number are translations.
-        by_id: by folder, the folder's files by language; texts with the same id are translations.
-    """
-
-    tables: list[SourceFile] = field(default_factory=list)
+    tables: list[SourceFile] = field(default_factory=list)  # files that each hold aligned sentences
+    # by text, the text's files by language; lines with the same number are translations
     sides: dict[Path, dict[str, SourceFile]] = field(default_factory=dict)
+    # by folder, the folder's files by language; texts with the same id are translations
     by_id: dict[Path, dict[str, SourceFile]] = field(default_factory=dict)
 
 
 def find_files(sources: Sequence[str]) -> ParallelFiles:
     """Sort the files of sources by their reader.
 
-    If the sources name two sides or more of a text as files, the text's other sides are left out.
-
-    Raises:
-        BadInput: a source does not exist or holds no parallel text.
+    If the sources name two sides or more of a text as files, the text's other sides are left out. Raises BadInput: a
+    source does not exist or holds no parallel text.
     """
     files = ParallelFiles()
     named_sides: dict[Path, dict[str, SourceFile]] = {}
@@ -62,8 +56,7 @@ def find_files(sources: Sequence[str]) -> ParallelFiles:
 def read_parallel(files: ParallelFiles) -> Iterator[AlignedSentence | Refusal]:
     """Read all files sentence by sentence; a file or sentence that can't be read gives a refusal.
 
-    Raises:
-        BadInput: the sides of a text differ in their number of lines.
+    Raises BadInput: the sides of a text differ in their number of lines.
     """
     readers = {".tsv": read_tsv, ".tmx": read_tmx}
     for file in files.tables:

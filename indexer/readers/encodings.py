@@ -41,11 +41,7 @@ class UndecodableError(Exception):
 
 
 def known_encoding(name: str) -> str:
-    """Check the name of an encoding.
-
-    Raises:
-        BadInput: Python has no text encoding of this name.
-    """
+    """Check the name of an encoding. Raises BadInput: Python has no text encoding of this name."""
     try:
         "".encode(name)
     except (LookupError, UnicodeError) as error:  # the encoding "undefined" refuses every text

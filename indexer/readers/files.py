@@ -89,18 +89,12 @@ _SUFFIXES = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd", ".bz2": b"BZh", ".
 
 @dataclass
 class SourceFile:
-    """One file of a source.
-
-    Attributes:
-        name: the source's name and the path in it, with ``/``; the id of a file that is one document.
-        title: how messages name the file; empty: by its path.
-        line: number of the line that was read last, from 1; 0 before the first.
-    """
+    """One file of a source."""
 
     path: Path
-    name: str
-    title: str = ""
-    line: int = 0
+    name: str  # the source's name and the path in it, with ``/``; the id of a file that is one document
+    title: str = ""  # how messages name the file; empty: by its path
+    line: int = 0  # number of the line that was read last, from 1; 0 before the first
 
     @property
     def shown(self) -> str:
@@ -126,10 +120,9 @@ class SourceFile:
     def open(self) -> io.BufferedReader:
         """Open the file's bytes, decompressed where its first bytes are those of gzip, zstd, bzip2 or xz.
 
-        Raises:
-            UnreadableFileError: the file is no regular file, can't be opened, or is packed in a way that is not read
-                here; while the stream is read: the archive is broken.
-            UnreadFormatError: the file is a PDF, or of Word or another program whose files are not read here.
+        Raises UnreadableFileError: the file is no regular file, can't be opened, or is packed in a way that is not read
+        here; while the stream is read: the archive is broken; UnreadFormatError: the file is a PDF, or of Word or
+        another program whose files are not read here.
         """
         self.line = 0
         try:
@@ -181,8 +174,7 @@ class SourceFile:
     def lines(self) -> Iterator[bytes]:
         """Yield each line without line end and byte order mark.
 
-        Raises:
-            UnreadableFileError: a line is longer than ``RECORD_LIMIT``, or as in ``open``.
+        Raises UnreadableFileError: a line is longer than ``RECORD_LIMIT``, or as in ``open``.
         """
         for line in self.lines_or_none():
             if line is None:
@@ -204,11 +196,7 @@ class SourceFile:
                     yield line.rstrip(b"\r\n")
 
     def whole(self) -> bytes:
-        """Read all bytes.
-
-        Raises:
-            UnreadableFileError: there are more bytes than ``RECORD_LIMIT``, or as in ``open``.
-        """
+        """Read all bytes. Raises UnreadableFileError: there are more bytes than ``RECORD_LIMIT``, or as in ``open``."""
         with self.open() as stream:
             data = stream.read(RECORD_LIMIT + 1)
         if len(data) > RECORD_LIMIT:
@@ -282,8 +270,7 @@ def _unreadable(error: OSError) -> None:
 def text_lines(path: Path) -> Iterator[tuple[str, str]]:
     """Yield the place (``file:line``) and the text of each line, without the line end.
 
-    Raises:
-        BadInput: the file does not exist, can't be read to its end, or has a line longer than ``RECORD_LIMIT``.
+    Raises BadInput: the file does not exist, can't be read to its end, or has a line longer than ``RECORD_LIMIT``.
     """
     if not path.is_file():
         raise BadInput(f"{path} does not exist; get the data again")

@@ -54,12 +54,7 @@ _DUMP_START = re.compile(rb"(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*+<(?:!doctype\
 
 
 def read_all(sources: Sequence[str], options: ReadOptions) -> Iterator[Reading]:
-    """Read sources one after another.
-
-    Raises:
-        BadInput: at once, as in ``read``.
-        MissingPart: as in ``read``.
-    """
+    """Read sources one after another. Raises BadInput: at once, as in ``read``; MissingPart: as in ``read``."""
     return chain.from_iterable([read(source, options) for source in sources])
 
 
@@ -94,8 +89,7 @@ def read(source: str, options: ReadOptions) -> Iterator[Reading]:
 def fingerprint(source: str, options: ReadOptions) -> str:
     """16 hex digits that change with the options, and with the files (names, sizes, times), the index or the input.
 
-    Raises:
-        BadInput: as in ``read``.
+    Raises BadInput: as in ``read``.
     """
     options_json = json.dumps(asdict(_checked(options)), sort_keys=True, ensure_ascii=True)
     if source.startswith(irdatasets.PREFIX):

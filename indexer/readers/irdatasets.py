@@ -20,9 +20,8 @@ _TEXTS = ("text", "body", "contents", "abstract", "passage")
 def load(name: str) -> Any:
     """Load the data set of a name; nothing is downloaded yet.
 
-    Raises:
-        MissingPart: the ``datasets`` extra is not installed.
-        BadInput: there is no such data set, or it has no documents.
+    Raises MissingPart: the ``datasets`` extra is not installed; BadInput: there is no such data set, or it has no
+    documents.
     """
     try:
         import ir_datasets  # noqa: PLC0415 - an extra

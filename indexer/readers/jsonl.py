@@ -109,11 +109,9 @@ def _no_number(name: str) -> NoReturn:
 def _elements(file: SourceFile) -> Iterator[bytes | None]:
     """Yield the bytes of each element of the array; None for an element longer than ``RECORD_LIMIT``.
 
-    The encoding must have the bytes of ASCII for ASCII characters alone, as UTF-8 and ISO 8859 have.
-
-    Raises:
-        _ArrayError: after the last element, the array does not end, or more stands after its end.
-        UnreadableFileError: as in ``SourceFile.open``.
+    The encoding must have the bytes of ASCII for ASCII characters alone, as UTF-8 and ISO 8859 have. Raises
+    _ArrayError: after the last element, the array does not end, or more stands after its end; UnreadableFileError: as
+    in ``SourceFile.open``.
     """
     element: bytearray | None = bytearray()
     depth = count = 0

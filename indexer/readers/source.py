@@ -13,32 +13,22 @@ EMPTY_FILE, EMPTY_DOCUMENT = "it is empty", "its title and text are empty"
 
 @dataclass(frozen=True)
 class Refusal:
-    """A record that could not be read, and why.
+    """A record that could not be read, and why."""
 
-    Attributes:
-        place: file and line, or id, by which a user finds the record.
-        text: what is wrong and what to do, without the place.
-        doc_id: the record's id; empty where the record has none.
-    """
-
-    place: str
-    text: str
-    doc_id: str = ""
+    place: str  # file and line, or id, by which a user finds the record
+    text: str  # what is wrong and what to do, without the place
+    doc_id: str = ""  # the record's id; empty where the record has none
 
 
 @dataclass(frozen=True)
 class Remark:
-    """A note for the user about documents that were read; a file's remarks follow its documents.
-
-    Attributes:
-        text: what was done, without the file: which encoding or which tags were used. The sentence is the same for
-            every file, so that a command can print it once for many files.
-        doc_id: the id of a document that is left out; empty where the remark is about the file.
-    """
+    """A note for the user about documents that were read; a file's remarks follow its documents."""
 
     place: str
+    # what was done, without the file: which encoding or which tags were used. The sentence is the same for every file,
+    # so that a command can print it once for many files.
     text: str
-    doc_id: str = ""
+    doc_id: str = ""  # the id of a document that is left out; empty where the remark is about the file
 
 
 Reading = Document | Refusal | Remark

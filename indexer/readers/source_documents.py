@@ -18,16 +18,11 @@ from indexer.text.language_detection import Detector
 
 @dataclass(frozen=True)
 class Sources:
-    """Where documents come from.
+    """Where documents come from."""
 
-    Attributes:
-        names: files, folders, ``elastic:INDEX``, ``ir-datasets:NAME``.
-        languages: languages of the documents to take; empty: all.
-    """
-
-    names: Sequence[str]
+    names: Sequence[str]  # files, folders, ``elastic:INDEX``, ``ir-datasets:NAME``
     options: ReadOptions = field(default_factory=ReadOptions)
-    languages: Sequence[str] = ()
+    languages: Sequence[str] = ()  # languages of the documents to take; empty: all
 
     def __str__(self) -> str:
         """The names, with commas between."""
@@ -44,9 +39,8 @@ class SourceDocuments:
     def __init__(self, sources: Sources) -> None:
         """Open the sources.
 
-        Raises:
-            BadInput: a source does not exist or is an empty folder, or an option is unusable.
-            MissingPart: a source needs an extra that is not installed.
+        Raises BadInput: a source does not exist or is an empty folder, or an option is unusable; MissingPart: a source
+        needs an extra that is not installed.
         """
         self._sources = sources
         self._readings = read_all(sources.names, sources.options)
@@ -80,8 +74,7 @@ class SourceDocuments:
 def whole_data(source: Path, options: ReadOptions) -> Iterator[Document]:
     """Yield the documents of a file or a folder of which every record must be read, but those without text.
 
-    Raises:
-        BadInput: the source does not exist, or a record can't be read.
+    Raises BadInput: the source does not exist, or a record can't be read.
     """
     for reading in read(str(source), options):
         match reading:

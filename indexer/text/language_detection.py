@@ -24,15 +24,10 @@ _REPERTOIRES = {"zh": "gb2312", "zh-Hant": "big5", "ja": "shift_jis"}
 
 @dataclass(frozen=True)
 class Detection:
-    """The detected language of a text.
+    """The detected language of a text."""
 
-    Attributes:
-        lang: normalised BCP 47 tag; ``und`` where the text has no letters or the model knows no candidate language.
-        confidence: probability, 0 to 1; see ``SURE``.
-    """
-
-    lang: str
-    confidence: float
+    lang: str  # normalised BCP 47 tag; ``und`` where the text has no letters or the model knows no candidate language
+    confidence: float  # probability, 0 to 1; see ``SURE``
 
 
 class Detector:

@@ -101,8 +101,7 @@ class LexicalIndex:
     def add(self, texts: Iterable[tuple[int, str]]) -> None:
         """Index texts by an integer key; the text of an existing key is replaced.
 
-        Raises:
-            MissingPart: this Python's SQLite was built without FTS5.
+        Raises MissingPart: this Python's SQLite was built without FTS5.
         """
         self._create()
         self._connection.executemany(

@@ -47,25 +47,17 @@ _MOST_FAILURES = 3
 
 @dataclass(frozen=True)
 class WorkerPlan:
-    """Settings of a worker.
+    """Settings of a worker."""
 
-    Attributes:
-        reference: name or folder of the encoder.
-        concurrency: number of processes; 1 on a GPU.
-        lease_seconds: seconds without a heartbeat after which another worker may take the chunk.
-        grace: seconds to finish the chunk when the worker must end; afterwards the chunk is given back.
-        metrics_address: address and port for Prometheus, if any.
-        lanes: chunks that one process works on at once; on a GPU several, so that while it encodes a chunk, others are
-            read, tokenised, stored and marked.
-    """
-
-    reference: str
+    reference: str  # name or folder of the encoder
     method: str | None
     device: Device
-    concurrency: int = 1
-    lease_seconds: float = 60.0
-    grace: float = 30.0
-    metrics_address: tuple[str, int] | None = None
+    concurrency: int = 1  # number of processes; 1 on a GPU
+    lease_seconds: float = 60.0  # seconds without a heartbeat after which another worker may take the chunk
+    grace: float = 30.0  # seconds to finish the chunk when the worker must end; afterwards the chunk is given back
+    metrics_address: tuple[str, int] | None = None  # address and port for Prometheus, if any
+    # chunks that one process works on at once; on a GPU several, so that while it encodes a chunk, others are read,
+    # tokenised, stored and marked
     lanes: int = 1
 
     def on_gpu(self, device: Device, number: int) -> WorkerPlan:
@@ -77,10 +69,8 @@ class WorkerPlan:
 def serve(plan: WorkerPlan, settings: Settings, console: Console) -> int:
     """Work until asked to end; returns the exit status. For ``cuda`` each card of the machine has a process.
 
-    Raises:
-        BadInput: the plan can't be carried out.
-        MissingPart: the encoder or the device is not available, or Celery is not installed.
-        StoreError: the database can't be reached at the start; later the worker waits for it.
+    Raises BadInput: the plan can't be carried out; MissingPart: the encoder or the device is not available, or Celery
+    is not installed; StoreError: the database can't be reached at the start; later the worker waits for it.
     """
     if not settings.broker:
         raise BadInput("a worker needs a broker; name it with --broker amqp://… or redis://…, or DRAGOMAN_BROKER")

@@ -35,11 +35,8 @@ def hand_out_sources(
     """Write every chunk of the sources into the ledger, without encoding; after an interruption, the same call resumes.
 
     Workers begin when the last chunk is written. With ``prune``, documents that the sources do not have any more are
-    removed at the end.
-
-    Raises:
-        BadInput: a source can't be read at all, another run of this collection is in progress, or as in ``survey``.
-        StoreError: the store or the ledger failed.
+    removed at the end. Raises BadInput: a source can't be read at all, another run of this collection is in progress,
+    or as in ``survey``; StoreError: the store or the ledger failed.
     """
     fingerprint = run_fingerprint(sources, options, generation, on_duplicate)
     ledger = Ledger.open(

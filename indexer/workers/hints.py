@@ -36,9 +36,8 @@ def queue_of(model: str) -> str:
 def make_app(broker: str) -> Celery:
     """Celery application of a publisher or a worker.
 
-    Raises:
-        BadInput: no broker is named, the URL can't be read, or the broker is not known to keep messages.
-        MissingPart: Celery is not installed.
+    Raises BadInput: no broker is named, the URL can't be read, or the broker is not known to keep messages;
+    MissingPart: Celery is not installed.
     """
     if not broker:
         raise BadInput(f"no broker is named; give {_BROKERS}")
@@ -102,9 +101,7 @@ class Hints:
     def __init__(self, broker: str) -> None:
         """Prepare the Celery application; no connection is made yet.
 
-        Raises:
-            BadInput: the URL is not that of a broker.
-            MissingPart: Celery is not installed.
+        Raises BadInput: the URL is not that of a broker; MissingPart: Celery is not installed.
         """
         self.broker = broker
         self._app = make_app(broker)
@@ -112,8 +109,7 @@ class Hints:
     def send(self, model: str, chunks: Iterable[tuple[int, int]]) -> None:
         """Send chunks, as pairs of run id and number, to the workers of a model.
 
-        Raises:
-            StoreError: the broker is away or accepts no messages.
+        Raises StoreError: the broker is away or accepts no messages.
         """
         from kombu.exceptions import OperationalError  # noqa: PLC0415
 
@@ -137,17 +133,12 @@ class Hints:
     def check_broker(self, model: str) -> None:
         """Check that the broker takes the messages of a model: nothing is read or encoded in vain if it is away.
 
-        Raises:
-            StoreError: the broker is away.
+        Raises StoreError: the broker is away.
         """
         self.waiting(model)
 
     def waiting(self, model: str) -> int:
-        """Number of messages that no worker has taken yet.
-
-        Raises:
-            StoreError: the broker is away.
-        """
+        """Number of messages that no worker has taken yet. Raises StoreError: the broker is away."""
         with self._connected() as connection, connection.channel() as channel:
             return int(queue(self.broker, model).bind(channel).queue_declare(passive=False).message_count)
 

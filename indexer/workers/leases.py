@@ -27,20 +27,13 @@ DIED = "its worker died or stood still while it was encoded"
 
 @dataclass(frozen=True)
 class Lease:
-    """A chunk, or a part of a chunk, that a worker has leased.
-
-    Attributes:
-        number: number of the chunk or part.
-        todo: positions of the documents to encode, in the whole chunk.
-        attempts: how often the chunk was leased, this time included.
-        error: error of the previous attempt.
-    """
+    """A chunk, or a part of a chunk, that a worker has leased."""
 
     run_id: int
-    number: int
-    todo: tuple[int, ...]
-    attempts: int
-    error: str
+    number: int  # number of the chunk or part
+    todo: tuple[int, ...]  # positions of the documents to encode, in the whole chunk
+    attempts: int  # how often the chunk was leased, this time included
+    error: str  # error of the previous attempt
 
     @property
     def whole(self) -> int:

@@ -20,23 +20,15 @@ _WINDOW = 60.0
 
 @dataclass(frozen=True)
 class RunProgress:
-    """Progress of a run.
-
-    Attributes:
-        chunks: number of chunks by state, including the parts of halved chunks.
-        documents: documents to encode in all, without those stored unchanged; after the end, the documents stored.
-        read: documents read from the sources so far, with those stored unchanged.
-        done: documents in finished chunks.
-        errors: errors of workers, then of chunks, newest chunk first.
-    """
+    """Progress of a run."""
 
     run: IndexRun
-    chunks: dict[str, int]
-    documents: int
-    read: int
-    done: int
+    chunks: dict[str, int]  # number of chunks by state, including the parts of halved chunks
+    documents: int  # documents to encode in all, without those stored unchanged; after the end, the documents stored
+    read: int  # documents read from the sources so far, with those stored unchanged
+    done: int  # documents in finished chunks
     workers: list[Worker]
-    errors: list[str]
+    errors: list[str]  # errors of workers, then of chunks, newest chunk first
 
     @property
     def is_waiting(self) -> bool:
@@ -50,11 +42,7 @@ class RunProgress:
 
 
 def run_progress(engine: sa.Engine, run_id: int) -> RunProgress:
-    """Progress of a run.
-
-    Raises:
-        StoreError: the database is away, or the run was removed with its collection.
-    """
+    """Progress of a run. Raises StoreError: the database is away, or the run was removed with its collection."""
     with transaction(engine) as session:
         count, wanted, read = sa.func.count(), sa.func.sum(Chunk.wanted), sa.func.sum(Chunk.documents)
         by_state = sa.select(Chunk.state, count, wanted, read).where(Chunk.run_id == run_id).group_by(Chunk.state)

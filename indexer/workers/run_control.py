@@ -16,8 +16,7 @@ from indexer.workers.sweeps import send_hints
 def last_run(engine: sa.Engine, collection: str) -> IndexRun:
     """The collection's newest run by workers, active or over.
 
-    Raises:
-        BadInput: the collection or the run does not exist.
+    Raises BadInput: the collection or the run does not exist.
     """
     spooled = [run for run in runs(engine, collection) if run.spooled]
     return spooled[-1] if spooled else active_run(engine, collection)
@@ -26,8 +25,7 @@ def last_run(engine: sa.Engine, collection: str) -> IndexRun:
 def active_run(engine: sa.Engine, collection: str) -> IndexRun:
     """The collection's active run by workers: running, paused or still being read.
 
-    Raises:
-        BadInput: the collection or the run does not exist.
+    Raises BadInput: the collection or the run does not exist.
     """
     collections.require(engine, collection)
     run = next((run for run in runs(engine, collection) if run.spooled and run.state in ACTIVE), None)
@@ -47,8 +45,7 @@ def pause(engine: sa.Engine, collection: str) -> IndexRun:
 def resume(engine: sa.Engine, collection: str, hints: Hints) -> IndexRun:
     """Resume the active run, and send the messages that a broker may have lost.
 
-    Raises:
-        StoreError: the broker is away.
+    Raises StoreError: the broker is away.
     """
     run = active_run(engine, collection)
     if run.state == PAUSED:

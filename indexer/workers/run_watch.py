@@ -71,10 +71,8 @@ def run_views(engine: sa.Engine, run_id: int, every: float, console: Console) ->
 def watch_run(ledger: RunLedger, settings: Settings, console: Console, afterwards: str = "") -> IndexReport:
     """Wait until workers have finished a run; returns the run's report.
 
-    After Ctrl-C, ``afterwards`` advises what to do when the run is done: by default, to calibrate.
-
-    Raises:
-        BadInput: the run was cancelled.
+    After Ctrl-C, ``afterwards`` advises what to do when the run is done: by default, to calibrate. Raises BadInput: the
+    run was cancelled.
     """
     started = time.monotonic()
     run_id, name = ledger.run.id, ledger.run.collection

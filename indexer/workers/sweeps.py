@@ -51,10 +51,8 @@ def sweep(
 
     Two sweeps at once, or an interrupted sweep, do no harm. Sweeps are at least ``every`` seconds apart, whichever
     worker makes them. ``on_failed_end`` is called with each run whose end failed; other runs end all the same, and the
-    next sweep tries again. ``console`` gets the warnings of ends.
-
-    Raises:
-        StoreError: the database or the broker is away.
+    next sweep tries again. ``console`` gets the warnings of ends. Raises StoreError: the database or the broker is
+    away.
     """
     _follow_clock(engine)
     if not _take_turn(engine, model, every):
@@ -131,10 +129,8 @@ def active_runs(engine: sa.Engine, model: str | None = None) -> list[IndexRun]:
 def end_run(engine: sa.Engine, settings: Settings, run: IndexRun, console: Console) -> None:
     """End a run whose chunks are all done: prune and publish the store, switch to a rebuilt generation.
 
-    Several workers may end a run at once: a late worker finds the run over and changes nothing.
-
-    Raises:
-        StoreError: the store or the database failed; the same call can be repeated.
+    Several workers may end a run at once: a late worker finds the run over and changes nothing. Raises StoreError: the
+    store or the database failed; the same call can be repeated.
     """
     collection = collections.find(engine, run.collection)
     if collection is None:

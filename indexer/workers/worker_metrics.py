@@ -54,9 +54,7 @@ class _Prometheus(Metrics):
 def serve_metrics(address: str, port: int) -> None:
     """Answer ``GET /metrics`` for this process and its forked children; call this before ``open_metrics``.
 
-    Raises:
-        BadInput: the address or its port is not available.
-        MissingPart: the Prometheus client is not installed.
+    Raises BadInput: the address or its port is not available; MissingPart: the Prometheus client is not installed.
     """
     folder = tempfile.mkdtemp(prefix="dragoman-metrics-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

@@ -30,22 +30,14 @@ _LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,3}(?:[-_]\w+)*")
 
 @dataclass(frozen=True)
 class Article:
-    """The content of a record.
+    """The content of a record."""
 
-    Attributes:
-        doc_id: None where the record has no id.
-        lang: the language code in the record; empty where the record names no language.
-        lines: lead and text, a paragraph per line.
-        fields: metadata, by the tag's name in lower case or by the user's name.
-        other_tags: tags that the text was taken from because the record has no lead or text tag.
-    """
-
-    doc_id: str | None
-    lang: str
+    doc_id: str | None  # None where the record has no id
+    lang: str  # the language code in the record; empty where the record names no language
     title: str
-    lines: list[str]
-    fields: dict[str, str]
-    other_tags: tuple[str, ...] = ()
+    lines: list[str]  # lead and text, a paragraph per line
+    fields: dict[str, str]  # metadata, by the tag's name in lower case or by the user's name
+    other_tags: tuple[str, ...] = ()  # tags that the text was taken from because the record has no lead or text tag
 
 
 def parse_article(markup: str, names: Mapping[str, str], *, first_line_is_title: bool = False) -> Article:

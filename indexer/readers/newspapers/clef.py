@@ -12,20 +12,13 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Newspaper:
-    """One newspaper's collection.
+    """One newspaper's collection."""
 
-    Attributes:
-        name: readable name, with the year where needed.
-        folder: pattern of the folder in the distribution.
-        ids: pattern of the documents' ids; empty where ids don't identify the newspaper.
-        first_line_is_title: whether the headline has no tag and is the first line of the text.
-    """
-
-    name: str
+    name: str  # readable name, with the year where needed
     lang: str
-    folder: str
-    ids: str = ""
-    first_line_is_title: bool = False
+    folder: str  # pattern of the folder in the distribution
+    ids: str = ""  # pattern of the documents' ids; empty where ids don't identify the newspaper
+    first_line_is_title: bool = False  # whether the headline has no tag and is the first line of the text
 
 
 NEWSPAPERS = (

@@ -21,16 +21,11 @@ _TREC_ENTITIES = {"&hyph;": "-", "&blank;": " ", "&sect;": "§", "&cir;": "○",
 
 @dataclass(frozen=True)
 class Tag:
-    """A start or end tag.
+    """A start or end tag."""
 
-    Attributes:
-        name: in upper case.
-        attributes: of a start tag, by name in lower case.
-    """
-
-    name: str
+    name: str  # in upper case
     closes: bool
-    attributes: dict[str, str] = field(default_factory=dict)
+    attributes: dict[str, str] = field(default_factory=dict)  # of a start tag, by name in lower case
 
 
 def tokens(text: str) -> Iterator[Tag | str]:

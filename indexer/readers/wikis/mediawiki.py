@@ -43,16 +43,11 @@ _DEEPEST = 100
 
 @dataclass
 class _Site:
-    """What a dump says of its wiki before the first page.
+    """What a dump says of its wiki before the first page."""
 
-    Attributes:
-        lang: the language as the dump writes it.
-        namespaces: local names of namespaces by number.
-    """
-
-    lang: str = ""
+    lang: str = ""  # the language as the dump writes it
     name: str = "wiki"
-    namespaces: dict[str, str] = field(default_factory=dict)
+    namespaces: dict[str, str] = field(default_factory=dict)  # local names of namespaces by number
 
 
 class _Items:
@@ -61,8 +56,7 @@ class _Items:
     def __init__(self, table: Path) -> None:
         """Read the table ``page_props``, packed or not.
 
-        Raises:
-            UnreadableFileError: the table can't be read to its end.
+        Raises UnreadableFileError: the table can't be read to its end.
         """
         pages, items = array("I"), array("I")
         file = SourceFile(table, table.name)
@@ -99,12 +93,10 @@ def items_table(path: Path) -> Path | None:
 def read_mediawiki(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
     """Documents of a dump's articles with the fields ``category`` and, where the item is known, ``concept``.
 
-    A document's id is the wiki's name and the page's number, its revision that of the page. Memory holds a page and
-    the items: 8 bytes a page of the wiki. A wiki whose language has no known code takes the language of the options.
-
-    Raises:
-        UnreadableFileError: the XML is broken or has a DTD, there is no page, a page is longer than ``RECORD_LIMIT``,
-            the language is unknown, or the items can't be read.
+    A document's id is the wiki's name and the page's number, its revision that of the page. Memory holds a page and the
+    items: 8 bytes a page of the wiki. A wiki whose language has no known code takes the language of the options. Raises
+    UnreadableFileError: the XML is broken or has a DTD, there is no page, a page is longer than ``RECORD_LIMIT``, the
+    language is unknown, or the items can't be read.
     """
     table = items_table(file.path)
     items = _items(table, table.stat().st_mtime_ns) if table else None
