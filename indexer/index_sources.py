@@ -55,18 +55,14 @@ def index(
 ) -> pipeline.IndexReport:
     """Read, encode and store the documents of sources; an interrupted run over the same sources resumes.
 
-    A source is a file, a folder, ``elastic:INDEX``, ``ir-datasets:NAME`` or ``-``, which is standard input. The
-    collection is created if it does not exist. By default ``encoder`` and ``method`` are the collection's, or else the
-    default encoder and its default method; ``A + B`` combines encoders, and their methods. With ``prune``, documents
-    that the sources do not have any more are removed. With ``rebuild``, a new generation is built from these sources
-    alone, with another encoder or method if given; it replaces the searched generation at the end. If several documents
-    have one id, nothing is indexed, or with ``on_duplicate`` the last or the first of the highest revision counts.
-
-    Raises:
-        ModelMismatch: the collection holds vectors of another encoder or method.
-        BadInput: a source or an option can't be used, ids stand more than once and ``on_duplicate`` is ``"error"``, or
-            an earlier version gave the sources' files other ids.
-        DragomanError: reading, encoding or storing failed.
+    A source is a file, a folder, ``elastic:INDEX``, ``ir-datasets:NAME`` or ``-``, which is standard input. A missing
+    collection is created. By default ``encoder`` and ``method`` are the collection's, or else the default encoder and
+    its default method; ``A + B`` combines encoders, and their methods. With ``prune``, documents missing from the
+    sources are removed. With ``rebuild``, a new generation is built from these sources alone, with another encoder or
+    method if given; it replaces the searched generation at the end. If several documents have one id, nothing is
+    indexed, or with ``on_duplicate`` the last or the first of the highest revision counts. Raises ModelMismatch: the
+    vectors are another encoder's or method's; BadInput: a source or an option can't be used, ids stand more than once,
+    or an earlier version gave the files other ids; DragomanError: reading, encoding or storing failed.
     """
     settings = settings or Settings.read()
     console = console or Console(quiet=True)
@@ -98,8 +94,8 @@ def index_by_workers(
 ) -> RunLedger:
     """Read the sources and hand their documents out to workers; returns the ledger of the run, which workers finish.
 
-    The arguments are those of ``index``; ``settings`` name the broker. Raises ModelMismatch: the collection holds
-    vectors of another encoder or method; DragomanError: reading, the ledger or the broker failed.
+    The arguments are those of ``index``; ``settings`` name the broker. Raises ModelMismatch, DragomanError: as
+    ``index``.
     """
     console = console or Console(quiet=True)
     hints = Hints(settings.broker)
@@ -202,10 +198,9 @@ def _absolute(sources: Sequence[str]) -> list[str]:
 
 @contextmanager
 def collection_lock(collection: str, engine: sa.Engine) -> Iterator[None]:
-    """Lock a collection against indexing by a second process that uses the same database, from any home or machine.
+    """Lock a collection against a second process that uses the same database; read the collection again inside.
 
-    What is read of the collection before the lock may be outdated. Raises BadInput: no collection can have this name;
-    StoreError: another process has the lock, or the lock's folder can't be written.
+    Raises BadInput: no collection can have this name; StoreError: another process has the lock, or it can't be made.
     """
     check_collection_name(collection)
     is_sqlite = engine.dialect.name == "sqlite"

@@ -59,10 +59,9 @@ class AttachedCollection:
     ) -> Iterator[Self]:
         """Open an attached collection, or attach a new one, locked against other processes that use the same database.
 
-        By default ``attachment``, ``encoder`` and ``method`` are the collection's. A new collection needs an
-        attachment; its encoder is by default the default encoder. Raises BadInput: the index can't be attached to, or
-        the collection is not attached to this index; ModelMismatch: the collection holds vectors of another encoder or
-        method; StoreError: the server is away or refuses.
+        By default ``attachment``, ``encoder`` and ``method`` are the collection's; a new collection needs an
+        attachment. Raises BadInput: the index can't be attached to, or is not the collection's; ModelMismatch: it holds
+        another model's vectors.
         """
         settings = settings or Settings.read()
         console = console or Console(quiet=True)
@@ -85,11 +84,7 @@ class AttachedCollection:
             yield cls(name, attachment, loaded, engine, settings, console)
 
     def catch_up(self) -> AttachReport:
-        """Make passes over the index until every change is encoded.
-
-        Raises BadInput: the index can't be attached to any more; StoreError: the server or the database failed;
-        finished work stays stored.
-        """
+        """Make passes over the index until every change is encoded; finished work stays stored if a pass fails."""
         credentials, database_id = self.settings.credentials, read_database_id(self.engine)
         location = StoreLocation(self.attachment.url, self.collection, credentials, database_id)
         with closing(location.open_attached(make=True)) as store:
@@ -109,9 +104,8 @@ def detach(
 ) -> list[Detached]:
     """Remove the vectors from the attached indices and delete the collection; returns what was done in each index.
 
-    With ``forget`` the vectors stay in the indices, and no request is sent to the server. ``also`` is that of
-    ``collection.remove``. Raises StoreError: the server is away or refuses, or another process catches up with the
-    index; repeat the call.
+    With ``forget`` the vectors stay and no request is sent; ``also`` is that of ``collection.remove``. Raises
+    StoreError: the server is away or refuses, or another process catches up with the index; repeat the call.
     """
     with collection_lock(collection.name, engine):
         detached = []

@@ -1,8 +1,7 @@
 """Catch up with what the owner of an attached index writes: only documents whose text changed are encoded.
 
-A pass reads the changes since the previous pass, by shard and sequence number. It encodes the documents whose text does
-not match the stored hash or which have no vector. Our own writes are changes too, so passes are repeated until a pass
-has nothing to write.
+A pass reads the changes since the previous pass, by shard and sequence number, and encodes documents without the vector
+of their text. Our own writes are changes too, so passes are repeated until a pass has nothing to write.
 """
 
 from __future__ import annotations
@@ -56,9 +55,8 @@ def catch_up(
 ) -> AttachReport:
     """Make passes over a user's index until every document has the vector of its text.
 
-    The folder ``checkpoints`` keeps what is encoded of very long documents until they are stored. Raises BadInput:
-    nothing was attached to the index yet, and it can't be attached to; StoreError: the server or the database failed;
-    finished work stays stored, and the same call continues there.
+    ``checkpoints`` keeps what is encoded of very long documents until they are stored. Raises BadInput: the index can't
+    be attached to; StoreError: the server or the database failed; the same call continues there.
     """
     started = time.monotonic()
     console = console or Console(quiet=True)

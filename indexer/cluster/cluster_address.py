@@ -33,10 +33,7 @@ class Credentials:
     ca: str = ""  # file of the certificates to trust; if empty, the system's certificates
 
     def __post_init__(self) -> None:
-        """Refuse values that no HTTP header can carry, before a library's error shows them.
-
-        Raises BadInput: a value has a forbidden character.
-        """
+        """Refuse values that no HTTP header can carry, before a library's error shows them. Raises BadInput."""
         if not _API_KEY.fullmatch(self.api_key):
             raise BadInput(
                 "the API key in DRAGOMAN_ELASTIC_API_KEY has blanks or signs that no key has; "
@@ -52,8 +49,7 @@ class Credentials:
     def read(cls, url: str = "") -> Self:
         """Credentials in a URL, else in ``DRAGOMAN_ELASTIC_USER``, ``_PASSWORD``, ``_API_KEY`` and ``_CA``.
 
-        A line break at the end of a variable, which may come from a file, is removed. Raises BadInput: the URL can't be
-        read, or a value has a forbidden character.
+        A variable may come from a file: its last line break is removed. Raises BadInput: the URL or a value is invalid.
         """
         names = [attribute.name for attribute in fields(cls)]
         credentials = {name: os.environ.get(f"DRAGOMAN_ELASTIC_{name.upper()}", "").rstrip("\r\n") for name in names}
@@ -107,10 +103,7 @@ class Address:
 
 
 def check_object(field: str, vectors: str) -> None:
-    """Check the name of Dragoman's object field, and the type of the vectors' index.
-
-    Raises BadInput: one of them is invalid.
-    """
+    """Check the names of Dragoman's object field and of the vectors' type. Raises BadInput: a name is invalid."""
     if not _FIELD.fullmatch(field):
         raise BadInput(f"a field of ours can't be named {field!r}; take letters, digits, '-' and '_'")
     if vectors not in INDEX_TYPES:
@@ -118,10 +111,7 @@ def check_object(field: str, vectors: str) -> None:
 
 
 def without_credentials(url: str) -> str:
-    """A URL without user and password, which may be shown and stored.
-
-    Raises BadInput: the URL can't be read, so a password in it can't be found.
-    """
+    """A URL without user and password. Raises BadInput: the URL can't be read, so a password in it can't be found."""
     parts = _split(url)
     return urlunsplit(parts._replace(netloc=_host(parts.netloc))) if "@" in parts.netloc else url
 

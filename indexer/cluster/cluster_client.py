@@ -41,10 +41,7 @@ class Abilities:
 
 
 def connect(server: str, credentials: Credentials) -> Elasticsearch:
-    """A client of a server; no request is sent yet.
-
-    Raises MissingPart: the client is not installed; StoreError: the CA file can't be read.
-    """
+    """A client of a server, which sends nothing. Raises MissingPart; StoreError: the CA file can't be read."""
     try:
         from elasticsearch import Elasticsearch, OrjsonSerializer  # noqa: PLC0415
 
@@ -79,10 +76,7 @@ def connect(server: str, credentials: Credentials) -> Elasticsearch:
 
 @contextmanager
 def opening(server: str, credentials: Credentials) -> Iterator[tuple[Elasticsearch, Abilities]]:
-    """A client of a server, and the server's abilities; the client stays open after the block, unless the block fails.
-
-    Raises MissingPart: the client is not installed; StoreError: the server is away, too old, or refuses.
-    """
+    """A client and the server's abilities; closed only if the block fails. Raises MissingPart, StoreError."""
     client = connect(server, credentials)
     try:
         yield client, abilities(client, server)
@@ -116,8 +110,8 @@ def pages(doc_ids: Sequence[str]) -> Iterator[list[str]]:
 def existing_documents(server: str, index: str, answers: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The documents that exist, from the answers of an ``_mget``.
 
-    Raises TemporaryFailure: a shard does not answer now, so the existence of its documents is unknown; IndexGone: the
-    index is gone; NotAllowed: the index may not be read.
+    Raises TemporaryFailure: a shard does not answer now, so the existence of its documents is unknown; IndexGone;
+    NotAllowed.
     """
     existing = []
     for document in answers:
@@ -139,8 +133,8 @@ def existing_documents(server: str, index: str, answers: Iterable[Mapping[str, A
 def abilities(client: Elasticsearch, server: str) -> Abilities:
     """The abilities of a server: it reads a search with an ability, or refuses the search as malformed.
 
-    The newest servers are asked once. The searches name no index, so that nothing is searched. Raises StoreError: the
-    server is away or refuses, lacks what Dragoman needs, or is no Elasticsearch.
+    The searches name no index: nothing is searched. Raises StoreError: the server lacks what Dragoman needs, or is
+    away.
     """
     from elasticsearch import NotFoundError  # noqa: PLC0415
 

@@ -78,10 +78,7 @@ def _ended(error: BaseException | None) -> bool:
 
 
 def sentence(status: int, body: Any) -> str:  # noqa: PLR0911 - a table
-    """What a refusal means and what to do about it; the sentence continues after the server's name.
-
-    ``body`` is that of the answer, or of an item in the answer to a bulk request.
-    """
+    """What a refusal means and what to do, after the server's name; ``body`` is an answer's, or a bulk item's."""
     cause = reason(body)
     kind = cause.partition(":")[0]
     if kind == _BLOCK and status == _TOO_MANY:  # the server sets and lifts this block by itself

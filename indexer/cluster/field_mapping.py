@@ -32,10 +32,7 @@ def keeps_no_source(mapping: Mapping[str, Any], settings: Mapping[str, Any]) -> 
 
 
 def refuse_partial(requested: str, aliases: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuse an alias that shows a part of its index: reading by shard and number, or by id, reads the whole index.
-
-    Raises BadInput: ``requested`` is such an alias.
-    """
+    """Refuse an alias that shows a part of its index, for reads are of the whole index. Raises BadInput."""
     alias = aliases.get(requested, {})
     if "filter" in alias or "search_routing" in alias:
         restriction = "a filter" if "filter" in alias else "a routing value"

@@ -1,8 +1,7 @@
 """Changes of an index, by shard and sequence number.
 
-Every write in a shard gets the next number, and a document carries the number of its last write. So the documents with
-a higher number than the last that a reader read are those that changed since. This holds after any time and any
-restart, and the server need not keep a point in time open.
+Every write in a shard gets the next number, and a document carries the number of its last write: documents with a
+higher number than a reader's last have changed since, after any time or restart, without an open point in time.
 """
 
 from __future__ import annotations
@@ -44,8 +43,7 @@ class IndexPosition:
 def last_writes(client: Elasticsearch, server: str, index: str) -> dict[str, IndexPosition]:
     """The last complete writes of each index that a name stands for; a refresh afterwards makes them visible.
 
-    Raises NotFoundError: there is no such index; TemporaryFailure: a shard has no primary, or its primary is still
-    starting; StoreError: the server is away or refuses.
+    Raises NotFoundError: there is no such index; TemporaryFailure: a shard has no primary, or its primary is starting.
     """
     with cluster_client.store_errors(server):
         settings = client.indices.get_settings(index=index, name="index.number_of_shards", expand_wildcards="open").body
@@ -100,10 +98,9 @@ def shard_search(client: Elasticsearch, server: str, index: str, shard: int) -> 
 def pages(
     search: Search, body: Mapping[str, Any], size: int, *, above: int, upto: int | None = None
 ) -> Iterator[list[dict[str, Any]]]:
-    """Hits of one shard ordered by sequence number (``hit["_seq_no"]``), a page at a time.
+    """Hits of one shard by sequence number in (``above``, ``upto``], a page at a time.
 
-    The numbers are in (``above``, ``upto``]. ``body`` has the other parts of the search body; a ``query`` in it may be
-    a ``bool`` without ``filter``.
+    ``body`` has the other parts of the search body; a ``query`` in it may be a ``bool`` without ``filter``.
     """
     query = dict(body.get("query", {}).get("bool", {}))
     while True:

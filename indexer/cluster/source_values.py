@@ -19,10 +19,7 @@ def values(source: Any, path: str) -> list[Any]:
 
 
 def filter_texts(source: Any, path: str) -> set[str]:
-    """The values at a path as texts that a filter takes; objects have none.
-
-    Numbers have fifteen digits, as the embedded store compares them.
-    """
+    """The values at a path as texts for filters, not objects; numbers have fifteen digits, as in the embedded store."""
     return {_text(value) for value in values(source, path) if not isinstance(value, Mapping)}
 
 

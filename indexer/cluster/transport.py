@@ -12,10 +12,7 @@ _VERSIONED = re.compile(r"application/vnd\.elasticsearch\+([\w-]+)\s*;\s*compati
 
 
 class PlainTransport(Transport):
-    """Sends and accepts plain JSON, which a server reads as its own version does.
-
-    The client's media type names the client's version, and a server of an older version refuses it.
-    """
+    """Sends plain JSON: a server refuses the client's own media type, which names a version, if the server is older."""
 
     def perform_request(self, method: str, target: str, **options: Any) -> TransportApiResponse:
         """Send a request; the parameters are those of ``Transport``."""

@@ -57,8 +57,8 @@ class Collection(Base):
     ) -> VectorStore:
         """Open the store of a generation, by default of the searched one; with ``make`` it is created if missing.
 
-        ``database_id`` is the id of the database that has the collection; writers must give it. Raises BadInput: the
-        store belongs to somebody else; StoreError: the store is gone or can't be opened.
+        Writers must give ``database_id``, the id of the collection's database. Raises BadInput: the store belongs to
+        somebody else; StoreError: the store is gone or can't be opened.
         """
         number = self.generation if generation is None else generation
         return self.location(settings, database_id).open(number, make=make)
@@ -81,10 +81,7 @@ class Collection(Base):
             )
 
     def refuse_attached(self, because: str) -> None:
-        """Raise ``BadInput`` if the collection is attached.
-
-        ``because`` is the rest of the sentence: why the call is refused, and what to do.
-        """
+        """Raise ``BadInput`` if the collection is attached; ``because`` ends its sentence: why, and what to do."""
         if is_attached(self.store):
             raise BadInput(f"collection {self.name} is attached to an index, and {because}")
 
@@ -145,11 +142,9 @@ def remove(
 ) -> None:
     """Remove a collection: its runs, so that workers drop their chunks; its stores; what ``also`` removes; its row.
 
-    The row is removed last, for without it another call can't remove the rest after an interruption.
-
-    Stores that the row does not name are removed too: a process killed after it switched generations leaves such a
-    store. Vectors in a user's index are no store of the collection; ``attaching.detach`` removes them first. With
-    ``forget`` the stores stay, for their server is gone.
+    The row goes last, so that after an interruption another call removes the rest. Stores that no row names, of a
+    process killed after a switch, are removed too. With ``forget`` the stores stay. ``attaching.detach`` removes the
+    vectors in a user's index.
     """
     index_runs.forget_collection(engine, collection.name)
     in_place = is_attached(collection.store) and not Attachment.parse(collection.store).companion

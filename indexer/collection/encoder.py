@@ -24,10 +24,9 @@ def open_encoder_of(
     method: str | None = None,
     device: Device = "auto",
 ) -> Encoder:
-    """Load an encoder that makes a collection's vectors; by default ``reference`` and ``method`` are the collection's.
+    """Load an encoder that makes a collection's vectors; ``reference`` and ``method`` are by default the collection's.
 
-    Raises BadInput: there is no such encoder or method; ModelMismatch: the collection holds vectors of another encoder
-    or method.
+    Raises BadInput: there is no such encoder or method; ModelMismatch: the vectors are another encoder's or method's.
     """
     reference = reference or collection.encoder
     try:
@@ -48,11 +47,7 @@ class EncoderChoice(NamedTuple):
 
 
 def encoder_of_work(engine: sa.Engine, name: str) -> EncoderChoice:
-    """The encoder of the work that a collection has for workers.
-
-    It is the encoder that its own documents are encoded again by, else that of the generation that is being built, else
-    that of the searched generation. Raises BadInput: there is no such collection.
-    """
+    """The encoder of a collection's work: of re-encoding, else of the built, else of the searched generation."""
     collection = collections.require(engine, name)
     run = active_reencoding(engine, name)
     named = (run.again if run else None) or collection.building

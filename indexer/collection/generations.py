@@ -1,8 +1,7 @@
 """Generations of a collection: a new generation is built beside the searched one, replaces it, and can be rolled back.
 
-The collection's row says which generation is searched. Other readers of the store (Elasticsearch has them) see the
-same generation: ``VectorStore.publish`` is called before the row changes. After a crash between the two steps, the row
-and the store each point at a complete generation, and the next command calls ``publish`` again.
+The collection's row says which generation is searched, and ``VectorStore.publish`` tells other readers of the store,
+before the row changes. After a crash in between both point at complete generations; the next command publishes again.
 """
 
 from __future__ import annotations
@@ -45,10 +44,7 @@ class Generation:
 
 
 def begin(engine: sa.Engine, name: str, settings: Settings, encoder: str, spec: EncoderSpec) -> Generation:
-    """The generation to build: the unfinished generation of an interrupted rebuild with the same model, or a new one.
-
-    The unfinished generation of an interrupted rebuild with another model is removed.
-    """
+    """The generation to build: an interrupted rebuild's by the same model, or a new one in another model's place."""
     row = collections.require(engine, name)
     generation = Generation(**row.building) if row.building else None
     if generation is None or generation.model != spec.model:
@@ -60,11 +56,7 @@ def begin(engine: sa.Engine, name: str, settings: Settings, encoder: str, spec: 
 
 
 def switch(engine: sa.Engine, name: str, settings: Settings) -> None:
-    """Make the built generation the searched generation.
-
-    The generation searched so far becomes the previous generation, and the store of the old previous generation is
-    removed.
-    """
+    """Search the built generation; the searched generation becomes the previous one, whose store is removed."""
     with transaction(engine) as session:
         row = session.get_one(Collection, name)
         if row.building is None:
@@ -75,10 +67,7 @@ def switch(engine: sa.Engine, name: str, settings: Settings) -> None:
 
 
 def _drop_unnamed(engine: sa.Engine, name: str, settings: Settings) -> None:
-    """Remove the stores of generations that the collection's row does not name, also those that a kill left.
-
-    Call this after the row is changed: a row that names a removed store would be resumed with an empty store.
-    """
+    """Remove the stores of generations that the row does not name, also a killed process's; change the row first."""
     location = collections.require(engine, name).location(settings, read_database_id(engine))
     stored = location.generations()  # first: a store is made after the row names it
     for number in sorted(set(stored) - collections.require(engine, name).generations):
@@ -88,8 +77,7 @@ def _drop_unnamed(engine: sa.Engine, name: str, settings: Settings) -> None:
 def switch_model(session: Session, name: str, encoder: str, spec: EncoderSpec) -> int:
     """Search another model's vectors in the same store; ``roll_back`` returns to the vectors searched so far.
 
-    Returns:
-        Number of a generation that can't be rolled back to any more; the caller removes its store. 0 if none.
+    Returns the generation that can't be rolled back to any more, whose store the caller removes; 0: none.
     """
     row = session.get_one(Collection, name)
     obsolete = int(row.previous["number"]) if row.previous else row.generation
@@ -98,11 +86,7 @@ def switch_model(session: Session, name: str, encoder: str, spec: EncoderSpec) -
 
 
 def roll_back(engine: sa.Engine, name: str, settings: Settings) -> Generation:
-    """Search the previous generation again; the generation searched so far becomes the previous one.
-
-    Raises BadInput: there is no previous generation; StoreError: the previous generation's store is gone or can't be
-    opened.
-    """
+    """Search the previous generation. Raises BadInput: there is none; StoreError: its store can't be opened."""
     row = collections.require(engine, name)
     if not row.previous:
         raise BadInput(

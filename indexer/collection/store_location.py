@@ -34,9 +34,8 @@ class StoreLocation:
     def open(self, generation: int = 1, *, make: bool = True) -> VectorStore:
         """Open the store of a generation; with ``make`` a missing store is created.
 
-        Raises BadInput: there is no store for such a URL, the collection's name is invalid, or the store belongs to
-        somebody else; MissingPart: the store needs a part that is not installed; StoreError: the store can't be opened,
-        or is missing and ``make`` is false.
+        Raises BadInput: no store has such a URL, the name is invalid, or the store belongs to somebody else;
+        MissingPart: a part is not installed; StoreError: the store can't be opened, or is missing without ``make``.
         """
         if is_attached(self.url):
             return self.open_attached(make=make)
@@ -54,8 +53,8 @@ class StoreLocation:
     def open_attached(self, *, make: bool = False) -> JoinedStore:
         """Open the store of a collection that is attached to a user's index.
 
-        Raises BadInput: the user's index is gone, or vectors can't be attached to it any more; StoreError: the store
-        can't be opened, or is missing and ``make`` is false.
+        Raises BadInput: vectors can't be attached to the index any more; StoreError: the store is missing without
+        ``make``.
         """
         credentials, attachment = self._server_credentials(), Attachment.parse(self.url)
         if attachment.companion:
@@ -67,10 +66,7 @@ class StoreLocation:
         return AttachedStore(attachment, credentials)
 
     def drop(self, generation: int = 1) -> None:
-        """Remove a generation's store, even if it can't be opened any more, or was never created.
-
-        Raises BadInput: there is no store for such a URL; StoreError: the store can't be removed.
-        """
+        """Remove a generation's store, even if it can't be opened any more, or was never created."""
         if is_attached(self.url):
             self._drop_attached()
         elif self._is_on_server:
@@ -82,10 +78,7 @@ class StoreLocation:
             self._drop_file(generation)
 
     def generations(self) -> list[int]:
-        """Numbers of the generations that have a store, also of those that no row names any more.
-
-        Raises BadInput: there is no store for such a URL; StoreError: the server is away or refuses.
-        """
+        """Numbers of the generations that have a store, also of generations that no row names any more."""
         if is_attached(self.url):
             return []  # an attached collection has a single generation, whose number is known
         if self._is_on_server:

@@ -38,10 +38,7 @@ class ChunkEncoding:
                 self._checkpoint = Checkpoint(checkpoints, name, self._show)
 
     def run(self) -> Encoded:
-        """Encode the documents, and go on where a killed process was.
-
-        Raises StoreError: the folder of checkpoints can't be written.
-        """
+        """Encode the documents, or go on after a killed process. Raises StoreError: checkpoints can't be written."""
         token = current_checkpoint.set(self._checkpoint)
         try:
             return self._encoder.encode_documents(self._documents)

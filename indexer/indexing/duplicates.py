@@ -21,8 +21,7 @@ from indexer.readers.formats import count_distinct, read_all
 from indexer.readers.source import Reading, ReadOptions, Remark
 
 OnDuplicate = Literal["error", "last", "first"]
-"""What an index run does with documents that have the same id: nothing is indexed, or of those with the highest
-revision the last or the first counts."""
+"""With several documents of an id: nothing is indexed, or the last or first of the highest revision counts."""
 
 ON_DUPLICATE: tuple[OnDuplicate, ...] = get_args(OnDuplicate)
 
@@ -39,7 +38,7 @@ class Survey:
 
 
 def survey(sources: Sequence[str], options: ReadOptions, on_duplicate: OnDuplicate, console: Console) -> Survey:
-    """Read the sources for their ids, and once more if an id stands more than once; 8 bytes of memory a document.
+    """Read the sources for their ids, and again if an id stands more than once; 8 bytes of memory a document.
 
     A single source whose ids are distinct in themselves is not read. Raises BadInput: ids stand more than once, and
     ``on_duplicate`` is ``"error"``; or as in ``read``.

@@ -29,10 +29,7 @@ class EncodingQueue(Generic[Item]):
         console: Console,
         checkpoints: Path | None,
     ) -> None:
-        """``finish`` stores each item with its encoding, or with None if the item had no documents.
-
-        The folder ``checkpoints`` keeps what is encoded of very long documents until they are stored.
-        """
+        """``finish`` stores an item with its encoding, None without documents; long documents get ``checkpoints``."""
         self._encoder, self._finish_item, self._console, self._checkpoints = encoder, finish, console, checkpoints
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="encode")
         self._in_flight: deque[tuple[Item, ChunkEncoding, Future[Encoded] | None]] = deque()

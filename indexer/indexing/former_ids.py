@@ -20,9 +20,8 @@ _FILES = 20
 def refuse_former_ids(sources: Sequence[str], store: VectorStore, model: str, earlier: Iterable[IndexRun]) -> None:
     """Refuse sources whose files a collection holds by other ids, for each would be stored a second time.
 
-    The earlier version left the name of a single source out, and put names of more folders before it where several
-    sources had one name. Raises BadInput: the ``earlier`` runs read a source, and the store has its files by the former
-    ids alone.
+    An earlier version left a single source's name out, and put more folders before equal names. Raises BadInput: an
+    ``earlier`` run read a source, and the store has its files by the former ids alone.
     """
     indexed = {source for run in earlier for source in run.sources}
     for source in (source for source in sources if source in indexed and is_path(source)):

@@ -86,15 +86,11 @@ def index(
 ) -> IndexReport:
     """Read sources, encode new and changed documents, store them; returns the report of the run.
 
-    The ledger records each chunk before work on it begins, and again when it is stored. If the process is killed in
-    between, the same call resumes there and writes what the first call would have written. An interrupted run is
-    resumed only in its own generation, that of the store. With ``prune``, documents that the sources do not have any
-    more are removed at the end. The folder ``checkpoints`` keeps what is encoded of very long documents until the run
-    is done.
-
-    Raises:
-        BadInput: a source can't be read at all, or as in ``survey``.
-        StoreError: the store or the ledger failed; finished work stays stored.
+    The ledger records each chunk before work on it, and again when it is stored: after a kill, the same call resumes
+    there and writes what the first call would have written. A run is resumed only in its own generation. With
+    ``prune``, documents missing from the sources are removed at the end. ``checkpoints`` keeps what is encoded of very
+    long documents until the run is done. Raises BadInput: a source can't be read at all, or as in ``survey``;
+    StoreError: the store or the ledger failed; finished work stays stored.
     """
     console = console or Console(quiet=True)
     started = time.monotonic()
@@ -127,8 +123,7 @@ class _PlannedChunk(NamedTuple):
 class Pipeline:
     """Plans chunks in a ledger, and stores them in order when they are encoded.
 
-    With ``reencoding``, the documents are the store's own, and another encoder's vectors are added to them. The folder
-    ``checkpoints`` keeps what is encoded of very long documents.
+    With ``reencoding``, another encoder's vectors are added to the store's own documents.
     """
 
     def __init__(

@@ -9,10 +9,7 @@ from indexer.stores.contract import VectorStore
 
 
 def prune(ledger: Ledger, store: VectorStore, console: Console) -> int:
-    """Remove documents missing from the sources; returns the number of documents.
-
-    If a record could not be read and has no id, nothing is removed: the record may be any of these documents.
-    """
+    """Remove documents missing from the sources; returns how many: none if a record of unknown id can't be read."""
     run = ledger.run
     other_sources = {source for earlier in ledger.earlier() for source in earlier.sources} - set(run.sources)
     other_sources = {source for source in other_sources if not source.startswith(OF_COLLECTION)}

@@ -21,18 +21,12 @@ _CHUNKING = "4"
 
 
 def check_sources(sources: Sequence[str], options: ReadOptions) -> str:
-    """Check that every source exists; returns a fingerprint of the unchanged sources.
-
-    Raises BadInput: a source does not exist, or the options can't be used.
-    """
+    """A fingerprint of the unchanged sources. Raises BadInput: a source does not exist, or an option is unusable."""
     return short_hash(_CHUNKING, version("dragoman"), *(fingerprint(source, options) for source in sources))
 
 
 def run_fingerprint(sources: Sequence[str], options: ReadOptions, generation: int, on_duplicate: OnDuplicate) -> str:
-    """A fingerprint of the unchanged sources and of a run's choices: the run is resumed while it is the same.
-
-    Raises BadInput: as ``check_sources``.
-    """
+    """A fingerprint of the unchanged sources and of a run's choices: the run is resumed while it is the same."""
     return short_hash(check_sources(sources, options), str(generation), on_duplicate)
 
 

@@ -19,10 +19,7 @@ class StoringOutcome:
 
 
 def put_encoded(store: VectorStore, model: str, documents: Sequence[Document], encoded: Encoded) -> StoringOutcome:
-    """Store documents with their vectors, except documents of which the encoder knows nothing.
-
-    Raises StoreError: the store failed; repeating the call does no harm.
-    """
+    """Store documents with their vectors, if the encoder knows something of them; repeating the call does no harm."""
     unknown = [not known.any() for known in encoded.known]
     items = [StoredDocument.of(document, encoded, row) for row, document in enumerate(documents) if not unknown[row]]
     report = store.put(model, items)
@@ -40,8 +37,7 @@ def add_vectors(
 ) -> StoringOutcome:
     """Add another encoder's vectors to documents in the store, except documents deleted during the encoding.
 
-    Documents changed during the encoding are encoded again. Raises StoreError: the store failed; repeating the call
-    does no harm.
+    Documents changed during the encoding are encoded again; repeating the call does no harm.
     """
     outcome = StoringOutcome()
     while documents:

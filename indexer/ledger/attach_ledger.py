@@ -52,10 +52,7 @@ def remembered(engine: sa.Engine, collection: str) -> list[tuple[str, str]]:
 
 
 class AttachLedger(RunLedger):
-    """The ledger of one attached index: an index run that lasts as long as the index is followed.
-
-    ``interrupted``: the call before was killed or failed.
-    """
+    """The ledger of an attached index: one run for as long as it is followed; ``interrupted``: the last call was."""
 
     interrupted = False
 
@@ -70,10 +67,7 @@ class AttachLedger(RunLedger):
 
     @classmethod
     def open(cls, engine: sa.Engine, collection: str, source: str, fingerprint: str, model: str, build: str) -> Self:
-        """Resume the run over this index, or begin a run; another index of the same name is read from its start.
-
-        Runs over other indices or models are deleted with their findings.
-        """
+        """Resume or begin the run over this index, and delete runs over other indices, also of this name, or models."""
         with transaction(engine) as session:
             query = sa.select(IndexRun).where(IndexRun.collection == collection)
             earlier = None

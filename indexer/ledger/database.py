@@ -89,10 +89,7 @@ def open_engine(url: str) -> sa.Engine:
 
 
 def connect(url: str) -> sa.Engine:
-    """Open the database; SQLite's tables are brought up to date.
-
-    Raises StoreError: it cannot be opened, or a server's tables are not of this version (``dragoman db upgrade``).
-    """
+    """Open the database; SQLite's tables are upgraded. Raises StoreError: a server's tables are another version's."""
     engine = open_engine(url)
     if engine.dialect.name == "sqlite":
         upgrade(engine)
@@ -160,11 +157,7 @@ def is_current(engine: sa.Engine) -> bool:
 
 
 def upgrade(engine: sa.Engine) -> str:
-    """Apply the missing migrations in one transaction; returns the database's version after that.
-
-    A killed process or a full disk leaves the database as it was, and the next upgrade applies them all. Raises
-    StoreError: the tables can't be made, or another version of Dragoman made them.
-    """
+    """Apply the missing migrations, all or none; returns the version. Raises StoreError: it is another Dragoman's."""
     if is_current(engine):
         return head()
     from alembic import command  # noqa: PLC0415
@@ -191,8 +184,7 @@ def _upgrading(engine: sa.Engine) -> Iterator[sa.Connection]:
     """One transaction for all migrations; of two processes that upgrade a database, the second waits for the first.
 
     SQLite's driver begins no transaction before a table is made, so this says BEGIN. Foreign keys are off meanwhile and
-    checked at the end: to alter a table in SQLite means to copy it and to drop the old one, and with foreign keys on
-    the drop would delete the rows of other tables that refer to it.
+    checked at the end: SQLite alters a table by a copy, and dropping the old one would delete rows that refer to it.
     """
     with engine.begin() as connection:
         if engine.dialect.name == "sqlite":
@@ -239,19 +231,13 @@ def _remedy(error: Exception) -> str:
 
 @contextmanager
 def transaction(engine: sa.Engine) -> Iterator[Session]:
-    """A session that commits at the end of the block and rolls back on an error.
-
-    Raises StoreError: the database failed.
-    """
+    """A session that commits at the end and rolls back on an error. Raises StoreError: the database failed."""
     with _database_errors(engine), Session(engine, expire_on_commit=False) as session, session.begin():
         yield session
 
 
 def require_writable(engine: sa.Engine, table: type[Base]) -> None:
-    """Raise now if a table can't be written, rather than after hours of work.
-
-    Raises StoreError: the table can't be written.
-    """
+    """Raise StoreError now if a table can't be written, rather than after hours of work."""
     with transaction(engine) as session:
         session.execute(sa.delete(table).where(sa.false()))
 
@@ -260,9 +246,8 @@ def require_writable(engine: sa.Engine, table: type[Base]) -> None:
 def shared_lock(engine: sa.Engine, name: str) -> Iterator[bool]:
     """Take a lock of PostgreSQL by its name; yields whether it was free.
 
-    The lock belongs to a transaction that writes nothing and stays open, so that the server frees the lock of a killed
-    process, also through a pooler of connections. A server that restarts forgets the lock; then the ledger refuses what
-    the slower of two processes writes. Raises StoreError: the database failed.
+    The lock belongs to an open transaction without writes, so that the server frees a killed process's lock, also
+    through a pooler. A server that restarts forgets it; then the ledger refuses what the slower process writes.
     """
     key = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little", signed=True)
     with _database_errors(engine):

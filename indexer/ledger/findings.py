@@ -75,10 +75,7 @@ def findings_of(engine: sa.Engine, run_ids: Sequence[int], *kinds: str) -> list[
 
 
 def forget_findings(session: Session, done: IndexRun, seen: Callable[[Sequence[str]], set[str]]) -> None:
-    """Delete findings of earlier runs about what a done run has read again, and found anew if it is still true.
-
-    ``seen`` returns which ids of documents the done run met.
-    """
+    """Delete earlier findings about what a done run read again; ``seen`` returns which ids of documents it met."""
     query = sa.select(IndexRun).where(IndexRun.collection == done.collection, IndexRun.id != done.id)
     for run in session.scalars(query):
         if set(run.sources) <= set(done.sources):

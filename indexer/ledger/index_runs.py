@@ -32,11 +32,7 @@ class RunLedger:
 
 
 def refuse_while_workers(engine: sa.Engine, collection: str, *, unless: str = "", reencoding: bool = False) -> None:
-    """Refuse to go on while workers work on a run of a collection, except a run of the model ``unless``.
-
-    The excepted run indexes sources or, with ``reencoding``, encodes the collection's own documents again. Raises
-    BadInput: workers work on another run.
-    """
+    """Raise BadInput while workers work on a run, except a run of the model ``unless`` and of this ``reencoding``."""
     for run in runs(engine, collection):
         if (run.model, bool(run.again)) != (unless, reencoding):
             refuse_if_at_work(run)
@@ -52,18 +48,15 @@ def refuse_if_at_work(run: IndexRun) -> None:
 
 
 def due_sweep() -> sa.ColumnElement[float]:
-    """A time of the last sweep by which a sweep is due at once, and that shows if the clock is set back before it.
-
-    It is ten seconds ago: sweeps are half as far apart.
-    """
+    """A time of the last sweep, ten seconds ago, by which a sweep is due and a clock that is set back shows."""
     return clock() - 10.0
 
 
 def change_state(session: Session, run_id: int, before: Sequence[str], after: str) -> bool:
     """Change a run's state from one of ``before`` to ``after``; returns whether the run was in one of these states.
 
-    Call this first in a transaction: until the transaction ends, no other process changes the run. This also holds on
-    SQLite, which has no ``SELECT … FOR UPDATE`` and takes its lock at the first write.
+    Call this first in a transaction: until its end no other process changes the run, also on SQLite, which has no
+    ``SELECT … FOR UPDATE`` and takes its lock at the first write.
     """
     values = {"state": after, **({"swept": due_sweep()} if after == RUNNING else {})}
     update = sa.update(IndexRun).where(IndexRun.id == run_id, IndexRun.state.in_(before)).values(values)

@@ -79,8 +79,7 @@ class Ledger(RunLedger):
     ) -> Ledger:
         """Resume the collection's unfinished run over the same unchanged sources, or begin a run.
 
-        Other unfinished runs of the collection are abandoned. The documents that they stored stay, and the new run does
-        not encode them again if they are unchanged. A run with active workers is never abandoned. Raises BadInput:
+        Other unfinished runs are abandoned, but their stored documents stay and are not encoded again. Raises BadInput:
         workers work on a run that this call can't resume: it has other sources or another model, or was begun without
         pruning, or this call is to work in one process.
         """
@@ -112,10 +111,7 @@ class Ledger(RunLedger):
         return cls(engine, run)
 
     def recall(self, read_chunk: ReadChunk) -> Chunk | None:
-        """The chunk as an earlier call planned it; None for a chunk that is not planned yet.
-
-        Raises StoreError: the planned chunk has other documents than the chunk that was read; the run is abandoned.
-        """
+        """The chunk as an earlier call planned it, or None. Raises StoreError: its documents differ; the run ends."""
         with transaction(self._engine) as session:
             chunk = session.get(Chunk, (self.run.id, read_chunk.number))
         if chunk is not None and chunk.digest != read_chunk.digest:
@@ -129,8 +125,7 @@ class Ledger(RunLedger):
     def plan(self, read_chunk: ReadChunk, todo: Sequence[bool], *, spool: bytes | None = None) -> Chunk:
         """Write down a chunk before any work on it: which documents to encode, and which records were refused.
 
-        ``todo`` has a flag for each document. ``spool`` has the documents, if workers encode them. Raises BadInput: the
-        run was cancelled or removed meanwhile.
+        ``todo`` is a flag a document; ``spool`` has the documents, for workers. Raises BadInput: the run was cancelled.
         """
         number = read_chunk.number
         with transaction(self._engine) as session:
@@ -156,10 +151,7 @@ class Ledger(RunLedger):
         return chunk
 
     def start_workers(self) -> None:
-        """Let workers begin, after the sources are read to their end; chunks with nothing to encode are done.
-
-        Raises BadInput: the run was cancelled or removed meanwhile.
-        """
+        """Let workers begin; chunks with nothing to encode are done. Raises BadInput: the run was cancelled."""
         with transaction(self._engine) as session:
             run = self._still_planning(session)
             update = sa.update(Chunk).where(Chunk.run_id == self.run.id, Chunk.wanted == 0)

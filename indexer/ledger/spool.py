@@ -19,10 +19,7 @@ def pack(documents: Sequence[Document]) -> bytes:
 
 
 def pack_ids(documents: Sequence[Document]) -> bytes:
-    """Ids and languages of stored documents → bytes; the texts are left out, because workers read them in the store.
-
-    The revision is lower than any other: if such a document were stored, the store would keep its own.
-    """
+    """Ids and languages of stored documents → bytes, without texts; the revision is too low to replace a document's."""
     return pack([Document(document.doc_id, document.lang, "", revision=-1) for document in documents])
 
 

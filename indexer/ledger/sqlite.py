@@ -27,8 +27,7 @@ _PATIENCE = 30.0
 """Seconds to wait for another process that holds the file."""
 _FOR_READING = "foreign_keys=ON", f"busy_timeout={1000 * _PATIENCE:.0f}"
 _FOR_WRITING = *_FOR_READING, "journal_mode=WAL", "synchronous=FULL"
-"""FULL: each commit is on the disk when it returns. With NORMAL a power loss takes the latest commits back, in one file
-more than in another: the ledger would say that documents are stored, and the store would have lost them."""
+"""FULL: a commit is on the disk when it returns; NORMAL could lose the store's last commits but not the ledger's."""
 _STATE = "dragoman_state"
 
 
@@ -37,9 +36,8 @@ def sqlite_engine(
 ) -> sa.Engine:
     """An engine for a SQLite file; a missing file is created when the engine connects, its folder is not.
 
-    ``before_connecting`` is called before each connection, and may raise.
-    If the file or its folder can't be written, the file is opened for reading: SQLite itself refuses to read a file in
-    WAL mode where it can't write beside it.
+    ``before_connecting`` may raise. A file that can't be written is opened for reading: SQLite itself refuses to read a
+    file in WAL mode where it can't write beside it.
     """
     engine = sa.create_engine(url, **options)
     if before_connecting is not None:
@@ -85,8 +83,8 @@ def _connect_for_reading(
 ) -> DBAPIConnection:
     """Open a file that can't be written.
 
-    With the files of a writer beside it SQLite reads what the writer commits. Without them nobody writes, and SQLite
-    may read the file as if nobody ever will, until ``_reconnect_if_changed`` finds that somebody did.
+    With a writer's files beside it SQLite reads what the writer commits. Without them SQLite may read the file as if
+    nobody ever writes, until ``_reconnect_if_changed`` finds that somebody did.
     """
     state = _State.of(file)
     mode = "mode=ro" if state.has_writer else "mode=ro&immutable=1"
@@ -111,11 +109,7 @@ def _with_pragmas(connection: DBAPIConnection, pragmas: tuple[str, ...]) -> DBAP
 
 
 def _execute_patiently(cursor: DBAPICursor, statement: str) -> None:
-    """Execute a statement again while the file is locked.
-
-    Two processes that turn a new file to WAL mode at once wait for each other; SQLite refuses one of them at once,
-    whatever its busy timeout is.
-    """
+    """Execute again while the file is locked: of two that begin WAL mode SQLite refuses one, whatever its timeout."""
     end = time.monotonic() + _PATIENCE
     while True:
         try:

@@ -1,7 +1,4 @@
-"""All tables: the ledger of index runs, collections, calibrations, the evaluation log, the query log, workers.
-
-The database's id is drawn here, once; it tells this database's indices on a server from those of another database.
-"""
+"""All tables, and the database's id, which tells its indices on a server from another database's."""
 
 import uuid
 
