@@ -1,7 +1,4 @@
-"""Encode the documents of a store with another encoder, into a second vector field beside the first.
-
-This process or workers encode. Workers get ids, and read the documents from the store when they encode them.
-"""
+"""Encode the documents of a store with another encoder, here or by workers, into a second vector field."""
 
 from __future__ import annotations
 
@@ -40,10 +37,9 @@ def reencode(
 ) -> IndexReport:
     """Add vectors of another encoder to a store's documents; returns the report of the run.
 
-    The run is in the ledger and resumes like any other run. Vectors are added; nothing that is stored changes. Deleted
-    documents are skipped. ``check`` is called before each page of documents; it raises an error to stop the work. The
-    folder ``checkpoints`` keeps what is encoded of very long documents until the run is done. Raises StoreError: the
-    store or the ledger failed; finished work stays stored.
+    The run resumes like any other; deleted documents are skipped. ``check`` is called before each page of documents and
+    raises an error to stop the work. ``checkpoints`` keeps what is encoded of very long documents until the run is
+    done. Raises StoreError: the store or the ledger failed; finished work stays stored.
     """
     started = time.monotonic()
     model = encoder.spec.model
@@ -76,11 +72,10 @@ def hand_out_stored(
 ) -> Ledger:
     """Hand a store's documents out to workers, which add vectors of another encoder; returns the run's ledger.
 
-    Nothing is encoded here. Workers begin when all documents are handed out; after an interruption, the same call
-    resumes. A run in progress or paused is returned unchanged, in its original order. A finished run is returned
-    unchanged if nothing was indexed since, unless the run refused a document that the encoder may know. The arguments
-    are those of ``reencode``; ``encoder`` is the name or folder of the encoder, and ``spec`` its spec. Raises BadInput:
-    another run of this collection is in progress; StoreError: the store or the ledger failed.
+    Workers begin when all documents are handed out; after an interruption, the same call resumes. A run in progress or
+    paused is returned in its original order, and so is a finished run if nothing was indexed since and it refused no
+    document that the encoder may know. ``encoder`` is a name or folder; the other arguments are those of ``reencode``.
+    Raises BadInput: another run is in progress; StoreError: the store or the ledger failed.
     """
     newest = next(reversed(runs(engine, collection)), None)
     if newest and newest.again and (newest.model, newest.generation) == (spec.model, generation):

@@ -88,10 +88,7 @@ def read_jsonl(file: SourceFile) -> Iterator[AlignedSentence | Refusal]:
 
 
 def read_by_id(files: Mapping[str, SourceFile]) -> Iterator[AlignedSentence | Refusal]:
-    """Read files of ids and texts, a file per language; texts with the same id are translations.
-
-    All files are held in memory.
-    """
+    """Read files of ids and texts, a file per language, in memory; texts with the same id are translations."""
     rows: dict[str, dict[str, str]] = {}
     for lang, file in files.items():
         try:

@@ -27,10 +27,9 @@ class ParallelFiles:
 
 
 def find_files(sources: Sequence[str]) -> ParallelFiles:
-    """Sort the files of sources by their reader.
+    """Sort the files of sources by their reader. Raises BadInput: a source is missing or holds no parallel text.
 
-    If the sources name two sides or more of a text as files, the text's other sides are left out. Raises BadInput: a
-    source does not exist or holds no parallel text.
+    If the sources name two sides or more of a text as files, the text's other sides are left out.
     """
     files = ParallelFiles()
     named_sides: dict[Path, dict[str, SourceFile]] = {}

@@ -30,10 +30,9 @@ _SEPARATORS = {"title": " ", "text": "\n\n"}
 
 
 def with_server(source: str) -> str:
-    """Complete a source with its server; a source without a server gets that of ``DRAGOMAN_ELASTIC_URL``.
+    """Complete a source with the server of ``DRAGOMAN_ELASTIC_URL`` if it has none.
 
-    Raises BadInput: there is no server, the source names no index, or it holds credentials, which the ledger would
-    store.
+    Raises BadInput: there is no server or no index, or the source holds credentials, which the ledger would store.
     """
     place = source.removeprefix(PREFIX)
     if urlsplit(place).scheme not in SCHEMES:
@@ -54,10 +53,7 @@ def with_server(source: str) -> str:
 
 
 def index_fingerprint(source: str) -> str:
-    """A string that changes with every write into the index.
-
-    Raises BadInput: there is no such index; StoreError: the server can't be reached, or refuses.
-    """
+    """A string that changes with every write into the index. Raises BadInput: there is no such index."""
     server, index = _place(source)
     with closing(_client(server)) as client:
         positions = _positions(client, server, index)
@@ -81,10 +77,9 @@ def count_distinct(source: str) -> int | None:
 def read_index(source: str, options: ReadOptions) -> Iterator[Reading]:
     """Read all documents, shard by shard in the order of their sequence numbers.
 
-    A shard is read through a point in time, which ends when the server restarts or gets no request for five minutes;
-    reading then goes on with a new point in time, after the last sequence number that was read. Raises BadInput: at
-    once, there is no such index, or it keeps no texts; StoreError: at once or while reading, the server can't be
-    reached for more than three minutes, or refuses.
+    A point in time ends when the server restarts or gets no request for five minutes; reading then goes on with a new
+    one after the last number. Raises BadInput: at once, there is no such index, or it keeps no texts; StoreError: at
+    once or while reading, the server can't be reached for more than three minutes, or refuses.
     """
     server, index = _place(source)
     client = _client(server)
@@ -99,10 +94,7 @@ def read_index(source: str, options: ReadOptions) -> Iterator[Reading]:
 
 
 def _refuse_partial(client: Elasticsearch, server: str, pattern: str) -> None:
-    """Refuse an alias that shows a part of its index, or a pattern that matches such an alias.
-
-    Raises BadInput: the name is such an alias or pattern.
-    """
+    """Refuse an alias that shows a part of its index, or a pattern that matches such an alias. Raises BadInput."""
     with cluster_client.store_errors(server):
         indices = client.options(ignore_status=404).indices.get_alias(name=pattern).body
     for index in () if "error" in indices else indices.values():
@@ -111,10 +103,7 @@ def _refuse_partial(client: Elasticsearch, server: str, pattern: str) -> None:
 
 
 def _dragoman_fields(client: Elasticsearch, server: str, index: str) -> list[str]:
-    """Names of an index's object fields that Dragoman wrote; they are no part of its documents.
-
-    Raises BadInput: the index keeps no texts.
-    """
+    """Names of the index's object fields that Dragoman wrote. Raises BadInput: the index keeps no texts."""
     with cluster_client.store_errors(server):
         description = client.indices.get(index=index, features=["mappings", "settings"])[index]
     mapping = description["mappings"]

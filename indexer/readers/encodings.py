@@ -66,19 +66,11 @@ def declared_encoding(start: bytes) -> str:
 
 
 def decode(data: bytes, lang: str = "", *, stated: str = "", declared: str = "") -> tuple[str, str]:
-    """Decode bytes.
+    """Decode a record or a file; returns the text, and the encoding used.
 
-    Args:
-        data: the bytes of a record or a file.
-        lang: language of the text, which selects the older encodings to try; empty or ``und`` where unknown.
-        stated: the encoding that the user named; no other encoding is tried.
-        declared: the encoding that the file declares; tried after UTF-8, since UTF-8 files often declare another one.
-
-    Returns:
-        The text, and the encoding used.
-
-    Raises:
-        UndecodableError: the stated encoding does not fit, or no likely encoding does.
+    ``lang`` selects the older encodings to try (empty or ``und``: unknown); with ``stated``, the user's, no other
+    encoding is tried; ``declared``, the file's, comes after UTF-8, since UTF-8 files often declare another one. Raises
+    UndecodableError: the stated encoding does not fit, or no likely encoding does.
     """
     try:
         if stated:

@@ -118,11 +118,10 @@ class SourceFile:
         return suffixes[-1] if suffixes else ""
 
     def open(self) -> io.BufferedReader:
-        """Open the file's bytes, decompressed where its first bytes are those of gzip, zstd, bzip2 or xz.
+        """Open the file's bytes, decompressed where its first bytes are of gzip, zstd, bzip2 or xz.
 
-        Raises UnreadableFileError: the file is no regular file, can't be opened, or is packed in a way that is not read
-        here; while the stream is read: the archive is broken; UnreadFormatError: the file is a PDF, or of Word or
-        another program whose files are not read here.
+        Raises UnreadableFileError: the file is no regular file, can't be opened, or is packed otherwise; while the
+        stream is read: the archive is broken; UnreadFormatError: the file is a PDF, or Word's or another program's.
         """
         self.line = 0
         try:
@@ -172,10 +171,7 @@ class SourceFile:
         return first
 
     def lines(self) -> Iterator[bytes]:
-        """Yield each line without line end and byte order mark.
-
-        Raises UnreadableFileError: a line is longer than ``RECORD_LIMIT``, or as in ``open``.
-        """
+        """Yield lines without end and byte order mark. Raises UnreadableFileError: a line exceeds ``RECORD_LIMIT``."""
         for line in self.lines_or_none():
             if line is None:
                 raise UnreadableFileError(LONG_LINE)
@@ -268,10 +264,7 @@ def _unreadable(error: OSError) -> None:
 
 
 def text_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the place (``file:line``) and the text of each line, without the line end.
-
-    Raises BadInput: the file does not exist, can't be read to its end, or has a line longer than ``RECORD_LIMIT``.
-    """
+    """Yield each line's place (``file:line``) and text. Raises BadInput: the file can't be read to its end."""
     if not path.is_file():
         raise BadInput(f"{path} does not exist; get the data again")
     file = SourceFile(path, str(path))
@@ -285,8 +278,8 @@ def text_lines(path: Path) -> Iterator[tuple[str, str]]:
 def source_files(source: Path) -> Iterator[SourceFile]:
     """Yield a file, or all files under a folder in a fixed order; names that begin with a dot are left out.
 
-    A file in a folder is named by the folder's own name and the path from there. A link to a folder is not followed: it
-    is yielded as a file, and the refusal of that file tells the user.
+    A file in a folder is named by the folder's own name and the path from there. A link to a folder is yielded as a
+    file, whose refusal tells the user.
     """
     if not source.is_dir():
         yield SourceFile(source, source.name)

@@ -62,15 +62,9 @@ def read(source: str, options: ReadOptions) -> Iterator[Reading]:
     """Read a source: a file, all files under a folder by their names, ``elastic:INDEX``, ``ir-datasets:NAME`` or ``-``.
 
     ``-`` is standard input, JSON lines unless the options name another format. A record that can't be read gives a
-    refusal, and reading goes on. Memory does not grow with the source.
-
-    Returns:
-        Documents, refusals and remarks as they are read. A document's language is ``und`` where neither the document
-        nor the options name it.
-
-    Raises:
-        BadInput: at once, the source does not exist or is an empty folder, or an option is unusable.
-        MissingPart: at once, the source needs an extra that is not installed.
+    refusal. Memory does not grow with the source. A language that neither document nor options name is ``und``. Raises
+    BadInput: at once, the source does not exist or is an empty folder, or an option is unusable; MissingPart: at once,
+    the source needs an extra that is not installed.
     """
     options = _checked(options)
     if source.startswith(irdatasets.PREFIX):
@@ -87,10 +81,7 @@ def read(source: str, options: ReadOptions) -> Iterator[Reading]:
 
 
 def fingerprint(source: str, options: ReadOptions) -> str:
-    """16 hex digits that change with the options, and with the files (names, sizes, times), the index or the input.
-
-    Raises BadInput: as in ``read``.
-    """
+    """16 hex digits that change with the options, and with the files (names, sizes, times), the index or the input."""
     options_json = json.dumps(asdict(_checked(options)), sort_keys=True, ensure_ascii=True)
     if source.startswith(irdatasets.PREFIX):
         return short_hash(source, options_json)

@@ -18,11 +18,7 @@ _TEXTS = ("text", "body", "contents", "abstract", "passage")
 
 
 def load(name: str) -> Any:
-    """Load the data set of a name; nothing is downloaded yet.
-
-    Raises MissingPart: the ``datasets`` extra is not installed; BadInput: there is no such data set, or it has no
-    documents.
-    """
+    """Load a data set, without download. Raises MissingPart; BadInput: there is no such set, or it has no documents."""
     try:
         import ir_datasets  # noqa: PLC0415 - an extra
     except ImportError as error:

@@ -32,7 +32,7 @@ class _InvalidRecordError(Exception):
 def read_jsonl(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
     """Yield a document or a refusal for each line that is not blank, or for each element of a file that is an array.
 
-    A record without an id gets an id of the file's name and its line, or its number in the array.
+    An id is by default the file's name and the line, or the number in the array.
     """
     if file.start.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
         yield from _read_array(file, options)
@@ -109,9 +109,8 @@ def _no_number(name: str) -> NoReturn:
 def _elements(file: SourceFile) -> Iterator[bytes | None]:
     """Yield the bytes of each element of the array; None for an element longer than ``RECORD_LIMIT``.
 
-    The encoding must have the bytes of ASCII for ASCII characters alone, as UTF-8 and ISO 8859 have. Raises
-    _ArrayError: after the last element, the array does not end, or more stands after its end; UnreadableFileError: as
-    in ``SourceFile.open``.
+    ASCII bytes must be ASCII characters alone, as in UTF-8 and ISO 8859. Raises _ArrayError: after the last element,
+    the array does not end, or more stands after it; UnreadableFileError: as in ``SourceFile.open``.
     """
     element: bytearray | None = bytearray()
     depth = count = 0

@@ -37,11 +37,7 @@ class SourceDocuments:
     """
 
     def __init__(self, sources: Sources) -> None:
-        """Open the sources.
-
-        Raises BadInput: a source does not exist or is an empty folder, or an option is unusable; MissingPart: a source
-        needs an extra that is not installed.
-        """
+        """Open the sources. Raises BadInput: a source is missing or empty, or an option unusable; MissingPart."""
         self._sources = sources
         self._readings = read_all(sources.names, sources.options)
         self.refused: list[Refusal] = []
@@ -72,10 +68,7 @@ class SourceDocuments:
 
 
 def whole_data(source: Path, options: ReadOptions) -> Iterator[Document]:
-    """Yield the documents of a file or a folder of which every record must be read, but those without text.
-
-    Raises BadInput: the source does not exist, or a record can't be read.
-    """
+    """Yield the documents with text. Raises BadInput: the source does not exist, or any record can't be read."""
     for reading in read(str(source), options):
         match reading:
             case Document():

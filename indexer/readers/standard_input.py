@@ -28,10 +28,9 @@ _kept: WeakKeyDictionary[BinaryIO, KeptInput] = WeakKeyDictionary()
 
 
 def kept_input() -> KeptInput:
-    """What standard input gives, read to its end by the first call; the file is deleted when the process ends.
+    """Standard input, read to its end by the first call; the file is deleted when the process ends.
 
-    Raises BadInput: the process has no standard input; StoreError: standard input can't be read, or the folder for
-    temporary files can't take it.
+    Raises BadInput: the process has no standard input; StoreError: it can't be read, or the temporary folder is full.
     """
     if sys.stdin is None:
         raise BadInput(f"there is no standard input to read {STANDARD_INPUT} from; name a file")

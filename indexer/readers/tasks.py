@@ -1,7 +1,7 @@
 """Data of shared tasks in their published layouts: WMT16's sites, WMT19's news commentary, JRC-Acquis.
 
-**WMT16**: a ``.lett`` file is a site; a line is a page: language, MIME type, encoding, URL, HTML and text, the last two
-in Base64.
+**WMT16**: a ``.lett`` file is a site; a line is a page: language, MIME type, encoding, URL, and HTML and text in
+Base64.
 
 **News commentary**: the unpacked documents are ``LANG/NAME``, a file of the same NAME for each translation; or a file
 ``….LANG-LANG.tsv`` has a sentence and its translation a line, and an empty line between documents.
@@ -9,8 +9,7 @@ in Base64.
 **JRC-Acquis 3.0**: ``jrcNAME-LANG.xml``, TEI with paragraphs ``<p n="…">`` in ``<body>``; in many French documents,
 letters with diacritics are written like ``%eacute;``.
 
-Translations in news commentary (of one TSV file, or of the folders) and in JRC-Acquis share the field ``concept``, so
-that they can teach; WMT16's pages have none.
+Translations but WMT16's share the field ``concept``, so that they can teach.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Article:
 def parse_article(markup: str, names: Mapping[str, str], *, first_line_is_title: bool = False) -> Article:
     """Find id, title and text in a record's markup; tags may be nested anywhere and need not close.
 
-    ``names`` maps our field (``id lang title lead text`` or any other name) to the tag that replaces the usual tags.
+    ``names`` maps our field (``id lang title lead text`` or another name) to the tag in place of the usual ones;
     ``first_line_is_title`` is for texts without a title tag.
     """
     sections = [section for section in _sections(markup, _roles(names)) if section.text.strip()]
@@ -151,11 +151,7 @@ def _first_line(sections: list[_Section]) -> tuple[str, list[str]]:
 
 
 def _unwrapped(text: str, *, joined: bool) -> list[str]:
-    """Undo the wrapping of lines.
-
-    Where paragraphs have tags (``joined``), all lines of a paragraph are joined. Otherwise, if the lines look wrapped,
-    they are joined up to a blank or an indented line.
-    """
+    """Join wrapped lines: all of a paragraph with tags (``joined``), else up to a blank or an indented line."""
     lines = text.replace("\r", "").split("\n")
     widths = [len(line.strip()) for line in lines if line.strip()]
     wrapped = joined or (len(widths) > 3 and max(widths) <= 100 and median(widths[:-1]) >= 40)

@@ -1,7 +1,4 @@
-"""The newspapers of the CLEF ad-hoc collections, 2000-2008.
-
-Neither the files nor the records name a language; ids and folders identify the newspaper and so the language.
-"""
+"""The newspapers of the CLEF ad-hoc collections, 2000-2008: ids and folders show the newspaper and so the language."""
 
 from __future__ import annotations
 

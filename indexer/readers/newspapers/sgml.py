@@ -80,8 +80,7 @@ def _read_record(data: bytes, file: SourceFile, line: int, options: ReadOptions,
 def _records(file: SourceFile, summary: _FileSummary) -> Iterator[tuple[int, bytes | None]]:
     """Yield the line and the bytes of each record; None instead of the bytes of a record that is too long.
 
-    A record goes from ``<DOC>`` to ``</DOC>`` or to the next ``<DOC>``. Text outside ``<DOC>`` is a record if it has an
-    id.
+    A record goes from ``<DOC>`` to ``</DOC>`` or the next ``<DOC>``; text outside is a record if it has an id.
     """
     too_long = False
     for line, data, begins, ends in _segments(file):
@@ -100,9 +99,7 @@ def _records(file: SourceFile, summary: _FileSummary) -> Iterator[tuple[int, byt
 def _segments(file: SourceFile) -> Iterator[tuple[int, bytes, bool, bool | None]]:
     """Cut a file at each ``<DOC>`` and ``</DOC>``, and at ``RECORD_LIMIT``.
 
-    Yields:
-        Line, bytes, whether a ``<DOC>`` begins the segment, and whether a ``</DOC>`` ends it; None instead of the last
-        value if the segment ends at ``RECORD_LIMIT``.
+    Yields line, bytes, whether ``<DOC>`` begins the segment, whether ``</DOC>`` ends it (None: ``RECORD_LIMIT`` does).
     """
     buffer = bytearray()
     line, scanned, inside = 1, 0, False

@@ -1,8 +1,7 @@
 """Dumps of Wikipedia and other wikis by MediaWiki: ``…-pages-articles.xml``, with the Wikidata item as the concept.
 
-``dewiki-20260101-page_props.sql.gz`` beside the articles has the item of each page: Wikipedia's language links have
-been Wikidata's items since 2013. Pages of one item in several languages get the same concept, as in the HMDE paper
-(§3.1).
+``dewiki-20260101-page_props.sql.gz`` beside the articles has each page's item; since 2013 Wikipedia's language links
+are items. Pages of one item share the concept, as in the HMDE paper (§3.1).
 """
 
 from __future__ import annotations
@@ -54,10 +53,7 @@ class _Items:
     """The Wikidata items of a wiki's pages; 8 bytes a page."""
 
     def __init__(self, table: Path) -> None:
-        """Read the table ``page_props``, packed or not.
-
-        Raises UnreadableFileError: the table can't be read to its end.
-        """
+        """Read the table ``page_props``, packed or not. Raises UnreadableFileError: it can't be read to its end."""
         pages, items = array("I"), array("I")
         file = SourceFile(table, table.name)
         try:
@@ -93,10 +89,9 @@ def items_table(path: Path) -> Path | None:
 def read_mediawiki(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
     """Documents of a dump's articles with the fields ``category`` and, where the item is known, ``concept``.
 
-    A document's id is the wiki's name and the page's number, its revision that of the page. Memory holds a page and the
-    items: 8 bytes a page of the wiki. A wiki whose language has no known code takes the language of the options. Raises
-    UnreadableFileError: the XML is broken or has a DTD, there is no page, a page is longer than ``RECORD_LIMIT``, the
-    language is unknown, or the items can't be read.
+    The id is the wiki's name and the page's number. Memory holds a page and the items: 8 bytes a page of the wiki. A
+    wiki whose language has no known code takes the options' language. Raises UnreadableFileError: the XML is broken or
+    has a DTD, there is no page, one exceeds ``RECORD_LIMIT``, the language is unknown, or the items can't be read.
     """
     table = items_table(file.path)
     items = _items(table, table.stat().st_mtime_ns) if table else None

@@ -132,11 +132,11 @@ class _Reduction:
 def plain_text(
     markup: str, category_names: Collection[str] = (), file_names: Collection[str] = ()
 ) -> tuple[str, list[str]]:
-    """The text of a page without its markup, and its categories in order.
+    """The text of a page without its markup, and its categories in order; the time is linear in the length.
 
-    Templates, tables, notes, formulas, pictures and their captions are left out, and so are headings without text. What
-    a template writes, and the categories that it sets, are not seen. ``category_names`` and ``file_names`` are names of
-    these namespaces besides the English ones, which every wiki takes. The time is linear in the length.
+    Templates, with the categories that they set, tables, notes, formulas, pictures, captions and headings without text
+    are left out. ``category_names`` and ``file_names`` are the wiki's names of these namespaces besides the English
+    ones.
     """
     reduction = _Reduction(
         {"category", *map(_plain_name, category_names)}, {"file", "image", "media", *map(_plain_name, file_names)}
