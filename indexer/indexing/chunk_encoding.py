@@ -16,17 +16,13 @@ _EVERY = 5.0
 
 
 class ChunkEncoding:
-    """The encoding of a chunk's documents.
-
-    Attributes:
-        sentence: what is being done; empty if no document is very long.
-    """
+    """The encoding of a chunk's documents."""
 
     def __init__(
         self, encoder: Encoder, documents: Sequence[Document], checkpoints: Path | None, say: Callable[[str], None]
     ) -> None:
         """``checkpoints`` is the folder for what is encoded of very long documents; none: nothing is kept."""
-        self.sentence = ""
+        self.sentence = ""  # what is being done; empty if no document is very long
         self._encoder, self._documents, self._say = encoder, documents, say
         self._checkpoint: Checkpoint | None = None
         self._said = time.monotonic()

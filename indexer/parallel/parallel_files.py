@@ -53,10 +53,7 @@ def find_files(sources: Sequence[str]) -> ParallelFiles:
 
 
 def read_parallel(files: ParallelFiles) -> Iterator[AlignedSentence | Refusal]:
-    """Read all files sentence by sentence; a file or sentence that can't be read gives a refusal.
-
-    Raises BadInput: the sides of a text differ in their number of lines.
-    """
+    """Read all files, or refuse them. Raises BadInput: a text's sides differ in their number of lines."""
     readers = {".tsv": read_tsv, ".tmx": read_tmx}
     for file in files.tables:
         try:

@@ -28,21 +28,16 @@ class _LongRowError(csv.Error):
 
 
 class _Lines:
-    """Decoded lines of a file; a row's second line on can be read again, since a stray quote swallows the lines after.
-
-    Attributes:
-        current: (line number, text) of the current row's lines.
-        encodings: used so far.
-    """
+    """Decoded lines of a file; a row's later lines can be read again, since a stray quote swallows lines after it."""
 
     def __init__(self, file: SourceFile, options: ReadOptions) -> None:
         self._file, self._options = file, options
         self._decoded = self._decode()
         self._pending: deque[tuple[int, str]] = deque()
         self._refused: list[Refusal] = []
-        self.current: list[tuple[int, str]] = []
+        self.current: list[tuple[int, str]] = []  # (line number, text) of the current row's lines
         self._characters = 0
-        self.encodings: dict[str, None] = {}
+        self.encodings: dict[str, None] = {}  # used so far
 
     def __iter__(self) -> Iterator[str]:
         return self

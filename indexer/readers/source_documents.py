@@ -30,11 +30,7 @@ class Sources:
 
 
 class SourceDocuments:
-    """Documents in the wanted languages, and what reading has met so far.
-
-    Attributes:
-        others: number of documents in other languages, by language.
-    """
+    """Documents in the wanted languages, and what reading has met so far."""
 
     def __init__(self, sources: Sources) -> None:
         """Open the sources. Raises BadInput: a source is missing or empty, or an option unusable; MissingPart."""
@@ -42,7 +38,7 @@ class SourceDocuments:
         self._readings = read_all(sources.names, sources.options)
         self.refused: list[Refusal] = []
         self.remarks: list[Remark] = []
-        self.others: Counter[str] = Counter()
+        self.others: Counter[str] = Counter()  # number of documents in other languages, by language
 
     def read(self, progress: Callable[[int], None] | None = None) -> Iterator[Document]:
         """Yield the documents in order, each with a language; ``progress`` also counts those in other languages."""

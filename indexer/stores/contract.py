@@ -12,15 +12,10 @@ T = TypeVar("T")
 
 
 class MissingDocuments(KeyError):
-    """Some of the documents that were asked for are not stored: somebody deletes them, or never stored them.
-
-    Attributes:
-        doc_ids: ids of the missing documents.
-        existing: what was read of the others, by id.
-    """
+    """Some of the requested documents are not stored: somebody deletes them, or never stored them."""
 
     def __init__(self, doc_ids: Iterable[str], existing: Mapping[str, Any]) -> None:
-        self.doc_ids, self.existing = frozenset(doc_ids), existing
+        self.doc_ids, self.existing = frozenset(doc_ids), existing  # ids of the missing documents; the others, by id
         super().__init__(", ".join(sorted(self.doc_ids)))
 
 
@@ -121,8 +116,7 @@ class PutReport:
 Filters = Mapping[str, Any]
 """The user's fields that a hit must have: ``{"label": "news"}``; a list of values means any of them.
 
-Values compare as text: ``1994`` equals ``"1994"``, and true equals ``"true"``. A field that is a list has each of its
-items as a value.
+Values compare as text: ``1994`` equals ``"1994"``, and true ``"true"``. A list in a document has its items as values.
 """
 
 
@@ -137,16 +131,15 @@ class OnServer(Protocol):
     def narrowed(self, clauses: Sequence[Mapping[str, Any]], authorization: str = "") -> VectorStore:
         """A view of the store with another user's rights; it shares the connections and must not be closed.
 
-        Every document passes the clauses, which are filters in the server's own language. ``authorization`` is the
-        value of the HTTP header ``Authorization``; if it is empty, the store's own rights hold. Raises BadInput: the
-        store can't filter by such clauses.
+        Every document passes the clauses, filters in the server's language. ``authorization`` is the HTTP header's
+        value; if empty, the store's rights hold. Raises BadInput: the store can't filter by such clauses.
         """
 
     def originals(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Sources of documents without Dragoman's object; missing documents are left out."""
 
     def require_visible(self, model: str) -> None:
-        """Check that the user may see the fields by which documents are found: a search by hidden fields finds nothing.
+        """Check that the user sees the fields by which documents are found; a search by hidden fields finds nothing.
 
         Raises NotAllowed: the server hides a field from this user.
         """
@@ -157,10 +150,7 @@ class ChecksFields(Protocol):
     """Additional method of a store that knows which fields its documents have."""
 
     def require_fields(self, names: Iterable[str]) -> None:
-        """Check that filters by these fields of the user can find something.
-
-        Raises BadInput: no document has a field of this name, or the field can't be filtered by.
-        """
+        """Check that filters by these fields can find something. Raises BadInput: there is no such filterable field."""
 
     def value_path(self, name: str) -> str:
         """The path in a document's fields of the values that a filter by this field compares with.
@@ -194,20 +184,14 @@ class LexicalQuery:
 
 
 LexicalHits = dict[str, list[tuple[str, float]]]
-"""By language, ids with BM25 scores above 0, best first, equal scores by id.
-
-Scores are comparable across the languages of one store, and with nothing else.
-"""
+"""By language, ids with BM25 scores above 0, best first, then by id; scores compare across languages of one store."""
 
 
 class VectorStore(Protocol):
     """Documents of one collection with raw unit vectors, in a named field for each model."""
 
     def create(self, model: str, dim: int) -> None:
-        """Register a model and the width of its vectors; a second identical call changes nothing.
-
-        Raises ModelMismatch: the store knows this model with another width.
-        """
+        """Register a model and its vectors' width; repeatable. Raises ModelMismatch: the model has another width."""
 
     def models(self) -> Mapping[str, int]:
         """Width of the vectors, by model id; empty before the first ``create``."""
@@ -245,10 +229,7 @@ class VectorStore(Protocol):
         """Documents with a vector of the model, in batches, ordered by id: for calibration, export and migration."""
 
     def sample(self, model: str, lang: str, count: int, *, seed: int = 0) -> list[str]:
-        """Ids of at most ``count`` documents of a language, drawn at random, in random order.
-
-        The same seed gives the same ids while the store is unchanged.
-        """
+        """At most ``count`` random ids of a language in random order, the same for a seed and an unchanged store."""
 
     def ids(self) -> Iterator[str]:
         """Every stored id, ordered."""
@@ -257,10 +238,7 @@ class VectorStore(Protocol):
         """Delete documents with their vectors and passages; returns how many there were."""
 
     def publish(self) -> None:
-        """Make everything that was put visible to all readers; a second call changes nothing.
-
-        Before ``publish`` a new store may hide its documents from readers that do not use this interface.
-        """
+        """Show everything that was put to all readers, also outside this interface; a second call changes nothing."""
 
     def drop(self) -> None:
         """Remove the store completely."""

@@ -64,8 +64,8 @@ class EmbeddedStore:
     def __init__(self, folder: Path, collection: str, generation: int = 1, *, make: bool = True) -> None:
         """Open the file of a collection's generation; with ``make`` a missing file is created.
 
-        Raises BadInput: the collection's name is no valid file name; StoreError: the file can't be opened, is of
-        another version, or is missing and ``make`` is false.
+        Raises BadInput: the collection's name is no file name; StoreError: the file is unusable, or missing without
+        ``make``.
         """
         check_collection_name(collection)
         self.path = path_of(folder, collection, generation)

@@ -1,7 +1,4 @@
-"""Exact nearest neighbours: all vectors of one model as one matrix in memory, rows grouped by language.
-
-A matrix that is searched often gets an int8 copy. The copy rules out most rows; the rest are compared in float32.
-"""
+"""Exact nearest neighbours: one matrix of a model's vectors, by language; an int8 copy rules out most rows."""
 
 from __future__ import annotations
 
@@ -30,8 +27,7 @@ _ROWS = 1_000
 """Vectors copied into the matrix at a time."""
 
 _SEARCHES = 64
-"""A copy is made once searches have compared this many times all vectors; it takes as long as thirty to seventy
-searches of all."""
+"""Searches of all vectors before a copy is made, which takes as long as thirty to seventy of them."""
 _MIN_VECTORS = 10_000
 """Compared vectors below which a copy would save less than a millisecond a search."""
 _MAX_QUERIES = 4
@@ -39,8 +35,7 @@ _MAX_QUERIES = 4
 _VECTORS_FOR_A_HIT = 30
 """With fewer vectors for each hit, a copy leaves too many rows to compare."""
 _SEARCHED_SHARE = 1 / 3
-"""Share of the vectors compared by a copy that must be searched; filters leave out the others, or they are of another
-language in the same graph."""
+"""Minimum searched share of a copy's compared vectors; the others are filtered out, or another language's."""
 
 _logger = logging.getLogger("dragoman.stores")
 
@@ -62,13 +57,8 @@ class VectorMatrix:
     def build(cls, places: Sequence[tuple[str, str, int]], rows: Iterable[tuple[int, bytes]], dim: int) -> VectorMatrix:
         """Build the matrix; beside it a thousand vectors are in memory at a time.
 
-        numpy allocates the memory of the vectors: it has huge pages, and a product over them is a third faster than
-        over bytes that Python joined.
-
-        Args:
-            places: language, id and number in the file of each vector, ordered by language.
-            rows: number and bytes of each vector, in any order.
-            dim: width of the vectors.
+        ``places`` are language, id and number of each vector, ordered by language; ``rows`` number and bytes, in any
+        order. numpy allocates the memory in huge pages: products are a third faster than over bytes that Python joined.
         """
         vectors = np.empty((len(places), dim), dtype=np.float32)
         position_of = {number: position for position, (_, _, number) in enumerate(places)}
@@ -136,8 +126,7 @@ class VectorMatrix:
     ) -> QuantisedRows | None:
         """The int8 copy, if it makes a search of rows by language faster.
 
-        One thread tries once to make it, and others search without it meanwhile. Where that fails there is none: memory
-        is too little, or ONNX Runtime is missing.
+        One thread tries once to make it, while others search without it; it fails for want of memory or ONNX Runtime.
         """
         query_count = len(next(iter(queries.values()), ()))
         searched_count = sum(map(len, searched_rows.values()))

@@ -20,11 +20,9 @@ _MOST_ROWS = 20_000
 _ENOUGH_ROWS = 4_000
 """Rows from which calling a graph takes little beside its products."""
 LARGEST_DIGIT = 63
-"""Digits of a query are −63 to 63. Processors without int8 instructions add two products of a digit and a number of a
-row in 16 bits: a graph takes digits from 0 to 126, and 2 · 126 · 127 fits."""
+"""A query's digits are −63 to 63, in a graph 0 to 126: 2 · 126 · 127 fits the 16 bits of older processors."""
 _ROUNDING = np.float32(1e-6)
-"""Allowance for float32's rounding, as a share of the norms' product: not a proven bound, but ten times what was
-seen."""
+"""Allowance for float32's rounding, as a share of the norms' product: not proven, but ten times the error seen."""
 
 
 @dataclass
@@ -49,10 +47,7 @@ def row_blocks(languages: Mapping[str, slice]) -> list[RowBlock]:
 
 
 def compared_rows(blocks: Sequence[RowBlock], queries: Mapping[str, FloatArray]) -> int:
-    """The number of rows that the graphs of blocks compare with queries by language.
-
-    The rows of a block count once for each array of queries that its languages have.
-    """
+    """The number of rows that the blocks' graphs compare, each block once for each array of its languages' queries."""
     return sum(_row_count(block.rows) * len(_distinct_queries(block.languages, queries)) for block in blocks)
 
 
@@ -69,8 +64,8 @@ class QuantisedRows:
     """An int8 copy of vectors.
 
     An inner product with the copy differs from that with the vector by at most the query's norm times the norm of the
-    residual, the part of the vector that quantising lost (Cauchy–Schwarz). Two digits hold each number of a query, so
-    that quantising loses next to nothing of it. The rows of a graph are centred first: a shorter vector loses less.
+    residual that quantising lost (Cauchy–Schwarz). A query's number has two digits, so it loses next to nothing. A
+    graph's rows are centred first: a shorter vector loses less.
     """
 
     def __init__(self, vectors: FloatArray, blocks: Sequence[RowBlock]) -> None:
@@ -79,12 +74,9 @@ class QuantisedRows:
         self._graphs = [_Graph.of(vectors[block.rows], block) for block in blocks]
 
     def bounds(self, queries: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
-        """Bounds of the inner products of each language's rows with the language's (queries, dim) float32.
+        """Lower and upper bounds, (queries, n) float32, of the products of rows with their language's (queries, dim).
 
         Each language has the same number of queries. Rows of languages without queries get arbitrary numbers.
-
-        Returns:
-            Lower and upper bounds, (queries, n) float32.
         """
         digits = {
             identity: QueryDigits.of(vectors) for identity, vectors in _distinct_queries(queries, queries).items()

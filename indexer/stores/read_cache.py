@@ -11,15 +11,10 @@ _Value = TypeVar("_Value")
 
 
 class ReadCache(Generic[_Key, _Value]):
-    """Values that were read in one state of the file: what one request reads, the next often reads again.
-
-    Args:
-        size_of: the bytes that a value takes.
-        limit: bytes at which the cache is emptied.
-    """
+    """Values that were read in one state of the file: what one request reads, the next often reads again."""
 
     def __init__(self, size_of: Callable[[_Value], int], limit: int) -> None:
-        self._size_of, self._limit = size_of, limit
+        self._size_of, self._limit = size_of, limit  # bytes of a value; bytes at which the cache is emptied
         self._change_number = -1
         self._values: dict[_Key, _Value] = {}
         self._size = 0

@@ -17,10 +17,7 @@ _DAMAGED = "it is broken or of another version: remove the collection (dragoman 
 
 
 class SqliteFile:
-    """A SQLite file; its failures are raised as a ``StoreError`` that says what to do.
-
-    A file that was removed is not made again: a search that goes on while its collection is deleted opens connections.
-    """
+    """A SQLite file, never made again after removal; its failures are a ``StoreError`` that says what to do."""
 
     def __init__(self, path: Path, *, make: bool = True) -> None:
         """Use the file at ``path``; with ``make`` the first transaction creates a missing file."""

@@ -1,9 +1,8 @@
 """The words of an embedded store: BM25 tables in the store's own file, updated with it after their first use.
 
-Encoding a document takes a hundred times as long as indexing its words (130 ms to 1 ms on lohelp), but the words make
-the file half as large again, and only hybrid searches read them. A file therefore has no words until the first hybrid
-search indexes them, one transaction a batch; if that search is killed, the next one resumes. From then on every write
-to the documents writes their words in the same transaction. Files from versions without words need nothing else.
+Encoding a document takes a hundred times as long as indexing its words (130 ms to 1 ms on lohelp), but words make the
+file half as large again, and only hybrid searches read them. So the first hybrid search indexes them, one transaction a
+batch, and resumes if killed; from then on every write to documents writes their words in its transaction.
 """
 
 from __future__ import annotations
@@ -73,10 +72,7 @@ def remove(connection: sa.Connection, documents: Iterable[tuple[int, str]]) -> N
 
 
 def search(connection: sa.Connection, text: str, lang: str, k: int, among: str | None) -> list[tuple[int, float]]:
-    """Rows of one language that share terms with a text, with their BM25 scores, best first.
-
-    With ``among``, a JSON array of rows, other rows are left out.
-    """
+    """Rows of one language that share terms with a text, with BM25 scores, best first; only ``among``, a JSON array."""
     return LexicalIndex(_driver(connection), lang).search(text, k, among)
 
 

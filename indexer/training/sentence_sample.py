@@ -21,7 +21,7 @@ class SentenceSample:
     """
 
     def __init__(self, size: int, seed: int = 0) -> None:
-        self.size = size
+        self.size = size  # sentences in all languages together; each has an equal share, at least one sentence
         self.seed = seed
         self.documents = 0
         self._samples: dict[str, list[tuple[int, str]]] = {}

@@ -115,14 +115,10 @@ def _items(table: Path, changed_ns: int) -> _Items:  # noqa: ARG001 - the time t
 
 
 class _Pages:
-    """The pages of a dump by a parser that builds no tree; memory holds the pages that end in a block of bytes.
-
-    Attributes:
-        site: known before the first page.
-    """
+    """The pages of a dump by a parser that builds no tree; memory holds the pages that end in a block of bytes."""
 
     def __init__(self, default_lang: str) -> None:
-        self.site = _Site()
+        self.site = _Site()  # known before the first page
         self._default_lang = default_lang
         self._names: list[str] = []
         self._key = ""

@@ -23,11 +23,7 @@ _RIGHTS = {True: ("read", "view_index_metadata", "monitor", "maintenance"), Fals
 
 
 def check(client: Elasticsearch, users: UsersIndex, model: str) -> None:
-    """Refuse an index that vectors of a model can't be attached to without harm to its owner.
-
-    Raises BadInput: it is such an index; the sentence says what to do instead; StoreError: the server is away, or a
-    right is missing.
-    """
+    """Refuse an index that vectors can't be attached to without harm to its owner. Raises BadInput, with advice."""
     if claim := Claim.of(users.mapping):
         raise BadInput(
             f"{users.name} is where Dragoman stores the collection {claim.collection}, which is searched as it is; "

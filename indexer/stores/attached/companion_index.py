@@ -51,9 +51,8 @@ class CompanionStore(JoinedStore):
     ) -> None:
         """Connect to the server, read the user's index's description, and create our index if it is missing.
 
-        Raises BadInput: the user's index is gone, or vectors can't be attached to it any more; or our index belongs to
-        somebody else; StoreError: the server is away, too old, or refuses; or our index is missing and ``make`` is
-        false.
+        Raises BadInput: vectors can't be attached to the user's index any more, or our index belongs to somebody else;
+        StoreError: the server is away, too old, or refuses; or our index is missing and ``make`` is false.
         """
         check_name(collection)
         with cluster_client.opening(attachment.server, credentials) as (client, abilities):
@@ -64,10 +63,7 @@ class CompanionStore(JoinedStore):
         super().__init__(users, index, layout)
 
     def narrowed(self, clauses: Sequence[Mapping[str, Any]], authorization: str = "") -> Self:
-        """A view of the store, and of the user's index, with another user's rights.
-
-        Raises BadInput: there are clauses: they are for the user's index, and vectors are searched in ours.
-        """
+        """A view with another user's rights. Raises BadInput: there are clauses, which are for the user's index."""
         if clauses:
             raise BadInput(
                 f"the vectors of {self.users.name} are in an index beside it, where filters are term and terms only"

@@ -84,11 +84,7 @@ class AttachedStore(JoinedStore):
     _layout: AttachedLayout
 
     def __init__(self, attachment: Attachment, credentials: Credentials) -> None:
-        """Connect to the server, and read the description of the user's index.
-
-        Raises BadInput: the index is gone, or vectors can't be attached to it any more; StoreError: the server is away,
-        too old, or refuses.
-        """
+        """Connect, and read the user's index's description. Raises BadInput: vectors can't be attached any more."""
         with cluster_client.opening(attachment.server, credentials) as (client, abilities):
             users = UsersIndex.open(client, attachment)
         layout = AttachedLayout(attachment.field, abilities=abilities, users=users)
@@ -153,8 +149,8 @@ class AttachedStore(JoinedStore):
     def _is_whole(self, model: str, hit: Mapping[str, Any]) -> bool:
         """Whether a document still has everything that was attached to it.
 
-        A user may write back a source that was read earlier, or write it into another document. Sources are read
-        without vectors, so such a document has our hash with no vector, or with a vector of another text.
+        A user may write back an earlier source, or another document's: it has our hash without a vector (sources are
+        read without vectors) or with a vector of another text.
         """
         ours = self._layout.held(hit["_source"])
         (vector,) = hit.get("fields", {}).get(self._layout.vector(model), [""])
@@ -210,9 +206,8 @@ class Detached:
 def detach(attachment: Attachment, credentials: Credentials, *, index: str = "", uuid: str = "") -> Detached:
     """Empty our object in every document that has one, even if vectors can't be attached to the index any more.
 
-    If the call is killed, a second call does the rest. ``index`` is the index's name if the attachment names an alias,
-    which may point to another index by now. An index with another ``uuid`` is left alone. Raises StoreError: the server
-    is away or refuses.
+    A second call finishes a killed one. ``index`` is the name if the attachment is an alias, which may point elsewhere
+    by now; an index with another ``uuid`` is left alone. Raises StoreError: the server is away or refuses.
     """
     server, name = attachment.server, index or attachment.index
     with cluster_client.connect(server, credentials) as client:
@@ -232,10 +227,7 @@ def detach(attachment: Attachment, credentials: Credentials, *, index: str = "",
 
 
 def _empty_all(index: ServerIndex, layout: Layout) -> tuple[int, int]:
-    """Empty our object in every document of an index; returns how many were emptied, and how many keep it.
-
-    Documents are read by shard, where an id is unique: copies with other routing values have the same id.
-    """
+    """Empty our object in all documents, by shard, where ids are unique; returns the numbers of emptied and others."""
     total = 0
     body = {"query": {"bool": {"must": [{"exists": {"field": layout.name("id")}}]}}, "source": False, "version": True}
     while True:

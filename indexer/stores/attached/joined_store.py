@@ -21,16 +21,11 @@ from indexer.stores.contract import Filters, NearestDocuments, Stamp, VectorQuer
 
 
 class _Seen(threading.local):
-    """State of one thread's searches; thread-local, so another thread's success does not reset ``gone``.
-
-    Attributes:
-        gone: ids that a search must leave out: their documents are deleted, but still in the searched index.
-        brought: ids that the last search returned.
-    """
+    """State of one thread's searches; thread-local, so another thread's success does not reset ``gone``."""
 
     def __init__(self) -> None:
-        self.gone: set[str] = set()
-        self.brought: Sequence[str] = ()
+        self.gone: set[str] = set()  # ids that a search must leave out: deleted, but still in the searched index
+        self.brought: Sequence[str] = ()  # ids that the last search returned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,10 +75,7 @@ class JoinedStore(ServerStore, ABC):
         """An id of the place of the vectors; another id means that everything must be attached again."""
 
     def check(self, model: str) -> None:
-        """Refuse an index that vectors of a model can't be attached to without harm to its owner.
-
-        Raises BadInput: it is such an index; the sentence says what to do instead; StoreError: a right is missing.
-        """
+        """Refuse an index that vectors can't be attached to without harm to its owner. Raises BadInput, with advice."""
         attach_checks.check(self._index.client, self.users, model)
 
     def last_writes(self) -> Mapping[int, index_changes.ShardPosition]:
@@ -139,10 +131,7 @@ class JoinedStore(ServerStore, ABC):
 
     @abstractmethod
     def prune(self, without: int) -> int:
-        """Forget documents that the user's index does not have any more; returns how many were forgotten.
-
-        ``without`` is the number of documents in the user's index that have nothing attached.
-        """
+        """Forget documents that the user's index lost; returns how many. ``without``: its documents without vectors."""
 
     def _candidates(self, query: VectorQuery, answers: Iterator[Hits]) -> dict[str, list[NearestDocuments]]:
         candidates = super()._candidates(query, answers)
@@ -154,8 +143,8 @@ class JoinedStore(ServerStore, ABC):
     def get(self, doc_ids: Sequence[str]) -> list[Document]:
         """The documents, as they are now in the user's index.
 
-        Raises MissingDocuments: a document is gone, or nothing is attached to it any more; until a call finds all of
-        its documents, this thread's searches leave out what is gone.
+        Raises MissingDocuments: a document is gone, or nothing is attached to it any more; this thread's searches leave
+        it out until a call finds all of its documents.
         """
         words, models = self._layout.name("words"), self._layout.name("models")
         documents = self._documents(self.users.sources(list(dict.fromkeys(doc_ids)), excludes=[words, models]))

@@ -33,33 +33,25 @@ _UNFILTERED = frozenset({"object", "nested", "dense_vector", "binary", "alias"})
 
 
 class UsersIndex:
-    """A user's index, as it is now.
-
-    Attributes:
-        name: name of the index, also where the attachment names an alias.
-        names: name and aliases of the index.
-        uuid: id of the index; an index with another id is another index, even under the same name.
-        index: the index on its server.
-    """
+    """A user's index, as it is now."""
 
     def __init__(
         self, client: Elasticsearch, attachment: Attachment, name: str, description: Mapping[str, Any]
     ) -> None:
         """Use ``UsersIndex.open``."""
         self.attachment = attachment
-        self.name = name
+        self.name = name  # the index's name, also where the attachment names an alias
         self.names = frozenset({name, *description["aliases"]})
         self.settings: Mapping[str, Any] = description["settings"]["index"]
         self.mapping: Mapping[str, Any] = description["mappings"]
-        self.uuid: str = self.settings["uuid"]
+        self.uuid: str = self.settings["uuid"]  # under the same name, another uuid is another index
         self.index = server_index(client, attachment, name)
 
     @classmethod
     def open(cls, client: Elasticsearch, attachment: Attachment) -> Self:
         """Read the index's aliases, mapping and settings from the server.
 
-        Raises BadInput: the name stands for no index or for several, the index is closed, or the text field is missing
-        or can't be read.
+        Raises BadInput: the name stands for no index or for several, the index is closed, or the text can't be read.
         """
         from elasticsearch import NotFoundError  # noqa: PLC0415
 
@@ -116,10 +108,7 @@ class UsersIndex:
         return path
 
     def filter_field(self, name: str) -> str:
-        """The field that a filter compares with; for a text field its keyword sub-field.
-
-        Raises BadInput: the index has no such field, or the field can't be filtered by.
-        """
+        """The field that a filter compares with; for text its keyword sub-field. Raises BadInput: there is none."""
         target = _target(self.properties, name)
         mapped_field = _walk(self.properties, target)
         if mapped_field is None:
@@ -159,10 +148,7 @@ class UsersIndex:
         return [name for name, mapped in self.properties.items() if is_ours(mapped)]
 
     def document(self, doc_id: str, source: Mapping[str, Any], *, assumed: str = "") -> Document | Refusal:
-        """A document of the index as Dragoman's ``Document``, or the reason for its refusal.
-
-        ``assumed`` is the language of a document that states none; if empty, the language is detected.
-        """
+        """A document, or the reason for its refusal; its language is stated, else ``assumed``, else detected."""
         field_values = {name: values(source, path) for name, path in self.paths.items()}
         langs = field_values.get("lang", [])
         record = {
@@ -220,10 +206,7 @@ def server_index(client: Elasticsearch, attachment: Attachment, name: str) -> Se
 
 
 def only_index(requested: str, answer: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """Name and description of the index that a name stands for, from the server's answer.
-
-    Raises BadInput: the name stands for a data stream, for several indices, or for a part of an index.
-    """
+    """Name and description of a name's index. Raises BadInput: a data stream, several indices, or part of an index."""
     if stream := next((index["data_stream"] for index in answer.values() if "data_stream" in index), None):
         raise BadInput(
             f"{requested} belongs to the data stream {stream}, whose documents can't be changed in place; "

@@ -170,10 +170,7 @@ class Layout:
         }
 
     def sent_vector(self, vector: FloatArray) -> str | list[float]:
-        """A vector in the format that the server reads fastest: big-endian floats in base64, or numbers.
-
-        The numbers have only the digits that tell a float32 from all others, because sources keep them.
-        """
+        """A vector for the server: big-endian floats in base64, else numbers with only a float32's digits."""
         if self.abilities.packed_vectors:
             return _packed(vector.astype(">f4"))
         return [float(str(number)) for number in vector.astype(np.float32)]
@@ -220,8 +217,8 @@ class Layout:
     def bare(self, columns: Sequence[Any] = ()) -> dict[str, Any]:
         """Parts of a search body that return only these columns and the id, without sources.
 
-        The server keeps ``_id`` in the compressed blocks of the sources, and reading it for each hit takes more than
-        half of a search's time. The same id is therefore a column, too.
+        The id is a column, too: ``_id`` is in the sources' compressed blocks, and reading it takes half of a search's
+        time.
         """
         return {"stored_fields": "_none_", "docvalue_fields": [self.name("id"), *columns]}
 

@@ -1,8 +1,7 @@
 """An index that Dragoman owns: how it is recognised, created, completed and removed.
 
-Dragoman marks the mapping of each index that it creates, and writes into no other index. The name alone proves nothing:
-the server also numbers the indices behind a rollover alias as ``PREFIX-NAME-000001``, and another database may have a
-collection of the same name under the same prefix.
+Dragoman marks the mapping of each index that it creates, and writes into no other index. The name proves nothing: a
+rollover alias's indices are ``PREFIX-NAME-000001`` too, and another database may use the same prefix and name.
 """
 
 from __future__ import annotations
@@ -120,8 +119,8 @@ class OwnIndex(ServerIndex):
     def open(self, *, make: bool) -> None:
         """Check that the index exists, is ours, and works; create it if it may be created.
 
-        Raises BadInput: the index or its alias belongs to somebody else; StoreError: the server is away or refuses; or
-        the index is missing and ``make`` is false.
+        Raises BadInput: the index or its alias belongs to somebody else; StoreError: it is missing and ``make`` is
+        false.
         """
         with self.store_errors():
             description = _describe(self.client, self.name)
@@ -171,10 +170,7 @@ class OwnIndex(ServerIndex):
             )
 
     def _aliased_indices(self) -> set[str]:
-        """The indices that the alias stands for.
-
-        Raises BadInput: the name is an index's, or stands for an index that is not ours.
-        """
+        """The indices that the alias stands for. Raises BadInput: the name is an index's, or an index is not ours."""
         if not self.alias:
             return set()
         indices = self.client.options(ignore_status=404).indices.get(index=self.alias, features=["mappings"]).body
@@ -251,10 +247,7 @@ class OwnIndex(ServerIndex):
 
 
 def drop(address: Address, claim: Claim, credentials: Credentials, generation: int = 1) -> None:
-    """Remove a generation's index, even if it can't be opened any more; an index that is not ours stays.
-
-    Raises StoreError: the server is away or refuses.
-    """
+    """Remove a generation's index, even if it can't be opened any more; an index that is not ours stays."""
     with cluster_client.connect(address.server, credentials) as client:
         OwnIndex.of(client, address, claim, generation).drop()
 

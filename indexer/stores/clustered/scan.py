@@ -1,7 +1,4 @@
-"""Reading many documents by searches, page by page: by id, all in order, or at random.
-
-Reading all documents or a sample waits for a server that is away or full; without that, every page would be read again.
-"""
+"""Reading many documents by searches: by id, or all or at random, which wait for a server that is away or full."""
 
 from __future__ import annotations
 

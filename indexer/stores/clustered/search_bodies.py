@@ -14,8 +14,7 @@ from indexer.stores.contract import LexicalHits, LexicalQuery, NearestDocuments,
 from indexer.text.terms import analyser
 
 _MIN_CANDIDATES = 2_400
-"""Minimum candidates that a shard examines for a language. With 200 a search took a few ms less and lost 5 % more of
-the exact ten best among 228,206 vectors (docs/decisions/0006)."""
+"""Minimum candidates of a shard for a language; 200 lost 5 % more of the exact ten best (docs/decisions/0006)."""
 _MIN_RESCORED = 50
 """Minimum candidates that a shard rescores exactly; with fewer, quantisation error decides the top ten."""
 

@@ -97,8 +97,7 @@ class ServerIndex:
     ) -> dict[str, ServerDocument]:
         """Current documents by id, also before a refresh; ids that the index does not have are left out.
 
-        ``routing`` has the routing values by id, for documents that were placed by one. ``as_searched``: the documents
-        that searches find, as they were at the last refresh.
+        ``routing`` has the routing values by id; ``as_searched``: the documents as they were at the last refresh.
         """
         if not doc_ids:
             return {}
@@ -146,10 +145,7 @@ class ServerIndex:
         }
 
     def write(self, doc_ids: Iterable[str], decide: Callable[[Sequence[str]], Mapping[str, Action]]) -> BulkOutcome:
-        """Write the actions that are decided for documents (``writing.write``).
-
-        Raises IndexGone: the index is gone; StoreError: the server is away or refuses.
-        """
+        """Write the actions decided for documents (``writing.write``). Raises IndexGone: the index is gone."""
         with self.store_errors():
             outcome = writing.write(self.client, self.server, doc_ids, decide)
         self.stale = True
@@ -225,10 +221,7 @@ class ServerIndex:
         return responses
 
     def _with_id(self, hit: dict[str, Any]) -> dict[str, Any]:
-        """A hit with ``_id``, taken from the id column if the hit has none.
-
-        Raises NotAllowed: the server hides the column from this user.
-        """
+        """A hit with ``_id``, if need be from the id column. Raises NotAllowed: the server hides the column."""
         if "_id" in hit:
             return hit
         if self.id_field not in hit.get("fields", {}):

@@ -40,14 +40,10 @@ _MAX_LANGUAGES = 10_000
 
 
 class ServerStore:
-    """Documents of one collection in an index on a server, each written whole.
-
-    Attributes:
-        address: the server, and the type of the vectors' index.
-    """
+    """Documents of one collection in an index on a server, each written whole."""
 
     def __init__(self, address: Address, index: ServerIndex, layout: Layout) -> None:
-        self.address = address
+        self.address = address  # the server, and the type of the vectors' index
         self._index, self._layout = index, layout
         self._fields: dict[str, VectorField] = {}
         self._word_languages: set[str] = set()
@@ -247,10 +243,7 @@ class ServerStore:
         self._index.publish()
 
     def require_visible(self, model: str) -> None:
-        """Check that the user may see the fields by which documents are found: a search by hidden fields finds nothing.
-
-        Raises NotAllowed: the server hides a field from this user.
-        """
+        """Check that the user sees the fields to search by: hidden fields find nothing. Raises NotAllowed."""
         needed = {self._layout.name("lang"), self._layout.vector(model)}
         with self._index.store_errors():
             visible = self._index.client.field_caps(index=self.index, fields=sorted(needed))["fields"]
@@ -270,11 +263,7 @@ class ServerStore:
                 raise BadInput(f"no document has the field {name!r}; see to its name")
 
     def value_path(self, name: str) -> str:
-        """The path in a document's fields of the values that a filter by this field compares with.
-
-        Raises BadInput: a user's index has no such field, it can't be filtered by, or its values are no document's
-        fields.
-        """
+        """The path in a document's fields of the values that a filter by this field compares with. Raises BadInput."""
         return self._layout.value_path(name)
 
     def count(self, model: str = "") -> dict[str, int]:
@@ -301,11 +290,7 @@ class ServerStore:
 
 
 class ElasticStore(ServerStore):
-    """The documents of one collection, in an index that Dragoman owns.
-
-    Attributes:
-        alias: name that other readers of the server use.
-    """
+    """The documents of one collection, in an index that Dragoman owns."""
 
     _index: OwnIndex
 
@@ -321,16 +306,16 @@ class ElasticStore(ServerStore):
     ) -> None:
         """Connect to the server, and create the index if it is missing; the parameters are those of ``StoreLocation``.
 
-        ``database_id``, the id of the database that has the collection, is written into the index's mapping. Raises
-        BadInput: the collection's name is no valid index name, or the index or its alias belongs to somebody else;
-        StoreError: the server is away, too old, or refuses; or the index is missing and ``make`` is false.
+        ``database_id`` is written into the mapping. Raises BadInput: the name is no valid index name, or the index or
+        alias belongs to somebody else; StoreError: the server is away or too old, or the index is missing and ``make``
+        is false.
         """
         check_name(collection)
         with cluster_client.opening(address.server, credentials) as (client, abilities):
             index = OwnIndex.of(client, address, Claim(collection, database_id), generation)
             index.open(make=make)
         super().__init__(address, index, replace(index.layout, abilities=abilities))
-        self.alias = index.alias
+        self.alias = index.alias  # name that other readers of the server use
 
     @property
     def shown_index(self) -> str:
@@ -342,10 +327,7 @@ class ElasticStore(ServerStore):
         return {doc_id: dict(document.source) for doc_id, document in stored.items()}
 
     def get(self, doc_ids: Sequence[str]) -> list[Document]:
-        """The documents as of the last refresh, in the order of the ids.
-
-        A document that another process is deleting is still read whole.
-        """
+        """The documents as of the last refresh, in the ids' order; a document being deleted is still read whole."""
         self._index.refresh()
         fields = ["title", "text", "fields", self._layout.name("lang"), self._layout.name("revision")]
         stored = self._index.read_pages(doc_ids, fields, as_searched=True)

@@ -1,8 +1,8 @@
 """Bulk writes that survive a full queue, a time-out, a restart of the server, and another client's write.
 
 Every write but a delete names the state of the document that it was decided on (``if_seq_no`` and ``if_primary_term``,
-or that the document is new). The server therefore refuses a write that arrives late, twice, or after another client's
-write; such a write is decided again. A delete removes the document in whatever state it is.
+or that the document is new). The server so refuses a write that is late, repeated, or after another client's; it is
+decided again.
 """
 
 from __future__ import annotations
@@ -73,10 +73,7 @@ class _Backoff:
 
 
 def retry_while_away(server: str, act: Callable[[], T]) -> T:
-    """Call a repeatable function until it succeeds, waiting for a server that is away or overloaded.
-
-    Raises StoreError: the server was away for ``PATIENCE``, or refuses.
-    """
+    """Call a function again while the server is away. Raises StoreError: it was away for ``PATIENCE``, or refuses."""
     backoff = _Backoff(Event())
     while True:
         try:
@@ -93,9 +90,9 @@ def write(
 ) -> BulkOutcome:
     """Write until every document is written, refused, or decided against.
 
-    ``decide`` returns the action for each of the given ids, from the documents' current state; a document without an
-    action needs no write. Several threads call it, never at the same time, each with different ids. Raises StoreError:
-    the server took nothing for ``PATIENCE``, or refuses all writes.
+    ``decide`` returns an action for each given id that needs a write, from the documents' current state; threads call
+    it in turn, each with different ids. Raises StoreError: the server took nothing for ``PATIENCE``, or refuses all
+    writes.
     """
     listed, given_up = list(doc_ids), Event()
     size = max(-(-len(listed) // _AT_ONCE), _MIN_PART)
@@ -159,9 +156,8 @@ def _write(
 def _too_large(error: StoreError, sent: Sequence[Action], broken: Counter[str]) -> str:
     """The limit that a failed request exceeded; empty if its size was not the cause.
 
-    The server reports the limit, or ends the connection during the request, as a dying server also does. Several
-    documents are therefore sent apart after a broken connection, and a single document counts as too large only if it
-    is large and broke the connection twice, with an answer of the server in between.
+    A server reports the limit, or ends the connection, as a dying server does too. So documents are then sent apart,
+    and one is too large only if it is large and broke the connection twice, with an answer in between.
     """
     if cluster_errors.never_fits(str(error)):
         return _MEMORY
