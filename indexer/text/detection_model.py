@@ -41,10 +41,7 @@ def _model() -> Any:
 
 
 def _mapped(folder: Path, source: Path) -> Any:
-    """The model from the arrays of a folder.
-
-    Raises OSError: there is no such folder; ValueError, EOFError: its arrays are of another source, or damaged.
-    """
+    """The model of a folder. Raises OSError: it is missing; ValueError, EOFError: another source's, or damaged."""
     from py3langid.langid import LanguageIdentifier  # noqa: PLC0415 - as above
 
     about = json.loads((folder / "about.json").read_text(encoding="utf-8"))

@@ -34,12 +34,10 @@ class Detector:
     """Detects languages with the model of py3langid, restricted to the languages that can occur."""
 
     def __init__(self, languages: Collection[str] | None = None) -> None:
-        """Choose among some languages, or among all languages of the model (about 140).
+        """Choose among normalised tags; None: all languages of the model (about 140).
 
-        Args:
-            languages: normalised tags; None: all languages of the model. A single language is the answer for every
-                text, and no model is loaded. A language that the model does not know is never the answer, and it lowers
-                the confidence of every answer.
+        A single language is the answer for every text, and no model is loaded. A language that the model does not know
+        is never the answer, and it lowers the confidence of every answer.
         """
         self.languages = None if languages is None else tuple(sorted(set(languages) - {UNDETERMINED}))
         self._rank: Callable[[str], list[tuple[str, float]]] | None = None
@@ -76,10 +74,9 @@ class Detector:
 
 
 def _by_repertoire(text: str, probabilities: Mapping[str, float]) -> dict[str, float]:
-    """Separate simplified Chinese, traditional Chinese and Japanese without kana by the characters they use.
+    """Separate simplified and traditional Chinese, and Japanese without kana, by the characters they use.
 
-    Each of these languages has an encoding older than Unicode. The language whose encoding holds most of the text's
-    characters gets the model's probability of all three together.
+    The language whose encoding older than Unicode holds most of the text's characters gets the three's probability.
     """
     candidates = [lang for lang in _REPERTOIRES if lang in probabilities]
     characters = _HAN.findall(text)

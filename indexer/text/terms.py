@@ -1,10 +1,10 @@
 """Index terms of a language and a BM25 index of them in SQLite's FTS5.
 
-FTS5's own tokenisers know neither stems nor scripts without blanks, so FTS5 gets terms that are made here, separated by
-blanks. Measured on lohelp's index topics within one language (MAP): stems raise English from .422 to .496, Finnish from
-.313 to .427; character bigrams raise Japanese from .211 to .478, Chinese from .280 to .511, Korean from .512 to .541
-(trigrams: .414, .372, .331). Measured on ntrex headlines (reciprocal rank): Thai trigrams .89, bigrams .84; Hindi words
-with their vowel signs .90, words cut at the vowel signs .75.
+FTS5's own tokenisers know neither stems nor scripts without blanks, so terms are made here. Measured on lohelp's index
+topics within one language (MAP): stems raise English from .422 to .496, Finnish from .313 to .427; character bigrams
+raise Japanese from .211 to .478, Chinese from .280 to .511, Korean from .512 to .541 (trigrams: .414, .372, .331). On
+ntrex headlines (reciprocal rank): Thai trigrams .89, bigrams .84; Hindi words with their vowel signs .90, cut at the
+signs .75.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _ACCENTED = re.compile(r"([a-z\u0080-\u03ff])[\u0300-\u036f]+")  # Latin and Gre
 class Analyser:
     """Makes index terms from texts of one language: folded words, stemmed if Snowball has the language.
 
-    In every language, scripts without blanks become overlapping character n-grams: two characters of Han, Kana and
-    Hangul, three of Thai, Lao, Khmer and Burmese.
+    Scripts without blanks become overlapping n-grams: two characters of Han, Kana and Hangul, three of Thai, Lao, Khmer
+    and Burmese.
     """
 
     def __init__(self, lang: str) -> None:
@@ -83,15 +83,7 @@ analyser = cache(Analyser)
 
 
 class LexicalIndex:
-    """BM25 (k1 1.2, b 0.75) over the texts of one language, in a table of a SQLite database.
-
-    Each language has its own table because a word's rarity depends on the language. The first ``add`` creates
-    the table.
-
-    Args:
-        connection: connection to the database; the caller commits.
-        lang: normalised BCP 47 tag.
-    """
+    """BM25 (k1 1.2, b 0.75) over a language's texts in a table of its own, for rarity differs; the caller commits."""
 
     def __init__(self, connection: sqlite3.Connection, lang: str) -> None:
         self._connection = connection
@@ -99,10 +91,7 @@ class LexicalIndex:
         self._name = "lexical_" + re.sub(r"\W", "_", lang.lower())
 
     def add(self, texts: Iterable[tuple[int, str]]) -> None:
-        """Index texts by an integer key; the text of an existing key is replaced.
-
-        Raises MissingPart: this Python's SQLite was built without FTS5.
-        """
+        """Index texts by an integer key, or replace a key's text. Raises MissingPart: SQLite was built without FTS5."""
         self._create()
         self._connection.executemany(
             f"INSERT OR REPLACE INTO {self._name} (rowid, terms) VALUES (?, ?)",  # noqa: S608 - a name made of letters
@@ -138,9 +127,8 @@ class LexicalIndex:
     def search(self, text: str, k: int, among: str | None = None) -> list[tuple[int, float]]:
         """Find the k best texts that share a term with a query, as (key, BM25 score), best first; ties by key.
 
-        Terms in more than half of the texts count only if the query has no rarer term: BM25 gives them no weight.
-
-        With ``among``, a JSON array of keys, texts of other keys are left out.
+        Terms in more than half of the texts count only if the query has no rarer term: BM25 gives them no weight. With
+        ``among``, a JSON array of keys, texts of other keys are left out.
         """
         terms = self._rare(self._analyser.query_terms(text)) if self._exists() else []
         if not terms:

@@ -75,12 +75,10 @@ def gather(
 
 
 def choose_pivots(requested: Sequence[str], languages: Counter[str], learnt: Sequence[str] = ()) -> tuple[str, ...]:
-    """Choose the languages to translate into.
+    """Choose the languages to translate into: the requested, else English and Spanish, else those with most sentences.
 
-    They are the requested ones, else English and Spanish, else the two languages with the most sentences. ``languages``
-    counts the sentences in the sources, ``learnt`` are the languages to learn (empty: all). Raises BadInput: the
-    sources have fewer than two languages, fewer than two pivots are requested, or a requested pivot is not among the
-    languages to learn or not in the sources.
+    ``languages`` counts sentences; ``learnt`` are the languages to learn (empty: all). Raises BadInput: there are fewer
+    than two languages or requested pivots, or a pivot is not to be learnt or not in the sources.
     """
     if len(languages) < 2:
         raise BadInput("the sources have aligned sentences in fewer than two languages; give sources with two")
@@ -104,10 +102,7 @@ def choose_pivots(requested: Sequence[str], languages: Counter[str], learnt: Seq
 
 
 def hold_out(text: AlignedText) -> tuple[AlignedText, AlignedText]:
-    """Split sentences into training sentences and a random twentieth for validation, 500 at most.
-
-    The same text is always split in the same way. Raises BadInput: there are too few sentences.
-    """
+    """Split a text; a fixed random twentieth, 500 sentences at most, is for validation. Raises BadInput: too few."""
     if len(text.rows) < _MIN_SENTENCES:
         example = f" ({text.refused[0].place}: {text.refused[0].text})" if text.refused else ""
         raise BadInput(
@@ -130,13 +125,9 @@ def make_corpus(
     tokenizer: tokenizers.Tokenizer,
     plan: TlaserPlan,
 ) -> tuple[Corpus, list[str]]:
-    """Tokenise sentences, and pair each language with every pivot that shares sentences with the language.
+    """Tokenise sentences, and pair each language with its pivots; returns the corpus, and remarks on what is left out.
 
-    Returns:
-        The corpus, and remarks on the pairs and languages that are left out.
-
-    Raises:
-        BadInput: no pair is left to learn from, or no sentence to validate on.
+    Raises BadInput: no pair is left to learn from, or no sentence to validate on.
     """
     limit = plan.sizes.max_tokens - 1
     sentences, directions, too_long = _directions(train, pivots, tokenizer, limit)

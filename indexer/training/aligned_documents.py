@@ -41,10 +41,7 @@ class AlignedVectors:
             self.vectors[document.lang][str(concept)] = vector
 
     def only(self, langs: Sequence[str]) -> AlignedVectors:
-        """Keep the vectors of some languages, in their order; of all languages where ``langs`` is empty.
-
-        Raises BadInput: a language has no document with a concept, or there are fewer than two languages.
-        """
+        """Keep some languages' vectors (empty: all). Raises BadInput: under two, or a language without concepts."""
         chosen = list(langs) or sorted(self.vectors)
         for lang in chosen:
             if lang not in self.vectors:

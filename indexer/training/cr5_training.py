@@ -43,11 +43,11 @@ def train_cr5(
     precision: Literal["fp32", "int8"] = "int8",
     console: Console | None = None,
 ) -> list[Cr5Report]:
-    """Learn from documents whose field ``concept`` is the same for translations of one another.
+    """Learn from documents whose field ``concept`` is the same for translations; the target becomes a model folder.
 
-    The target becomes a model folder; pairwise training of more than two languages writes one per pair inside it.
-    Without settings the paper's are taken. Raises BadInput: a source can't be read, nothing can be learnt from the
-    documents, or the target holds something else; MissingPart: the disk has no space for the folder.
+    Pairwise training of more than two languages writes a folder per pair inside it. The default settings are the
+    paper's. Raises BadInput: a source can't be read, nothing can be learnt, or the target holds something else;
+    MissingPart: the disk is full.
     """
     console = console or Console(quiet=True)
     settings = settings or Cr5Settings()

@@ -40,10 +40,7 @@ class Material:
 
 
 def survey(sources: Sources, console: Console) -> tuple[list[TripleDocument], SourceDocuments]:
-    """Read all sources once; returns a page for each document to learn from, in order, and what reading met.
-
-    Raises BadInput: the sources hold no document to learn from; the message says why.
-    """
+    """Read all sources; returns a page for each document to learn from, and what was met. Raises BadInput: no page."""
     documents = SourceDocuments(sources)
     with console.progress("reading", None, "documents") as progress:
         pages = [page_of(document.lang, document.fields) for document in documents.read(progress)]
@@ -60,9 +57,8 @@ def survey(sources: Sources, console: Console) -> tuple[list[TripleDocument], So
 def prepare(sources: Sources, total: int, lower: Lower, place: Path, lower_id: str, console: Console) -> Material:
     """Prepare the ``total`` documents that the survey counted for a lower encoder, in batches.
 
-    Batches that an earlier run left in the folder ``place`` are loaded from it, if they are of the same texts and the
-    same ``lower_id``, which identifies the lower encoder and the settings of its preparation. Raises BadInput: the
-    sources give another number of documents than ``total``; MissingPart: the disk is full.
+    An earlier run's batches in ``place`` are loaded if they are of the same texts and the same ``lower_id``: the lower
+    encoder and its settings. Raises BadInput: the sources now give another number; MissingPart: the disk is full.
     """
     pages: list[TripleDocument] = []
     hashes: list[str] = []

@@ -81,10 +81,10 @@ def train_hmde(
 ) -> HmdeReport:
     """Train HMDE on documents with concepts and categories, and publish it as a model folder, even over an older one.
 
-    Unfinished work is stored in ``TARGET.training``; the same call resumes it. ``encoder`` is the lower encoder: the
-    default, an exported encoder if it stays frozen, or a Hugging Face encoder if it is trained too. ``force`` publishes
-    below the parity bar. Raises BadInput: a source can't be read, gives no triples, or the target holds something else;
-    MissingPart: torch, the requested device, or space on the disk is missing.
+    Unfinished work is in ``TARGET.training``; the same call resumes it. ``encoder``, the lower encoder, is the default,
+    an exported encoder if frozen, or a Hugging Face encoder if trained too. ``force`` publishes below the parity bar.
+    Raises BadInput: a source can't be read or gives no triples, or the target holds something else; MissingPart: torch,
+    the device, or disk space.
     """
     console = console or Console(quiet=True)
     target = free_target(target, "model")
@@ -174,15 +174,10 @@ def _new_training(
 
 
 def concepts_held_out(pages: Sequence[TripleDocument], settings: Settings) -> tuple[set[str], set[str]]:
-    """Choose concepts whose pages are not trained on; those of them with pages in two languages judge the model.
+    """Hold out concepts of about 2,048 pages; returns all of them, and the judges: concepts with two languages' pages.
 
-    They have about 2,048 pages at most, so that a validation takes seconds however many pages teach.
-
-    Both sets are empty if fewer than two concepts could judge, since the mate of a single concept is always retrieved,
-    or if no concept with pages in two languages would be left to learn from.
-
-    Returns:
-        All held-out concepts, and the held-out concepts with pages in two languages or more.
+    Both are empty if fewer than two could judge, since a single concept's mate is always retrieved, or if no concept
+    with pages in two languages would be left to learn from.
     """
     langs: dict[str, set[str]] = defaultdict(set)
     counts: Counter[str] = Counter()

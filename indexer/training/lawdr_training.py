@@ -53,9 +53,9 @@ def train_lawdr(
 ) -> LawdrReport:
     """Fit the density of sentences on a sample of sources, and publish it with its base encoder as a model folder.
 
-    The sample has equally many sentences of each language; ``seed`` is that of the sample and of the folds. Raises
-    BadInput: a source can't be read, no source has a sentence, or the target holds something else; MissingPart: ONNX
-    Runtime, the requested device, or space for the folder is missing.
+    The sample has equally many sentences of each language; ``seed`` is that of the sample and the folds. Raises
+    BadInput: a source can't be read, none has a sentence, or the target holds something else; MissingPart: ONNX
+    Runtime, the device or space.
     """
     console = console or Console(quiet=True)
     target = free_target(target, "model")

@@ -33,10 +33,7 @@ class AlignedSources:
     settings: Settings
 
     def load(self, console: Console) -> tuple[AlignedVectors, EncoderSpec]:
-        """Load the vectors by language and concept, and the encoder that made them.
-
-        Raises BadInput: neither sources nor a collection is named, or both are, or they have no aligned documents.
-        """
+        """Load vectors and their encoder. Raises BadInput: not either sources or a collection, or none are aligned."""
         if bool(self.sources) == bool(self.collection):
             raise BadInput("name either SOURCEs to encode, or a collection that holds vectors with -c")
         vectors, spec = self._stored(self.collection, console) if self.collection else self._encoded(console)

@@ -61,10 +61,9 @@ class LearntMaps:
 
 
 def learn(documents: AlignedVectors, spec: EncoderSpec, plan: MappingPlan) -> LearntMaps:
-    """Learn the maps of a mapping from all concepts; first choose the ridge on a fifth of the concepts, held out.
+    """Learn a mapping's maps from all concepts; the ridge is chosen on a fifth of the concepts, held out.
 
-    Raises BadInput: languages share too few concepts, the pivot is not among the languages, or the vectors are of
-    several encoders.
+    Raises BadInput: languages share too few concepts or have several encoders' vectors, or the pivot is not among them.
     """
     refuse_combined(spec.name)
     langs = list(documents.vectors)
@@ -204,8 +203,8 @@ def _mate_retrieval(
 def cautious_ridge(by_ridge: Mapping[float, Float64Array]) -> float:
     """The largest ridge whose (concepts,) values are on average within a standard error of the best ridge's.
 
-    Few concepts can't tell ridges apart, and a small ridge learns what is true of these concepts alone (the rule of
-    Breiman et al., *Classification and Regression Trees*, 1984, section 3.4.3).
+    Few concepts can't tell ridges apart, and a small ridge learns what is true of these alone (the rule of Breiman et
+    al., *Classification and Regression Trees*, 1984, section 3.4.3).
     """
     best = max(by_ridge, key=lambda ridge: (by_ridge[ridge].sum(), ridge))
     concepts = len(by_ridge[best])
@@ -221,10 +220,7 @@ def cautious_ridge(by_ridge: Mapping[float, Float64Array]) -> float:
 
 
 def write(maps: SpaceMaps, folder: Path) -> None:
-    """Write a mapping's folder; an existing mapping is replaced, anything else is left alone.
-
-    Raises BadInput: the path holds something else, or the folder can't be written.
-    """
+    """Write a mapping, also over a mapping. Raises BadInput: the path holds something else, or can't be written."""
     require_writable(folder)
     try:
         with replacing(folder.expanduser().resolve()) as temporary:
@@ -234,10 +230,7 @@ def write(maps: SpaceMaps, folder: Path) -> None:
 
 
 def require_writable(folder: Path) -> None:
-    """Check that a mapping can be written to a path: it is absent, an empty folder, or a mapping and nothing else.
-
-    Raises BadInput: the path holds something else, or no folder can be made there.
-    """
+    """Check that a path is absent, empty or only a mapping. Raises BadInput: it is not, or can't be made."""
     require_replaceable(folder.expanduser().resolve())
     if folder.is_dir() and {file.name for file in folder.iterdir()} - {HEADER, WEIGHTS, NETWORKS}:
         raise BadInput(f"{folder} holds something that is no mapping; choose another --output")

@@ -10,20 +10,12 @@ from encoders.text.segmentation import sentences
 
 
 class SentenceSample:
-    """A uniform random sample of each language's sentences.
-
-    A sentence's rank is a hash of the seed, its document's id and its position. The sample is the sentences of lowest
-    rank in each language, so it depends on the set of documents and not on their order.
-
-    Attributes:
-        size: sentences in all languages together; each language has an equal share, at least one sentence.
-        documents: number of documents added so far.
-    """
+    """A uniform sample of each language's sentences by lowest hash of seed, id and position: order does not matter."""
 
     def __init__(self, size: int, seed: int = 0) -> None:
         self.size = size  # sentences in all languages together; each has an equal share, at least one sentence
         self.seed = seed
-        self.documents = 0
+        self.documents = 0  # documents added so far
         self._samples: dict[str, list[tuple[int, str]]] = {}
 
     def add(self, document: Document) -> None:

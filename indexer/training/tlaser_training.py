@@ -65,11 +65,11 @@ def train_tlaser(
 ) -> TlaserReport:
     """Train on parallel text (files and folders) and publish the encoder; an interrupted run is resumed.
 
-    Checkpoints are stored beside the target in ``NAME.training``. Without pivots the encoder translates into English
-    and Spanish, or the two languages with the most sentences; without languages it learns all; without validation text
-    a part of the sources is held out. ``force`` exports below the parity bar. Raises BadInput: the sources hold no pair
-    to learn from, the target holds something else, its checkpoint is of another training, or parity is below the bar;
-    MissingPart: torch, the requested device, or space on the disk is missing.
+    Checkpoints are in ``NAME.training`` beside the target. By default the pivots are English and Spanish, or the two
+    languages with the most sentences; all languages are learnt; a part of the sources is held out as ``validation``.
+    ``force`` exports below the parity bar. Raises BadInput: there is no pair to learn from, the target holds something
+    else, its checkpoint is of another training, or parity is below the bar; MissingPart: torch, the device, or disk
+    space.
     """
     console = console or Console(quiet=True)
     require_torch()
@@ -152,10 +152,7 @@ def _read_text(sources: Sequence[str], languages: Sequence[str], console: Consol
 
 
 def gate_texts(held_out: AlignedText, train: AlignedText, languages: Sequence[str]) -> list[GateText]:
-    """Texts of the parity check: held-out sentences, and training sentences if the held-out sentences are few.
-
-    All sentences are documents, and every fourth sentence is a query too.
-    """
+    """Texts of the parity check: held-out sentences, and training sentences if few; every fourth is a query too."""
     held_out_texts, training_texts = (
         [(lang, row[lang]) for row in part.rows for lang in languages if lang in row] for part in (held_out, train)
     )

@@ -69,8 +69,8 @@ class WorkerPlan:
 def serve(plan: WorkerPlan, settings: Settings, console: Console) -> int:
     """Work until asked to end; returns the exit status. For ``cuda`` each card of the machine has a process.
 
-    Raises BadInput: the plan can't be carried out; MissingPart: the encoder or the device is not available, or Celery
-    is not installed; StoreError: the database can't be reached at the start; later the worker waits for it.
+    Raises BadInput: the plan can't be carried out; MissingPart: the encoder, the device or Celery is missing;
+    StoreError: the database can't be reached at the start; later the worker waits for it.
     """
     if not settings.broker:
         raise BadInput("a worker needs a broker; name it with --broker amqp://… or redis://…, or DRAGOMAN_BROKER")
@@ -137,7 +137,7 @@ def _works_on_card(plan: WorkerPlan) -> bool:
 
 
 class _Pool:
-    """The processes of a worker, each with one or more lanes: chunk workers that share the encoder.
+    """A worker's processes, each of one or more lanes: chunk workers of one encoder.
 
     With several lanes a message counts as processed when a lane takes it; the ledger knows what is done.
     """

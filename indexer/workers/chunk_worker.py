@@ -46,8 +46,7 @@ _PAUSE = 5.0
 _BACKOFF = (0.2, 5.0)
 """First and longest pause between two attempts to reach the database, in seconds."""
 _MAX_STORES = 4
-"""Maximum open stores of a worker; it closes the one used longest ago. Runs take turns, so a worker alternates between
-their stores."""
+"""Maximum open stores, for runs take turns; the store used longest ago is closed."""
 _LONGEST = 500
 """Longest part of an error message that is stored, in characters; an error may repeat the document's text."""
 
@@ -58,10 +57,7 @@ T = TypeVar("T")
 
 
 class ChunkWorker:
-    """Works on one chunk at a time, and records heartbeats.
-
-    ``failures_in_a_row`` is the number of chunks given back in a row because the encoder encoded nothing.
-    """
+    """Works on one chunk at a time, with heartbeats; ``failures_in_a_row``: chunks given back without an encoding."""
 
     def __init__(
         self,
@@ -75,10 +71,7 @@ class ChunkWorker:
         metrics: Metrics,
         leave: Callable[[], None] | None = None,
     ) -> None:
-        """Start the threads that record heartbeats and sweep the runs of the encoder's model.
-
-        ``leave`` is called when the time to finish is over and the chunk went back; by default the process ends.
-        """
+        """Start the threads; ``leave`` is called when an unfinished chunk went back in the end; by default, exit."""
         self.identity, self.lease_seconds = identity, lease_seconds
         self._encoder, self._engine, self._settings, self._hints = encoder, engine, settings, hints
         self._stop, self._metrics, self._leave = stop, metrics, leave or end_process

@@ -22,9 +22,8 @@ _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 def run_for_each_card(work: Mapping[Device, Callable[[], int]], pause: float = _PAUSE) -> int:
     """Run a function for each card, each in a process of its own, until all have ended; return 1 if any failed, else 0.
 
-    The functions are pickled and return exit statuses. A process that fails is started again after
-    ``pause`` seconds, unless its status is ``PERMANENT``.
-    SIGTERM, SIGHUP and Ctrl-C end all processes: each gets SIGTERM, beside what a terminal sends to all.
+    The functions are pickled and return exit statuses. A process that fails is started again after ``pause`` seconds,
+    unless its status is ``PERMANENT``. SIGTERM, SIGHUP and Ctrl-C end all processes by SIGTERM.
     """
     processes = _Processes(work, pause)
     handlers = {

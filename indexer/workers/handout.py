@@ -34,9 +34,8 @@ def hand_out_sources(
 ) -> Ledger:
     """Write every chunk of the sources into the ledger, without encoding; after an interruption, the same call resumes.
 
-    Workers begin when the last chunk is written. With ``prune``, documents that the sources do not have any more are
-    removed at the end. Raises BadInput: a source can't be read at all, another run of this collection is in progress,
-    or as in ``survey``; StoreError: the store or the ledger failed.
+    Workers begin when the last chunk is written. With ``prune``, documents missing from the sources are removed at the
+    end. Raises BadInput: a source can't be read at all, another run is in progress, or as in ``survey``.
     """
     fingerprint = run_fingerprint(sources, options, generation, on_duplicate)
     ledger = Ledger.open(
@@ -65,10 +64,9 @@ def hand_out_chunks(
     progress: Progress,
     pack_documents: Callable[[Sequence[Document]], bytes] = pack,
 ) -> None:
-    """Write chunks with their new and changed documents into a ledger; workers begin after the last chunk.
+    """Write all chunks, from the first, with their new and changed documents into a ledger; workers begin at the end.
 
-    ``chunks`` are all chunks from the first, even those that an interrupted call has already written. ``progress`` is
-    called with the number of records of each chunk, and ``pack_documents`` packs a chunk's documents for the workers.
+    ``progress`` is called with each chunk's number of records; ``pack_documents`` packs its documents for workers.
     """
     for read_chunk in chunks:
         if ledger.recall(read_chunk) is None:

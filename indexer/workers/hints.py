@@ -1,7 +1,7 @@
 """Messages from publisher to workers, sent by Celery: each message only names a chunk.
 
-A message is a hint to look at the ledger. A message that comes twice, late or never does no harm: a worker whose chunk
-is taken looks for the next chunk, and a sweep sends a message for every chunk without one.
+A message that comes twice, late or never does no harm: a worker whose chunk is taken looks for the next chunk, and a
+sweep sends a message for every chunk without one.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def queue_of(model: str) -> str:
 def make_app(broker: str) -> Celery:
     """Celery application of a publisher or a worker.
 
-    Raises BadInput: no broker is named, the URL can't be read, or the broker is not known to keep messages;
-    MissingPart: Celery is not installed.
+    Raises BadInput: the URL is missing, unreadable, or of a broker that may lose messages; MissingPart: there is no
+    Celery.
     """
     if not broker:
         raise BadInput(f"no broker is named; give {_BROKERS}")
@@ -99,18 +99,12 @@ class Hints:
     """Sends messages to the workers' queues, and counts the waiting ones."""
 
     def __init__(self, broker: str) -> None:
-        """Prepare the Celery application; no connection is made yet.
-
-        Raises BadInput: the URL is not that of a broker; MissingPart: Celery is not installed.
-        """
+        """Prepare the application; it does not connect. Raises BadInput: the URL is no broker's; MissingPart."""
         self.broker = broker
         self._app = make_app(broker)
 
     def send(self, model: str, chunks: Iterable[tuple[int, int]]) -> None:
-        """Send chunks, as pairs of run id and number, to the workers of a model.
-
-        Raises StoreError: the broker is away or accepts no messages.
-        """
+        """Send chunks (run id, number) to a model's workers. Raises StoreError: the broker is away or refuses."""
         from kombu.exceptions import OperationalError  # noqa: PLC0415
 
         target = queue(self.broker, model)
@@ -131,10 +125,7 @@ class Hints:
                 ) from error
 
     def check_broker(self, model: str) -> None:
-        """Check that the broker takes the messages of a model: nothing is read or encoded in vain if it is away.
-
-        Raises StoreError: the broker is away.
-        """
+        """Check, before any work, that the broker takes a model's messages. Raises StoreError: the broker is away."""
         self.waiting(model)
 
     def waiting(self, model: str) -> int:

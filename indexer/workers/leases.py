@@ -39,8 +39,8 @@ class Lease:
     def whole(self) -> int:
         """Number of the whole chunk.
 
-        A part's number is the chunk's plus a multiple of 2²⁴: once for the first half, twice for the second, and so on
-        as the nodes of a binary tree are counted. So two workers that halve a chunk at once create the same parts.
+        A part's number is the chunk's plus a multiple of 2²⁴: once for the first half, twice for the second, and on as
+        a binary tree's nodes. So two workers that halve a chunk at once create the same parts.
         """
         return self.number % _PARTS
 
@@ -69,10 +69,7 @@ class Leases:
         *,
         refused: Callable[[int], object] = lambda _: None,
     ) -> None:
-        """Take chunks of a model. After ``lease_seconds`` without ``renew`` any worker may take the chunk.
-
-        ``build`` is written into each chunk, and ``refused`` called with the number of documents that can't be encoded.
-        """
+        """A chunk is free ``lease_seconds`` after ``renew``; ``refused`` is called with counts of bad documents."""
         self._refused = refused
         self._engine, self._model, self._build, self._lease_seconds = engine, model, build, lease_seconds
         self.worker = worker
@@ -205,7 +202,7 @@ class Leases:
 def _lock_run(session: Session, lease: Lease) -> None:
     """Lock a run's row, so that a cancellation waits until this transaction ends; other workers don't wait.
 
-    Call this first in a transaction: every transaction locks the run's row before rows of chunks, against deadlocks.
+    Call this first: every transaction locks the run's row before rows of chunks, against deadlocks.
     """
     run_row = sa.select(IndexRun.id).where(IndexRun.id == lease.run_id)
     session.execute(run_row.with_for_update(read=True, key_share=True))

@@ -14,19 +14,13 @@ from indexer.workers.sweeps import send_hints
 
 
 def last_run(engine: sa.Engine, collection: str) -> IndexRun:
-    """The collection's newest run by workers, active or over.
-
-    Raises BadInput: the collection or the run does not exist.
-    """
+    """The collection's newest run by workers, active or over. Raises BadInput: there is no such collection or run."""
     spooled = [run for run in runs(engine, collection) if run.spooled]
     return spooled[-1] if spooled else active_run(engine, collection)
 
 
 def active_run(engine: sa.Engine, collection: str) -> IndexRun:
-    """The collection's active run by workers: running, paused or still being read.
-
-    Raises BadInput: the collection or the run does not exist.
-    """
+    """The collection's active run (running, paused or being read). Raises BadInput: there is no collection or run."""
     collections.require(engine, collection)
     run = next((run for run in runs(engine, collection) if run.spooled and run.state in ACTIVE), None)
     if run is None:
@@ -43,10 +37,7 @@ def pause(engine: sa.Engine, collection: str) -> IndexRun:
 
 
 def resume(engine: sa.Engine, collection: str, hints: Hints) -> IndexRun:
-    """Resume the active run, and send the messages that a broker may have lost.
-
-    Raises StoreError: the broker is away.
-    """
+    """Resume the active run, and send messages that a broker may have lost. Raises StoreError: the broker is away."""
     run = active_run(engine, collection)
     if run.state == PAUSED:
         run = _change(engine, collection, PAUSED, RUNNING, "nothing can be resumed")

@@ -45,8 +45,7 @@ class RunView:
 def run_views(engine: sa.Engine, run_id: int, every: float, console: Console) -> Iterator[RunView]:
     """Views of a run, one every ``every`` seconds, until the run is over; waits while the database is away.
 
-    A view of a run of a million chunks takes a second to query. Views are then rarer: queries take at most a tenth of
-    the time.
+    Views of a run of a million chunks, a second each, are rarer: queries take at most a tenth of the time.
     """
     rate = Rate()
     was_away = False
@@ -69,10 +68,9 @@ def run_views(engine: sa.Engine, run_id: int, every: float, console: Console) ->
 
 
 def watch_run(ledger: RunLedger, settings: Settings, console: Console, afterwards: str = "") -> IndexReport:
-    """Wait until workers have finished a run; returns the run's report.
+    """Wait until workers have finished a run; returns the run's report. Raises BadInput: the run was cancelled.
 
-    After Ctrl-C, ``afterwards`` advises what to do when the run is done: by default, to calibrate. Raises BadInput: the
-    run was cancelled.
+    After Ctrl-C, ``afterwards`` advises what to do when the run is done: by default, to calibrate.
     """
     started = time.monotonic()
     run_id, name = ledger.run.id, ledger.run.collection
@@ -90,10 +88,7 @@ def watch_run(ledger: RunLedger, settings: Settings, console: Console, afterward
 
 
 def wait_for(engine: sa.Engine, run_id: int, console: Console, settings: Settings) -> IndexRun:
-    """Show progress until the run is over; returns the run.
-
-    If the last worker stops before it has ended the run, this process ends the run.
-    """
+    """Show progress until the run is over, and end the run if the last worker stopped before; returns the run."""
     errors_by_run: dict[int, str] = {}
 
     def warn_of_failed_end(failed_run: IndexRun, error: DragomanError) -> None:

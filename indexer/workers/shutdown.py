@@ -59,11 +59,10 @@ _FROM_OUTSIDE = (signal.SIGTERM, signal.SIGHUP)
 
 
 def celery_worker_class(app: Celery, stop: StopSignal, status: Callable[[], int]) -> Any:
-    """Celery's worker class, with signal handlers that end the worker by ``stop``.
+    """Celery's worker class, with signal handlers that end the worker by ``stop``; ``status``: the exit status.
 
     Celery's own handlers break off a solo worker's chunk as if a document had failed; on SIGHUP they restart the
-    process, which prints its arguments. The first signal requests the worker's end within its ``grace``, a second
-    Ctrl-C requests it now; ``status`` is the exit status of the process if nothing else ends it.
+    process, which prints its arguments. The first signal requests the end within ``grace``, a second Ctrl-C now.
     """
     from celery.worker import state  # noqa: PLC0415
 

@@ -49,10 +49,9 @@ def sweep(
 ) -> list[int]:
     """Sweep the runs of a model, unless another worker just did; returns the ids of the runs that ended.
 
-    Two sweeps at once, or an interrupted sweep, do no harm. Sweeps are at least ``every`` seconds apart, whichever
-    worker makes them. ``on_failed_end`` is called with each run whose end failed; other runs end all the same, and the
-    next sweep tries again. ``console`` gets the warnings of ends. Raises StoreError: the database or the broker is
-    away.
+    Two sweeps at once, or an interrupted sweep, do no harm. All workers' sweeps are at least ``every`` seconds apart.
+    ``on_failed_end`` is called with each run whose end failed; the next sweep tries again. Raises StoreError: the
+    database or the broker is away.
     """
     _follow_clock(engine)
     if not _take_turn(engine, model, every):
@@ -95,8 +94,8 @@ def send_hints(engine: sa.Engine, hints: Hints, model: str) -> None:
 def _follow_clock(engine: sa.Engine) -> None:
     """If the database's clock was set back, set leases and heartbeats back by as much.
 
-    A last sweep in the future shows that the clock was set back. Living workers renew their leases; a dead worker's
-    chunk would stay leased until the clock reaches the old time. A run whose chunks become free counts as swept.
+    A last sweep in the future shows it. A dead worker's chunk would stay leased until the clock reaches the old time. A
+    run whose chunks become free counts as swept.
     """
     with transaction(engine) as session:
         swept = session.scalar(sa.select(sa.func.max(IndexRun.swept)).where(IndexRun.swept > clock()))
@@ -129,8 +128,7 @@ def active_runs(engine: sa.Engine, model: str | None = None) -> list[IndexRun]:
 def end_run(engine: sa.Engine, settings: Settings, run: IndexRun, console: Console) -> None:
     """End a run whose chunks are all done: prune and publish the store, switch to a rebuilt generation.
 
-    Several workers may end a run at once: a late worker finds the run over and changes nothing. Raises StoreError: the
-    store or the database failed; the same call can be repeated.
+    A late worker finds the run over and changes nothing. Raises StoreError: it failed; repeat the call.
     """
     collection = collections.find(engine, run.collection)
     if collection is None:
