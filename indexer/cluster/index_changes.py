@@ -27,9 +27,7 @@ class ShardPosition:
     """The last complete write of a shard."""
 
     seq_no: int  # the number up to which every write is complete on all copies
-    # id of the numbering. A snapshot that is restored over an index keeps the index's uuid and counts anew from an
-    # earlier number, in another history. Empty if the server does not report it.
-    history: str = ""
+    history: str = ""  # id of the numbering, which a restored snapshot counts anew under the same uuid; may be empty
 
 
 @dataclass(frozen=True)

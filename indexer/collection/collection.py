@@ -39,12 +39,9 @@ class Collection(Base):
     model: Mapped[str]  # id of the encoder's vectors
     dim: Mapped[int]
     created: Mapped[dt.datetime]  # time of creation, in UTC
-    # number of the generation that is searched; a new generation is built beside it
-    generation: Mapped[int] = mapped_column(default=1)
-    # the generation that is being built, until it replaces the searched one
-    building: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
-    # the generation that was searched before, and to which ``rollback`` returns
-    previous: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
+    generation: Mapped[int] = mapped_column(default=1)  # number of the searched generation
+    building: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))  # until it is searched
+    previous: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))  # for ``rollback``
 
     @property
     def generations(self) -> set[int]:

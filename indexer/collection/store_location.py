@@ -21,15 +21,10 @@ if TYPE_CHECKING:
 class StoreLocation:
     """Where the stores of a collection are, one store a generation, and what opens them."""
 
-    # ``file:///folder`` or a folder's path, ``https://host:9200/prefix`` of Elasticsearch, or the URL of an
-    # ``Attachment``
-    url: str
+    url: str  # a folder's path or ``file:`` URL, ``https://host:9200/prefix`` of Elasticsearch, or an ``Attachment``'s
     collection: str  # name of the collection
-    # credentials for a server; None: those in the URL or the environment
-    credentials: Credentials | None = field(default=None, repr=False)
-    # id of the database that has the collection: on a server, a collection of the same name in another database is
-    # neither opened nor removed
-    database_id: str = ""
+    credentials: Credentials | None = field(default=None, repr=False)  # None: of the URL or the environment
+    database_id: str = ""  # of the collection's database; another database's index is neither opened nor removed
 
     def open(self, generation: int = 1, *, make: bool = True) -> VectorStore:
         """Open the store of a generation; with ``make`` a missing store is created.

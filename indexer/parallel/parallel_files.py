@@ -20,10 +20,8 @@ class ParallelFiles:
     """The files of sources, sorted by the reader they need."""
 
     tables: list[SourceFile] = field(default_factory=list)  # files that each hold aligned sentences
-    # by text, the text's files by language; lines with the same number are translations
-    sides: dict[Path, dict[str, SourceFile]] = field(default_factory=dict)
-    # by folder, the folder's files by language; texts with the same id are translations
-    by_id: dict[Path, dict[str, SourceFile]] = field(default_factory=dict)
+    sides: dict[Path, dict[str, SourceFile]] = field(default_factory=dict)  # text → language → file, in parallel lines
+    by_id: dict[Path, dict[str, SourceFile]] = field(default_factory=dict)  # folder → language → file, in parallel ids
 
 
 def find_files(sources: Sequence[str]) -> ParallelFiles:

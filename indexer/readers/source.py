@@ -25,9 +25,7 @@ class Remark:
     """A note for the user about documents that were read; a file's remarks follow its documents."""
 
     place: str
-    # what was done, without the file: which encoding or which tags were used. The sentence is the same for every file,
-    # so that a command can print it once for many files.
-    text: str
+    text: str  # what was done, without the file, so that a command prints one sentence for many files
     doc_id: str = ""  # the id of a document that is left out; empty where the remark is about the file
 
 

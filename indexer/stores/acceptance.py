@@ -16,8 +16,7 @@ class Admission:
     """Documents of one ``put``, sorted by outcome."""
 
     latest: dict[str, StoredDocument] = field(default_factory=dict)  # the documents to write, by id
-    # ids of documents that are not written because there is a newer revision or text
-    older: set[str] = field(default_factory=set)
+    older: set[str] = field(default_factory=set)  # ids not written: there is a newer revision or text
     refused: dict[str, str] = field(default_factory=dict)  # reason by id
 
     def report(self, stored: int, refused: Mapping[str, str] | None = None) -> PutReport:

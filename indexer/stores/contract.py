@@ -42,8 +42,7 @@ class StoredDocument:
     document: Document
     vector: FloatArray  # (dim,) float32 unit vector, as the encoder made it
     passages: Passages
-    # a flag for each part of the encoder; false if the part knows nothing of the text
-    known: tuple[bool, ...] = (True,)
+    known: tuple[bool, ...] = (True,)  # a flag for each part of the encoder: whether it knows something of the text
 
     @classmethod
     def of(cls, document: Document, encoded: Encoded, row: int) -> Self:
@@ -83,9 +82,7 @@ class NearestDocuments:
     """The hits of one query in one language, best first."""
 
     doc_ids: Sequence[str]  # (k,) ids
-    # (k,) float32 cosines of the query vector with the stored vectors; if a vector is not of unit length, the inner
-    # product. Every store returns these scores, whatever it computes inside.
-    scores: FloatArray
+    scores: FloatArray  # (k,) float32 inner products, cosines of unit vectors, whatever a store computes inside
     vectors: FloatArray | None = None  # (k, dim) float32 stored vectors, if they were requested
 
     def first(self, count: int) -> NearestDocuments:
@@ -109,8 +106,7 @@ class PutReport:
 
     stored: int
     older: Sequence[str] = ()  # ids that were not written because there is a newer revision
-    # reason by id, for documents that the store does not accept
-    refused: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)  # id → reason, of documents that are not accepted
 
 
 Filters = Mapping[str, Any]
@@ -164,8 +160,7 @@ class VectorQuery:
     """Queries for the nearest documents of each language."""
 
     model: str  # id of the model whose vectors are searched
-    # (queries, dim) float32 by target language: the same queries, corrected for each language
-    vectors: Mapping[str, FloatArray]
+    vectors: Mapping[str, FloatArray]  # (queries, dim) float32 by target language, for which the queries are corrected
     k: int  # maximum documents for each query and language
     filters: Filters | None = None  # the user's fields that a document must have
     with_vectors: bool = False  # return the documents' vectors as well
@@ -179,8 +174,7 @@ class LexicalQuery:
     langs: Sequence[str]  # languages of the documents; a language without documents has no hits
     k: int  # maximum hits for each text and language
     filters: Filters | None = None  # the user's fields that a document must have
-    # only documents with a vector of at least one of these models are returned; if empty, all documents
-    models: Sequence[str] = ()
+    models: Sequence[str] = ()  # only documents with a vector of at least one of these models; empty: all documents
 
 
 LexicalHits = dict[str, list[tuple[str, float]]]

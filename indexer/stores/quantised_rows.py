@@ -132,8 +132,7 @@ class _Graph:
 class QueryDigits(NamedTuple):
     """Queries of which each number is a high digit and a low digit, in units of the query."""
 
-    # (2 · queries, dim) the queries' high digits, then their low digits, plus ``LARGEST_DIGIT``
-    moved: npt.NDArray[np.uint8]
+    moved: npt.NDArray[np.uint8]  # (2 · queries, dim) high digits, then low digits, plus ``LARGEST_DIGIT``
     high_units: FloatArray  # (queries, 1) float32
     low_units: FloatArray  # (queries, 1) float32
     residuals: FloatArray  # (queries, dim) what the digits leave out

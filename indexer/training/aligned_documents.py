@@ -22,12 +22,9 @@ _BATCH = 64
 class AlignedVectors:
     """One vector per concept and language: that of the first document."""
 
-    # by language, then by concept; each of shape (dim,)
-    vectors: dict[str, dict[str, FloatArray]] = field(default_factory=dict)
+    vectors: dict[str, dict[str, FloatArray]] = field(default_factory=dict)  # language → concept → (dim,)
     duplicates: int = 0  # number of documents left out because their language already had a document of their concept
-    # number of documents left out because they have no ``concept``, or their vector is zero since the encoder knows
-    # none of their words
-    without: int = 0
+    without: int = 0  # documents left out: without ``concept``, or the encoder knows none of their words
     refused: list[Refusal] = field(default_factory=list)
 
     def add(self, document: Document, vector: FloatArray) -> None:

@@ -31,9 +31,7 @@ _BATCH = 256
 class Material:
     """Documents that the lower encoder has prepared."""
 
-    # a page for each row of the lower encoder; if the lower encoder knows no sentence of the document, the page has no
-    # concept and no categories
-    pages: list[TripleDocument]
+    pages: list[TripleDocument]  # of the rows; without concept and categories if no sentence is known
     hashes: list[str]  # a hash of the texts of each batch of documents
     text_keys: Sequence[int]  # (pages,) key of each document's text
     cut: int  # number of documents with more sentences than the lower encoder keeps

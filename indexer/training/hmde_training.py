@@ -49,9 +49,7 @@ class HmdeReport:
     documents: dict[str, int]  # number of documents with text, by language
     drawn: dict[tuple[str, str], int]  # number of triples that the training drew, by ordered pair of languages
     triples: Triples
-    # number of documents with more segments than the upper encoder reads at once; training left out the segments beyond
-    # the limit
-    cut: int
+    cut: int  # documents with more segments than the upper encoder reads; later segments are left out
     held_out: frozenset[str]  # validation concepts that have pages in two languages
     resumed: int  # number of steps that an earlier run had done
     refused: list[Refusal]

@@ -38,8 +38,7 @@ class MappingPlan:
     """How to learn a mapping."""
 
     method: Linear = "lca"
-    # in spreads; None: chosen on held-out concepts (``cautious_ridge``); 0: the pseudo-inverse
-    ridge: float | None = None
+    ridge: float | None = None  # in spreads; None: chosen on held-out concepts (``cautious_ridge``); 0: pseudo-inverse
     stay: bool = True  # whether to shrink LCA's maps towards the identity, which leaves a vector as it is
     pivot: str = ""  # language that LCA's maps go through; empty: a map per pair for up to ``PAIRWISE`` languages
     dimensions: int | None = None  # of LCC's codes (None: 200), or principal axes that LCA keeps (None: all)
@@ -53,10 +52,8 @@ class LearntMaps:
     maps: SpaceMaps  # learnt from all concepts
     ridge: float  # in spreads
     tried: dict[float, MateScores]  # mate retrieval of held-out concepts, by ridge
-    # mate retrieval of held-out concepts without a map, when only the language means are subtracted
-    centred: MateScores
-    # number of concepts that two languages share, by (query language, document language), for pairs that need a map
-    pairs: dict[tuple[str, str], int]
+    centred: MateScores  # mate retrieval of held-out concepts without a map: only the language means are subtracted
+    pairs: dict[tuple[str, str], int]  # (query language, document language) → shared concepts, of pairs to map
     remarks: list[str]
 
 

@@ -56,9 +56,7 @@ class WorkerPlan:
     lease_seconds: float = 60.0  # seconds without a heartbeat after which another worker may take the chunk
     grace: float = 30.0  # seconds to finish the chunk when the worker must end; afterwards the chunk is given back
     metrics_address: tuple[str, int] | None = None  # address and port for Prometheus, if any
-    # chunks that one process works on at once; on a GPU several, so that while it encodes a chunk, others are read,
-    # tokenised, stored and marked
-    lanes: int = 1
+    lanes: int = 1  # chunks that one process works on at once; several use a GPU while others are read and stored
 
     def on_gpu(self, device: Device, number: int) -> WorkerPlan:
         """The plan of a card's own process; Prometheus asks each process at a port of its own, in their order."""

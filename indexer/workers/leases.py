@@ -69,7 +69,7 @@ class Leases:
         *,
         refused: Callable[[int], object] = lambda _: None,
     ) -> None:
-        """A chunk is free ``lease_seconds`` after ``renew``; ``refused`` is called with counts of bad documents."""
+        """A chunk is free ``lease_seconds`` after ``renew``; ``refused`` is called with counts of refused documents."""
         self._refused = refused
         self._engine, self._model, self._build, self._lease_seconds = engine, model, build, lease_seconds
         self.worker = worker

@@ -45,8 +45,7 @@ class Layout:
     """Names of the fields."""
 
     ours: str = "dragoman"  # name of Dragoman's object field
-    # further filters, in the server's own language, that every document must pass
-    also: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)
+    also: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)  # further filters, in the server's language
     abilities: Abilities = field(default=Abilities(), compare=False)  # of the server that the documents are written to
 
     def name(self, *path: str) -> str:
