@@ -94,8 +94,7 @@ def index_by_workers(
 ) -> RunLedger:
     """Read the sources and hand their documents out to workers; returns the ledger of the run, which workers finish.
 
-    The arguments are those of ``index``; ``settings`` name the broker. Raises ModelMismatch, DragomanError: as
-    ``index``.
+    The arguments and errors are those of ``index``; ``settings`` name the broker.
     """
     console = console or Console(quiet=True)
     hints = Hints(settings.broker)

@@ -41,7 +41,7 @@ class Abilities:
 
 
 def connect(server: str, credentials: Credentials) -> Elasticsearch:
-    """A client of a server, which sends nothing. Raises MissingPart; StoreError: the CA file can't be read."""
+    """A client of a server; no request is sent yet. Raises MissingPart; StoreError: the CA file can't be read."""
     try:
         from elasticsearch import Elasticsearch, OrjsonSerializer  # noqa: PLC0415
 
@@ -110,8 +110,7 @@ def pages(doc_ids: Sequence[str]) -> Iterator[list[str]]:
 def existing_documents(server: str, index: str, answers: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The documents that exist, from the answers of an ``_mget``.
 
-    Raises TemporaryFailure: a shard does not answer now, so the existence of its documents is unknown; IndexGone;
-    NotAllowed.
+    Raises TemporaryFailure: a shard does not answer now, so its documents' existence is unknown; IndexGone; NotAllowed.
     """
     existing = []
     for document in answers:
@@ -133,8 +132,7 @@ def existing_documents(server: str, index: str, answers: Iterable[Mapping[str, A
 def abilities(client: Elasticsearch, server: str) -> Abilities:
     """The abilities of a server: it reads a search with an ability, or refuses the search as malformed.
 
-    The searches name no index: nothing is searched. Raises StoreError: the server lacks what Dragoman needs, or is
-    away.
+    The searches name no index: nothing is searched. Raises StoreError: the server is away or lacks an ability.
     """
     from elasticsearch import NotFoundError  # noqa: PLC0415
 

@@ -40,7 +40,7 @@ class Collection(Base):
     dim: Mapped[int]
     created: Mapped[dt.datetime]  # time of creation, in UTC
     generation: Mapped[int] = mapped_column(default=1)  # number of the searched generation
-    building: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))  # until it is searched
+    building: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))  # built, until it is searched
     previous: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))  # for ``rollback``
 
     @property

@@ -56,7 +56,7 @@ def begin(engine: sa.Engine, name: str, settings: Settings, encoder: str, spec: 
 
 
 def switch(engine: sa.Engine, name: str, settings: Settings) -> None:
-    """Search the built generation; the searched generation becomes the previous one, whose store is removed."""
+    """Search the built generation; the searched one becomes previous, and the former previous store is removed."""
     with transaction(engine) as session:
         row = session.get_one(Collection, name)
         if row.building is None:

@@ -48,8 +48,7 @@ class StoreLocation:
     def open_attached(self, *, make: bool = False) -> JoinedStore:
         """Open the store of a collection that is attached to a user's index.
 
-        Raises BadInput: vectors can't be attached to the index any more; StoreError: the store is missing without
-        ``make``.
+        Raises BadInput: vectors can't be attached to the index any more; StoreError: it is missing without ``make``.
         """
         credentials, attachment = self._server_credentials(), Attachment.parse(self.url)
         if attachment.companion:

@@ -29,7 +29,7 @@ class EncodingQueue(Generic[Item]):
         console: Console,
         checkpoints: Path | None,
     ) -> None:
-        """``finish`` stores an item with its encoding, None without documents; long documents get ``checkpoints``."""
+        """``finish`` gets an item's encoding (None: no documents); ``checkpoints`` keeps very long documents' parts."""
         self._encoder, self._finish_item, self._console, self._checkpoints = encoder, finish, console, checkpoints
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="encode")
         self._in_flight: deque[tuple[Item, ChunkEncoding, Future[Encoded] | None]] = deque()

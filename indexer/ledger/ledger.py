@@ -111,7 +111,7 @@ class Ledger(RunLedger):
         return cls(engine, run)
 
     def recall(self, read_chunk: ReadChunk) -> Chunk | None:
-        """The chunk as an earlier call planned it, or None. Raises StoreError: its documents differ; the run ends."""
+        """The chunk as planned earlier, or None. Raises StoreError: its documents differ; the run is abandoned."""
         with transaction(self._engine) as session:
             chunk = session.get(Chunk, (self.run.id, read_chunk.number))
         if chunk is not None and chunk.digest != read_chunk.digest:

@@ -77,9 +77,9 @@ def count_distinct(source: str) -> int | None:
 def read_index(source: str, options: ReadOptions) -> Iterator[Reading]:
     """Read all documents, shard by shard in the order of their sequence numbers.
 
-    A point in time ends when the server restarts or gets no request for five minutes; reading then goes on with a new
-    one after the last number. Raises BadInput: at once, there is no such index, or it keeps no texts; StoreError: at
-    once or while reading, the server can't be reached for more than three minutes, or refuses.
+    A point in time ends when the server restarts or gets no request for five minutes; reading then goes on after the
+    last number. Raises BadInput: at once, there is no such index, or it keeps no texts; StoreError: at once or while
+    reading, the server can't be reached for more than three minutes, or refuses.
     """
     server, index = _place(source)
     client = _client(server)

@@ -1,7 +1,6 @@
 """Data of shared tasks in their published layouts: WMT16's sites, WMT19's news commentary, JRC-Acquis.
 
-**WMT16**: a ``.lett`` file is a site; a line is a page: language, MIME type, encoding, URL, and HTML and text in
-Base64.
+**WMT16**: a ``.lett`` file is a site; a line is a page: language, MIME type, encoding, URL, HTML and text in Base64.
 
 **News commentary**: the unpacked documents are ``LANG/NAME``, a file of the same NAME for each translation; or a file
 ``….LANG-LANG.tsv`` has a sentence and its translation a line, and an empty line between documents.

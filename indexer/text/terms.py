@@ -83,7 +83,7 @@ analyser = cache(Analyser)
 
 
 class LexicalIndex:
-    """BM25 (k1 1.2, b 0.75) over a language's texts in a table of its own, for rarity differs; the caller commits."""
+    """BM25 (k1 1.2, b 0.75) over one language's texts, with its rarity of words, in a table; the caller commits."""
 
     def __init__(self, connection: sqlite3.Connection, lang: str) -> None:
         self._connection = connection

@@ -75,7 +75,7 @@ def gather(
 
 
 def choose_pivots(requested: Sequence[str], languages: Counter[str], learnt: Sequence[str] = ()) -> tuple[str, ...]:
-    """Choose the languages to translate into: the requested, else English and Spanish, else those with most sentences.
+    """Choose the languages to translate into: requested, else English and Spanish, else the two with most sentences.
 
     ``languages`` counts sentences; ``learnt`` are the languages to learn (empty: all). Raises BadInput: there are fewer
     than two languages or requested pivots, or a pivot is not to be learnt or not in the sources.

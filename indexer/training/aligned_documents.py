@@ -38,7 +38,7 @@ class AlignedVectors:
             self.vectors[document.lang][str(concept)] = vector
 
     def only(self, langs: Sequence[str]) -> AlignedVectors:
-        """Keep some languages' vectors (empty: all). Raises BadInput: under two, or a language without concepts."""
+        """Keep some languages' vectors (empty: all). Raises BadInput: a language lacks concepts, or one is left."""
         chosen = list(langs) or sorted(self.vectors)
         for lang in chosen:
             if lang not in self.vectors:

@@ -172,7 +172,7 @@ def _new_training(
 
 
 def concepts_held_out(pages: Sequence[TripleDocument], settings: Settings) -> tuple[set[str], set[str]]:
-    """Hold out concepts of about 2,048 pages; returns all of them, and the judges: concepts with two languages' pages.
+    """Hold out concepts of 2,048 pages at most; returns all, and the judges: concepts with pages in two languages.
 
     Both are empty if fewer than two could judge, since a single concept's mate is always retrieved, or if no concept
     with pages in two languages would be left to learn from.

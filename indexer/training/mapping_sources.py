@@ -33,7 +33,7 @@ class AlignedSources:
     settings: Settings
 
     def load(self, console: Console) -> tuple[AlignedVectors, EncoderSpec]:
-        """Load vectors and their encoder. Raises BadInput: not either sources or a collection, or none are aligned."""
+        """Load vectors and their encoder. Raises BadInput: not just sources or a collection, or nothing is aligned."""
         if bool(self.sources) == bool(self.collection):
             raise BadInput("name either SOURCEs to encode, or a collection that holds vectors with -c")
         vectors, spec = self._stored(self.collection, console) if self.collection else self._encoded(console)

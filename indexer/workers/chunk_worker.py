@@ -71,7 +71,7 @@ class ChunkWorker:
         metrics: Metrics,
         leave: Callable[[], None] | None = None,
     ) -> None:
-        """Start the threads; ``leave`` is called when an unfinished chunk went back in the end; by default, exit."""
+        """Start the threads; ``leave``, by default an exit, is called when the time is over and the chunk went back."""
         self.identity, self.lease_seconds = identity, lease_seconds
         self._encoder, self._engine, self._settings, self._hints = encoder, engine, settings, hints
         self._stop, self._metrics, self._leave = stop, metrics, leave or end_process

@@ -36,8 +36,7 @@ def queue_of(model: str) -> str:
 def make_app(broker: str) -> Celery:
     """Celery application of a publisher or a worker.
 
-    Raises BadInput: the URL is missing, unreadable, or of a broker that may lose messages; MissingPart: there is no
-    Celery.
+    Raises BadInput: the URL is missing, unreadable, or of a broker that may lose messages; MissingPart.
     """
     if not broker:
         raise BadInput(f"no broker is named; give {_BROKERS}")

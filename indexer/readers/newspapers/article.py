@@ -43,7 +43,7 @@ class Article:
 def parse_article(markup: str, names: Mapping[str, str], *, first_line_is_title: bool = False) -> Article:
     """Find id, title and text in a record's markup; tags may be nested anywhere and need not close.
 
-    ``names`` maps our field (``id lang title lead text`` or another name) to the tag in place of the usual ones;
+    ``names`` maps our field (``id lang title lead text`` or another name) to the tag in place of the usual tags;
     ``first_line_is_title`` is for texts without a title tag.
     """
     sections = [section for section in _sections(markup, _roles(names)) if section.text.strip()]

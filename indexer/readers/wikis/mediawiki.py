@@ -89,9 +89,10 @@ def items_table(path: Path) -> Path | None:
 def read_mediawiki(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
     """Documents of a dump's articles with the fields ``category`` and, where the item is known, ``concept``.
 
-    The id is the wiki's name and the page's number. Memory holds a page and the items: 8 bytes a page of the wiki. A
-    wiki whose language has no known code takes the options' language. Raises UnreadableFileError: the XML is broken or
-    has a DTD, there is no page, one exceeds ``RECORD_LIMIT``, the language is unknown, or the items can't be read.
+    The id is the wiki's name and the page's number, the revision the page's. Memory holds a page and the items: 8 bytes
+    a page of the wiki. A wiki whose language has no known code takes the options' language. Raises UnreadableFileError:
+    the XML is broken or has a DTD, there is no page, a page exceeds ``RECORD_LIMIT``, the language is unknown, or the
+    items can't be read.
     """
     table = items_table(file.path)
     items = _items(table, table.stat().st_mtime_ns) if table else None

@@ -135,8 +135,7 @@ def plain_text(
     """The text of a page without its markup, and its categories in order; the time is linear in the length.
 
     Templates, with the categories that they set, tables, notes, formulas, pictures, captions and headings without text
-    are left out. ``category_names`` and ``file_names`` are the wiki's names of these namespaces besides the English
-    ones.
+    are left out. ``category_names`` and ``file_names`` are the wiki's names of these namespaces, besides English.
     """
     reduction = _Reduction(
         {"category", *map(_plain_name, category_names)}, {"file", "image", "media", *map(_plain_name, file_names)}

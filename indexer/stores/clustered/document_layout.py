@@ -216,8 +216,7 @@ class Layout:
     def bare(self, columns: Sequence[Any] = ()) -> dict[str, Any]:
         """Parts of a search body that return only these columns and the id, without sources.
 
-        The id is a column, too: ``_id`` is in the sources' compressed blocks, and reading it takes half of a search's
-        time.
+        The id is a column, too: reading ``_id`` from the sources' compressed blocks takes half of a search's time.
         """
         return {"stored_fields": "_none_", "docvalue_fields": [self.name("id"), *columns]}
 

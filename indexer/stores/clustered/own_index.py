@@ -119,8 +119,7 @@ class OwnIndex(ServerIndex):
     def open(self, *, make: bool) -> None:
         """Check that the index exists, is ours, and works; create it if it may be created.
 
-        Raises BadInput: the index or its alias belongs to somebody else; StoreError: it is missing and ``make`` is
-        false.
+        Raises BadInput: the index or its alias belongs to somebody else; StoreError: it is missing without ``make``.
         """
         with self.store_errors():
             description = _describe(self.client, self.name)

@@ -307,8 +307,7 @@ class ElasticStore(ServerStore):
         """Connect to the server, and create the index if it is missing; the parameters are those of ``StoreLocation``.
 
         ``database_id`` is written into the mapping. Raises BadInput: the name is no valid index name, or the index or
-        alias belongs to somebody else; StoreError: the server is away or too old, or the index is missing and ``make``
-        is false.
+        alias belongs to somebody else; StoreError: the server is away or too old, or it is missing without ``make``.
         """
         check_name(collection)
         with cluster_client.opening(address.server, credentials) as (client, abilities):

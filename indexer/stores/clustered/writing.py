@@ -1,8 +1,7 @@
 """Bulk writes that survive a full queue, a time-out, a restart of the server, and another client's write.
 
 Every write but a delete names the state of the document that it was decided on (``if_seq_no`` and ``if_primary_term``,
-or that the document is new). The server so refuses a write that is late, repeated, or after another client's; it is
-decided again.
+or that the document is new). So the server refuses a late, repeated or overtaken write, which is then decided again.
 """
 
 from __future__ import annotations
@@ -91,8 +90,7 @@ def write(
     """Write until every document is written, refused, or decided against.
 
     ``decide`` returns an action for each given id that needs a write, from the documents' current state; threads call
-    it in turn, each with different ids. Raises StoreError: the server took nothing for ``PATIENCE``, or refuses all
-    writes.
+    it in turn, each with different ids. Raises StoreError: the server took nothing for ``PATIENCE``, or refuses all.
     """
     listed, given_up = list(doc_ids), Event()
     size = max(-(-len(listed) // _AT_ONCE), _MIN_PART)
@@ -157,7 +155,7 @@ def _too_large(error: StoreError, sent: Sequence[Action], broken: Counter[str]) 
     """The limit that a failed request exceeded; empty if its size was not the cause.
 
     A server reports the limit, or ends the connection, as a dying server does too. So documents are then sent apart,
-    and one is too large only if it is large and broke the connection twice, with an answer in between.
+    and a document is too large only if it is large and broke the connection twice, with an answer in between.
     """
     if cluster_errors.never_fits(str(error)):
         return _MEMORY
