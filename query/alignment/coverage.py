@@ -21,8 +21,7 @@ class PassageRows:
     """The passages of many documents; the passages of a document are consecutive rows."""
 
     vectors: Int8Array  # (passages, dim) int8, as in ``Passages``
-    # (documents + 1,) first row of each document, then the number of rows; each document has a passage
-    starts: IntArray
+    starts: IntArray  # (documents + 1,) first row of each document, then the number of rows; no document is empty
 
     @classmethod
     def pack(cls, passages: Sequence[Passages], vectors: FloatArray) -> PassageRows:
@@ -64,14 +63,10 @@ class PassageRows:
 
 
 def coverage(a: PassageRows, b: PassageRows, rows: IntArray, cols: IntArray) -> FloatArray:
-    """How well the two documents of each pair cover each other.
+    """How well the two documents of each pair cover each other: (pairs,) float32 in [−1, 1].
 
-    Each passage of one document has a best cosine among the other document's passages. The mean of these cosines says
-    how much of the first document is in the other. The lesser of both directions counts, because a long page covers any
-    short page a little.
-
-    (pairs,) ``rows`` are documents of the first side, ascending, ``cols`` of the second; the result is (pairs,) float32
-    in [−1, 1].
+    It is the mean of the best cosines of a document's passages. The lesser of both directions counts, because a long
+    page covers any short page a little. ``rows`` are documents of the first side, ascending, ``cols`` of the second.
     """
     result = np.empty(len(rows), np.float32)
     if not len(rows):

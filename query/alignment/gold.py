@@ -41,10 +41,9 @@ class Recall:
 
 
 def shared_values(a: Side, b: Side, field: str) -> SharedValues:
-    """The true pairs of two sides whose documents have a field.
+    """True pairs of sides by a field; a value counts for as many pairs as the side with fewer such documents has.
 
-    A value that several documents have counts for as many pairs as the side with fewer such documents has. Raises
-    BadInput: a side has no document with the field, or no value is on both sides.
+    Raises BadInput: a side has no document with the field, or no value is on both sides.
     """
     for side in (a, b):
         if not any(side.values):
@@ -57,10 +56,7 @@ def shared_values(a: Side, b: Side, field: str) -> SharedValues:
 
 
 def stated_pairs(path: Path) -> AbstractSet[tuple[str, str]]:
-    """The true pairs that a file states: two ids a line with a tab between; text after a second tab is ignored.
-
-    Raises BadInput: the file can't be read, a line is not a pair, or the file has no pair.
-    """
+    """The true pairs of a file: two ids with a tab; text after a second tab is ignored. Raises BadInput: no pairs."""
     file = SourceFile(path, str(path))
     pairs = set()
     try:
@@ -84,10 +80,7 @@ def stated_pairs(path: Path) -> AbstractSet[tuple[str, str]]:
 
 
 def recall_of(pairs: Pairs, a: Side, b: Side, gold: Gold) -> Recall:
-    """Count the true pairs among an alignment's pairs.
-
-    Raises BadInput: no stated pair has both documents in these sides.
-    """
+    """Count the true pairs among an alignment's. Raises BadInput: no stated pair has both documents in these sides."""
     matched = list(zip(pairs.rows.tolist(), pairs.cols.tolist(), strict=True))
     if isinstance(gold, SharedValues):
         true_pairs = sum(a.values[row] is not None and a.values[row] == b.values[col] for row, col in matched)

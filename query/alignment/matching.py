@@ -1,10 +1,8 @@
 """Document alignment: one-to-one pairs of two sides' documents, by margin, without the whole matrix of cosines.
 
-The alignment makes two passes over tiles of the matrix. The first keeps the k largest cosines of each row and each
-column; their means are what the margin divides by. The second keeps the pairs with the largest margins of each row and
-each column. Competitive matching takes the best pair of all, then the best pair of the remaining documents, and so on.
-A document whose kept pairs are used up waits, and another round aligns all waiting documents. The result is what the
-whole matrix would give, except for the choice among equal scores.
+A first pass over tiles keeps the k largest cosines of each row and column for the margins; a second keeps the pairs
+with the largest margins. A document whose kept pairs are used up waits for another round. The result is that of the
+whole matrix, except for the choice among equal scores.
 """
 
 from __future__ import annotations
@@ -60,22 +58,10 @@ class NeighbourMeans:
 
 
 def align(x: FloatArray, y: FloatArray, *, k: int = 4, margin: Margin = "ratio", threshold: float = -math.inf) -> Pairs:
-    """One-to-one pairs of rows of two matrices by margin, competitively matched (LAWDR, section 5 and equation 4).
+    """One-to-one pairs of rows of two matrices by margin, best first (LAWDR, section 5 and equation 4).
 
-    The memory needed is that of the inputs, of a few tiles and of some dozens of numbers a row.
-
-    Args:
-        x: (n, dim) float32 unit rows; a zero row has cosine 0 with everything.
-        y: (m, dim) float32 unit rows.
-        k: neighbours of the margin; where a side has fewer, all of them.
-        margin: form of the scores.
-        threshold: least score of a pair.
-
-    Returns:
-        Pairs, best first: as many as the smaller side has rows, less the pairs below the threshold.
-
-    Raises:
-        BadInput: a vector or the threshold is not a number, ``k`` is below 1, or the sides' widths differ.
+    ``x`` and ``y`` are (n, dim) and (m, dim) float32 unit rows; a zero row has cosine 0 with everything. ``k`` is the
+    number of neighbours of the margin, ``threshold`` the least score of a pair. Raises BadInput: see ``check``.
     """
     check(x, y, k, threshold)
     if not (len(x) and len(y)):
@@ -101,10 +87,7 @@ def align(x: FloatArray, y: FloatArray, *, k: int = 4, margin: Margin = "ratio",
 
 
 def check(x: FloatArray, y: FloatArray, k: int, threshold: float) -> None:
-    """Check that two sides can be aligned.
-
-    Raises BadInput: a vector or the threshold is not a number, ``k`` is below 1, or the sides' widths differ.
-    """
+    """Raise BadInput if a vector or the threshold is no number, ``k`` is below 1, or the sides' widths differ."""
     if math.isnan(threshold):
         raise BadInput("the threshold is no number; give one such as 1.05, or leave it out")
     if k < 1:
@@ -136,10 +119,7 @@ def candidates(
 
 
 def match(scored: Pairs, threshold: float = -math.inf) -> Pairs:
-    """Match competitively: take the best pair, then the best pair of the remaining documents, and so on.
-
-    A document stays without a pair if all of its candidates are in other pairs.
-    """
+    """Match the best pair, then the best pair of the remaining documents, and so on; some documents get no pair."""
     sizes = (int(side.max(initial=-1)) + 1 for side in (scored.rows, scored.cols))
     floors = (np.full(size, -np.inf, np.float32) for size in sizes)
     matched, _, _ = _match(_BestPairs(scored.rows, scored.cols, scored.scores, *floors), threshold)
@@ -147,10 +127,9 @@ def match(scored: Pairs, threshold: float = -math.inf) -> Pairs:
 
 
 def match_in_turn(x: FloatArray, y: FloatArray, rows: IntArray, cols: IntArray) -> Pairs:
-    """Give each row the nearest column that no earlier row took: one pass, however many scores are equal.
+    """Give each row the nearest column that no earlier row took, if there is one: one pass, whatever scores are equal.
 
-    ``rows``, ascending, and ``cols`` are positions in the sides, (n, dim) and (m, dim) float32 unit rows; a row that
-    finds every column taken gets no pair.
+    ``rows``, ascending, and ``cols`` are positions in the sides, (n, dim) and (m, dim) float32 unit rows.
     """
     rows = rows[: len(cols)]
     chosen, cosines = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.float32)
@@ -193,8 +172,8 @@ _FREE, _MATCHED, _WAITS = 0, 1, 2
 def _match(best: _BestPairs, threshold: float) -> tuple[IntArray, BoolArray, BoolArray]:
     """Match as far as the kept pairs decide; returns the matched pairs, and the rows and columns for another round.
 
-    A pair is matched only if no pair that was not kept can have a higher score. A document whose kept pairs are used up
-    waits, and so does every document whose best remaining pair is with a waiting document.
+    A pair is matched only if no pair that was not kept can have a higher score. A document whose best remaining pair is
+    with a waiting document waits, too.
     """
     row_floor, col_floor = (np.where(floor < threshold, -np.inf, floor) for floor in (best.row_floor, best.col_floor))
     order = np.argsort(-best.scores, kind="stable")
@@ -241,10 +220,7 @@ def _best_pairs(x: FloatArray, y: FloatArray, means: NeighbourMeans, margin: Mar
 def replace_by_margins(
     cosines: FloatArray, forward: FloatArray, backward: FloatArray, margin: Margin, means: FloatArray | None = None
 ) -> None:
-    """Replace cosines by their margins in place: allocating memory costs more than the arithmetic.
-
-    ``forward`` and ``backward`` are the mean cosines of rows and columns, broadcast; ``means`` is memory for theirs.
-    """
+    """Replace cosines by margins in place, to save memory; ``forward`` and ``backward`` are broadcast mean cosines."""
     if margin == "absolute":
         return
     means = np.add(forward / 2, backward / 2, out=means)
@@ -283,10 +259,7 @@ class _Best:
         self.lowest = np.full(owners, -np.inf, np.float32)
 
     def offer(self, tile: FloatArray, first: int, first_partner: int, *, across: bool = False) -> None:
-        """Take in a tile, whose owners are its rows, or its columns if ``across``.
-
-        Only scores above an owner's lowest kept score are looked at: after the first tiles these are very few.
-        """
+        """Take in a tile, whose owners are its rows, or its columns if ``across``."""
         owners = slice(first, first + tile.shape[1 if across else 0])
         lowest = self.lowest[owners]
         if np.isneginf(lowest).any():

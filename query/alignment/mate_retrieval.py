@@ -29,15 +29,11 @@ _Rows = tuple[FloatArray, FloatArray]
 def learn_comparer(method: str, split: ConceptSplit, dimensions: int | None = None) -> Comparer:
     """A comparer learnt from the training concepts, its ridge chosen on the validation concepts.
 
-    Args:
-        method: ``raw``: vectors as the encoder made them; ``centred``: each language's training mean subtracted;
-            ``lca-published``: documents mapped into the queries' space by the pseudo-inverse of vectors that are not
-            centred; ``lca``: by a ridge regression of centred vectors; ``lca-stay``: by a ridge regression towards the
-            identity; ``lcc-published``: codes of a pair of languages, as wide as the vectors; ``lcc``: codes of all
-            languages.
-        split: the concepts.
-        dimensions: number of principal axes that each language is cut to first; number of dimensions of LCC's codes;
-            for the published methods the number of a vector's first coordinates that count, as in the paper's figures.
+    ``raw``: vectors as encoded; ``centred``: each language's training mean subtracted; ``lca-published``: documents
+    mapped into the queries' space by the pseudo-inverse of vectors that are not centred; ``lca``: by a ridge regression
+    of centred vectors; ``lca-stay``: by a ridge towards the identity; ``lcc-published``: codes of a pair of languages,
+    as wide as the vectors; ``lcc``: codes of all languages. ``dimensions`` is the number of principal axes, or of LCC's
+    codes; for the published methods the number of a vector's first coordinates that count.
     """
     if method == "raw":
         return _raw
@@ -116,10 +112,8 @@ def _coded(lcc: LCC, query_lang: str, doc_lang: str, queries: FloatArray, docume
 def mates_by_method(folder: Path, parallel: Parallel, model: str) -> tuple[dict[str, MateScores], list[str]]:
     """Mate retrieval over all ordered pairs of languages by method, and the languages that the mapping does not know.
 
-    The methods are raw, centred, and the mapping's method, each over all documents. Maps are applied to vectors centred
-    by the documents' own means, as in a search. A language that a map does not know is left unmapped, or is mapped by
-    the mean of the known languages' maps. Raises BadInput: no concept is in all languages, the folder holds no mapping;
-    ModelMismatch: the mapping is for vectors of another model.
+    Maps act on vectors centred by the documents' own means. An unknown language is left unmapped, or is mapped by the
+    mean of the known maps. Raises BadInput: no concept is in all languages, or the folder holds no mapping.
     """
     if not parallel.concepts:
         raise BadInput(

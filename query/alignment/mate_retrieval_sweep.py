@@ -54,8 +54,7 @@ class Point:
     """The result of one method at one value, a mean over ordered pairs of languages and splits."""
 
     method: str
-    # value of the swept setting; none if no setting is swept, or the method doesn't depend on the setting
-    value: int | None
+    value: int | None  # setting's value; none if no setting is swept, or the method doesn't depend on it
     mean: MateScores
     spread: MateScores  # standard deviations over splits
     pairs: dict[tuple[str, str], MateScores]  # means by pair of languages (of queries, of documents)
@@ -86,11 +85,7 @@ def _rounded(mates: MateScores) -> dict[str, float]:
 
 
 def run_sweep(parallel: Parallel, sweep: Sweep, console: Console) -> list[Point]:
-    """Evaluate every method at every value, over all splits.
-
-    Raises BadInput: too few concepts are in all languages, or ``sweep.pairs`` asks for more training concepts than
-    exist.
-    """
+    """Evaluate every method at every value, over all splits. Raises BadInput: too few concepts are in all languages."""
     settings = [
         (method, value) for method in sweep.methods for value in (sweep.values if sweep.varies(method) else (None,))
     ]

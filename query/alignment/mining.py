@@ -39,8 +39,7 @@ class AlignmentPlan:
     margin: Margin = "ratio"
     k: int = 4  # neighbours of the margin
     threshold: float = -math.inf  # least score of a pair
-    # what is taken out of each side: none: nothing; 0: the side's mean; m: the side's subspace of rank m
-    debias: int | None = 0
+    debias: int | None = 0  # taken out of each side: none: nothing; 0: its mean; m: its subspace of rank m
     passages: bool = True  # score candidates by how well their passages cover each other, not by the documents' vectors
     rounds: int = 1  # how often maps are learnt from the clear pairs
 
@@ -55,10 +54,7 @@ class Mined:
 
 
 def mine(a: Side, b: Side, plan: AlignmentPlan) -> Mined:
-    """One-to-one pairs of two sides' documents.
-
-    Raises BadInput: the sides' vectors don't go together, or have values that are no numbers.
-    """
+    """One-to-one pairs of documents. Raises BadInput: the vectors don't go together, or a value is no number."""
     check(a.vectors, b.vectors, plan.k, plan.threshold)
     smaller = min(len(a.doc_ids), len(b.doc_ids))
     plan = replace(plan, k=max(1, min(plan.k, smaller // 4)))  # a mean over most documents is near 0
@@ -90,12 +86,10 @@ class _Comparison:
 
     @cached_property
     def _nearest(self) -> Pairs:
-        """The candidates by their vectors."""
         return candidates(self.x.vectors, self.y.vectors, self._vector_means, margin=self.plan.margin)
 
     @cached_property
     def _coverages(self) -> FloatArray:
-        """How well the candidates' passages cover each other."""
         return coverage(self.x.passages, self.y.passages, self._nearest.rows, self._nearest.cols)
 
     @cached_property

@@ -1,8 +1,6 @@
 """Linear maps that bring two sides nearer, learnt only from the pairs that an alignment is surest of.
 
-Two languages' vectors differ by more than their means. If many pairs are clear, each side is regressed on the means of
-its pairs, with a ridge towards the identity; this improves the unclear pairs. Held-out clear pairs decide whether the
-maps are used.
+Each side is regressed on the means of its pairs, with a ridge towards the identity; this improves the unclear pairs.
 """
 
 from __future__ import annotations
@@ -59,11 +57,7 @@ def _towards(rows: FloatArray, target: np.ndarray) -> FloatArray:
 
 
 def helpful_maps(x: FloatArray, y: FloatArray) -> PairMaps | None:
-    """Maps learnt from (pairs, dim) float32 unit rows, if they set held-out pairs further apart from their neighbours.
-
-    Each half of the pairs is held out once; the measure is the mean distance margin among the held-out pairs. None is
-    returned if the maps do not help, or if the pairs are too few to tell.
-    """
+    """Maps learnt from (pairs, dim) float32 unit rows; none if held-out pairs don't gain in distance margin."""
     if len(x) < _FEWEST:
         return None
     order = np.random.default_rng(_SEED).permutation(len(x))

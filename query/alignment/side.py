@@ -24,10 +24,8 @@ class Side:
     doc_ids: Sequence[str]  # (n,) ids
     vectors: FloatArray  # (n, dim) float32 unit rows
     passages: PassageRows
-    # (n,) value of the field that the documents of a true pair share, as text; none if a document has none
-    values: Sequence[str | None]
-    # ids of documents that were left out because the encoder knows no word of them
-    unknown: Sequence[str] = field(default=())
+    values: Sequence[str | None]  # (n,) value of the field that true pairs share, as text; none if a document has none
+    unknown: Sequence[str] = field(default=())  # ids of documents without a word that the encoder knows, left out
 
     def only(self, places: IntArray) -> Side:
         """The documents at some positions, in the order of the positions."""
@@ -53,10 +51,7 @@ def stored_side(name: str, store: VectorStore, model: str, lang: str, gold: str 
 def encoded_side(
     name: str, documents: Iterable[Document], encoder: Encoder, gold: str = "", progress: Progress | None = None
 ) -> Side:
-    """Encode documents in batches; if two documents have the same id, the later one counts.
-
-    ``gold`` names the field that the documents of a true pair share.
-    """
+    """Encode documents in batches; of documents with one id the last counts. ``gold``: the field of true pairs."""
     progress = progress or Progress()
     latest = {document.doc_id: document for document in documents}
     progress.expect(len(latest))
@@ -89,10 +84,10 @@ def _side(name: str, documents: Iterable[tuple[Document, FloatArray, Passages, b
 
 
 def debiased(side: Side, rank: int | None) -> Side:
-    """A side without what all of its documents share (LAWDR, section 3.2).
+    """A side without what all of its documents share (LAWDR, section 3.2); a single document keeps its vector.
 
     Rank none changes nothing, 0 subtracts the mean, and m takes out the subspace of the m strongest directions. The
-    passages lose the mean or subspace of the passages. A single document keeps its vector: it is its own mean.
+    passages lose the mean or subspace of the passages.
     """
     if rank is None or len(side.doc_ids) < 2:
         return side

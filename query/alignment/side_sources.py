@@ -39,17 +39,12 @@ class Sides:
     settings: Settings
     console: Console
     gold: str = ""  # field whose value the documents of a true pair share; empty: there is none
-    # name or folder of the encoder of sources; by default the collection's encoder, or else ``DEFAULT``
-    encoder: str | None = None
+    encoder: str | None = None  # name or folder, for sources; by default the collection's encoder, or else ``DEFAULT``
     method: str | None = None
     device: Device = "auto"
 
     def open(self, a: str, b: str) -> tuple[Side, Side]:
-        """Open both sides with vectors of the same model.
-
-        Raises BadInput: a name is no source and no language of a collection, or the two names don't go together;
-        ModelMismatch: the two collections have vectors of different models.
-        """
+        """Open both sides. Raises BadInput: a name is no source or language; ModelMismatch: the models differ."""
         places = self._place(a), self._place(b)
         if (places[0].collection and places[0] == places[1]) or a == b:
             raise BadInput(f"{a} would be aligned with itself; name two languages or two files")
