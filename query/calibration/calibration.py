@@ -1,8 +1,7 @@
 """The calibration: what a collection has learnt, by which its languages are comparable at search time.
 
-Documents are stored as the encoder made them. Within one target language the correction of documents is a correction
-of the query: q·(d − μ) = q·d − const. So kNN takes a corrected query. The lengths of corrected documents and the margin
-can't move to the query; they are computed exactly on the candidates.
+Within one target language the correction of documents is a correction of the query: q·(d − μ) = q·d − const. So kNN
+takes a corrected query; lengths of corrected documents and the margin are computed on the candidates.
 """
 
 from __future__ import annotations
@@ -54,9 +53,7 @@ class LanguageStatistics:
     """Statistics of one language."""
 
     documents: int  # number of document vectors in the mean
-    # the mean of each kind of vectors: a sentence lies elsewhere than a page. Means are shrunk towards the pooled mean
-    # if the documents are few.
-    means: Means
+    means: Means  # of each kind of vectors: a sentence lies elsewhere than a page; shrunk if the documents are few
     bank: Int8Array  # (n, dim) int8 pseudo-queries, encoded as queries; only their direction counts
     sources: tuple[str, ...]  # (n,) id of each pseudo-query's document; empty for a query out of a log
 
@@ -74,10 +71,7 @@ class Bank:
         return {doc_id: column for column, doc_id in enumerate(self.sources)}
 
     def neighbourhoods(self, cosines: FloatArray, doc_ids: Sequence[str]) -> FloatArray:
-        """(documents,) mean of the documents' largest cosines with pseudo-queries other than their own.
-
-        The (documents, n) cosines of documents with their own pseudo-query are set to −∞.
-        """
+        """(documents,) means of the largest (documents, n) ``cosines``; cosines with own pseudo-queries become −∞."""
         for row, doc_id in enumerate(doc_ids):
             if doc_id in self._columns:
                 cosines[row, self._columns[doc_id]] = -np.inf
@@ -92,15 +86,13 @@ class Calibration:
     languages: Mapping[str, LanguageStatistics]  # statistics by normalised language tag, in order
     pooled: Means  # means of the vectors of all languages, for a language without statistics
     vector_parts: VectorParts
-    # balance of a search that states none; 0: nothing is balanced … 1: every language is equal
-    balance: float = BALANCE
+    balance: float = BALANCE  # of a search that states none; 0: nothing is balanced … 1: every language is equal
     mates: bool = False  # whether documents about the same thing in several languages take part in each other's scores
     bar: float = BAR  # cosine from which a mate counts fully, without the languages' means
     space: Space = PLAIN_SPACE  # how corrected queries and documents are compared
     earlier_id: str = ""  # id of the earlier version's calibration that this was read from; empty: none
 
     def __post_init__(self) -> None:
-        """Check the balance."""
         check_balance(self.balance)
 
     @classmethod
@@ -140,10 +132,10 @@ class Calibration:
         *,
         query_lang: str = "",
     ) -> FloatArray:
-        """Documents or passages without a share (0 to 1) of their language's mean, in the space: (n, dim) unit rows.
+        """(n, dim) unit rows in the space: documents or passages without a share (0 to 1) of their language's mean.
 
-        The (n, dim) vectors are as the encoder made them, language after language; ``languages`` are their rows.
-        ``query_lang`` is the language of the queries that they are compared with.
+        The (n, dim) ``vectors`` are as encoded. ``languages`` are the rows of each language. ``query_lang`` is the
+        language of the queries that they are compared with.
         """
         return self._space(share).documents(self._without(vectors, languages, share, kind), languages, query_lang)
 
@@ -157,10 +149,7 @@ class Calibration:
         return self._space(share).compared(queries, lang)
 
     def queries_for_store(self, queries: FloatArray, target: str, share: float = 1.0, *, lang: str = "") -> FloatArray:
-        """Queries of a language, toward a target language, for kNN over that language's raw vectors.
-
-        Stored vectors hold their parts with equal weight, so the queries' parts carry the whole weight.
-        """
+        """Queries of a language for kNN over a target's raw vectors; the queries' parts carry the whole weight."""
         return self.vector_parts.weighed(self._space(share).for_store(queries, lang, target))
 
     def _space(self, share: float) -> Space:
@@ -187,10 +176,7 @@ class Calibration:
         return self.vector_parts.weighed(np.concatenate(parts, axis=1))
 
     def bank(self, lang: str, share: float = 1.0) -> Bank:
-        """Corrected pseudo-queries of a language.
-
-        A language with few pseudo-queries, or without statistics, gets an equal number from each other language.
-        """
+        """Corrected pseudo-queries of a language; if it has few, as many from each other language."""
         nothing = LanguageStatistics(0, {}, np.zeros((0, len(self.pooled["query"])), np.int8), ())
         drawn = {lang: self.languages.get(lang, nothing)}
         missing = _SMALLEST_BANK - len(drawn[lang].sources)
@@ -234,10 +220,7 @@ class Calibration:
 
     @classmethod
     def from_bytes(cls, data: bytes, stored_id: str = "") -> Calibration:
-        """Read an artifact with its id; of an earlier version's, what this version ranks by.
-
-        Raises UnreadableCalibration: the artifact is damaged, or was made by a version that this one can't read.
-        """
+        """Read an artifact with its id. Raises UnreadableCalibration: it is damaged, or of an unknown version."""
         try:
             with np.load(io.BytesIO(data), allow_pickle=False) as archive:
                 header, arrays = json.loads(str(archive["header"])), {name: archive[name] for name in archive.files}

@@ -16,39 +16,25 @@ _FEW = 32
 
 @dataclass(frozen=True)
 class MatesSummary:
-    """Whether mates count, and by what that was decided.
+    """Whether mates count, and by what that was decided."""
 
-    Attributes:
-        count: whether they count.
-        share: share of the sampled documents that have a confirmed mate; with two languages, that have a mate.
-        confirmed: share of the mates checked by a third language that it confirms; none with two languages.
-        queries: number of held-out queries that decided; 0: there were too few, or mates were unsure.
-        without, with_mates: MAP of these queries, ranked without and with mates.
-        bar: cosine from which a mate counts fully.
-    """
-
-    count: bool
-    share: float
-    confirmed: float | None
-    queries: int = 0
-    without: float = 0.0
-    with_mates: float = 0.0
-    bar: float = BAR
+    count: bool  # whether mates count
+    share: float  # share of the sampled documents with a confirmed mate; of two languages, with a mate
+    confirmed: float | None  # share of the mates checked by a third language that it confirms; none with two languages
+    queries: int = 0  # number of held-out queries that decided; 0: there were too few, or mates were unsure
+    without: float = 0.0  # MAP of these queries without mates
+    with_mates: float = 0.0  # MAP of these queries with mates
+    bar: float = BAR  # cosine from which a mate counts fully
 
 
 @dataclass(frozen=True)
 class CommonSpaceSummary:
-    """The common space that a calibration ranks with.
+    """The common space that a calibration ranks with."""
 
-    Attributes:
-        subjects: number of subjects that its maps were learnt from.
-        before, after: mean reciprocal rank of the mates of pseudo-queries that taught nothing, without and with maps.
-    """
-
-    subjects: int
+    subjects: int  # number of subjects that the maps were learnt from
     ridge: float
-    before: float
-    after: float
+    before: float  # mean reciprocal rank of the mates of pseudo-queries that taught nothing, without maps
+    after: float  # the same with maps
 
 
 @dataclass(frozen=True)
@@ -57,8 +43,7 @@ class Summary:
 
     balance: float
     weights: tuple[float, ...]  # weights of the parts of combined vectors; empty for one part
-    # by language, the number of documents and of pseudo-queries in the statistics
-    languages: Mapping[str, Mapping[str, int]]
+    languages: Mapping[str, Mapping[str, int]]  # by language, numbers of documents and of pseudo-queries
     decided_by: DecidedBy
     # what the maps that it ranks with say of themselves, the ``method`` and more; the languages of documents that are
     # ``unknown`` to them; and whether the mean of their maps ``stands_in`` there. None without maps.

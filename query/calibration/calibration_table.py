@@ -1,7 +1,4 @@
-"""Calibrations in the SQL database: a collection has several, and at most one active calibration for each model.
-
-So a collection that goes back to an earlier model has the calibration again that it was searched with then.
-"""
+"""Calibrations in the SQL database: several of a collection, at most one of them active for each model."""
 
 from __future__ import annotations
 
@@ -50,10 +47,7 @@ class StoredCalibration:
 
 
 def keep(engine: sa.Engine, name: str, calibration: Calibration, summary: Summary) -> StoredCalibration:
-    """Store a calibration and make it the active one.
-
-    A stored calibration with the same id gets the new time and summary.
-    """
+    """Store a calibration as the active one; a stored one with the same id gets the new time and summary."""
     row = CalibrationRow(
         collection=name,
         id=calibration.id,
@@ -84,8 +78,8 @@ def active(engine: sa.Engine, collection: Collection) -> StoredCalibration | Non
 def load(engine: sa.Engine, collection: Collection, wanted: str = "") -> Calibration | None:
     """The calibration whose id begins with ``wanted``; unless given, the active calibration or none.
 
-    Raises BadInput: no id, or more than one, begins with ``wanted``; ModelMismatch: the calibration is of another model
-    than the collection's vectors; UnreadableCalibration: the artifact can't be read.
+    Raises BadInput: no id, or several, begin so; ModelMismatch: the model is another; UnreadableCalibration:
+    unreadable.
     """
     stored = _named(engine, collection, wanted) if wanted else active(engine, collection)
     return read(engine, collection.name, stored.id) if stored else None
@@ -101,12 +95,7 @@ def read(engine: sa.Engine, name: str, calibration_id: str) -> Calibration:
 
 
 def use(engine: sa.Engine, name: str, wanted: str) -> str:
-    """Make the calibration whose id begins with ``wanted`` the active one of a collection's model; return its id.
-
-    ``none``: none is active. Raises BadInput: there is no such collection; or no id, or more than one, begins with
-    ``wanted``; ModelMismatch: the calibration is of another model than the collection's vectors; UnreadableCalibration:
-    the artifact can't be read.
-    """
+    """Make the calibration whose id begins with ``wanted`` active, or ``none``; return its id. Raises as ``load``."""
     collection, chosen = require(engine, name), NONE
     if wanted != NONE:
         chosen = _named(engine, collection, wanted).id

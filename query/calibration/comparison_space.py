@@ -1,7 +1,6 @@
 """Spaces in which a calibration compares queries with documents, after the languages' means were taken out.
 
-A space acts on corrected vectors. Within one target language a linear map of documents is a map of the query,
-q·(W d) = (Wᵀq)·d, so kNN searches the unchanged index with a mapped query.
+A linear map of one target language's documents is a map of the query, q·(W d) = (Wᵀq)·d, so the index is unchanged.
 """
 
 from __future__ import annotations
@@ -19,19 +18,14 @@ from encoders.methods.vector_parts import VectorParts
 
 
 class CorrectedQueries:
-    """Queries of one language without its component.
-
-    Attributes:
-        vectors: (queries, dim) unit rows.
-    """
+    """Queries of one language without its component."""
 
     def __init__(self, vectors: FloatArray, mapped: Callable[[str], FloatArray] | None = None) -> None:
         """``mapped`` makes the vectors for a target language; without it, all languages get the same vectors."""
-        self.vectors = vectors
+        self.vectors = vectors  # (queries, dim) unit rows
         self._mapped = mapped and cache(mapped)
 
     def __len__(self) -> int:
-        """Number of queries."""
         return len(self.vectors)
 
     def toward(self, target: str) -> FloatArray:
@@ -87,21 +81,17 @@ PLAIN_SPACE = Space()
 
 
 class CommonSpace(Space):
-    """Queries reach documents of other languages through maps learnt from mates.
+    """Queries reach documents of other languages through maps learnt from mates; within a language no map is used.
 
-    A language's map W leads its centred vectors to where their counterparts in all languages meet. A query of language
-    a and a document of language b are compared by (q W_a)·(d W_b) = (q W_a W_bᵀ)·d. So the query takes both maps, once
-    for each target language, and documents stay as they are. The lengths of d W_b are left out: the maps are near the
-    identity. Queries and documents of one language are compared without maps.
-
-    Attributes:
-        maps: (dim, dim) weights by language that centred rows are multiplied by from the right, in float16 precision.
+    A language's map W leads its centred vectors to where their counterparts in all languages meet: a query of language
+    a and a document of language b are compared by (q W_a W_bᵀ)·d. The maps are near the identity, so the lengths of d
+    W_b are left out.
     """
 
     name = "common space"
 
     def __init__(self, maps: Mapping[str, FloatArray]) -> None:
-        self.maps = maps
+        self.maps = maps  # (dim, dim) float16 weights by language; centred rows are multiplied from the right
 
     @classmethod
     def rounded(cls, maps: Mapping[str, np.ndarray]) -> CommonSpace:
@@ -154,10 +144,7 @@ class MappedSpace(Space):
 
 
 def check_model(maps: SpaceMaps, model: str, dim: int) -> None:
-    """Check that maps are for vectors of a model with ``dim`` dimensions.
-
-    Raises ModelMismatch: the maps are for another model or width.
-    """
+    """Check that maps are for vectors of a model with ``dim`` dimensions. Raises ModelMismatch: they are not."""
     if maps.model != model:
         raise ModelMismatch(
             f"the mapping is for vectors of model {maps.model}, and these are of model {model}; "
@@ -168,10 +155,7 @@ def check_model(maps: SpaceMaps, model: str, dim: int) -> None:
 
 
 def read_space(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Space:
-    """The space of an artifact's header and arrays.
-
-    Raises KeyError, TypeError, ValueError: an entry is missing or wrong.
-    """
+    """The space of an artifact. Raises KeyError, TypeError, ValueError: an entry is missing or wrong."""
     if "common_space" in header:
         return CommonSpace.rounded({lang: arrays[f"common_space/{lang}"] for lang in header["common_space"]})
     if "maps" not in header:

@@ -30,10 +30,9 @@ def origin(engine: sa.Engine, collection: Collection) -> str:
 
 
 def leave_migration(engine: sa.Engine, name: str) -> str:
-    """Choose the calibration that a collection had before it migrated; raises ``BadInput`` if there is no collection.
+    """Choose the calibration before the migration; its id, ``none`` without a calibration, empty without a migration.
 
-    Returns:
-        the calibration's id, ``none`` if there was no calibration; empty if the collection has not migrated.
+    Raises BadInput: there is no such collection.
     """
     stored = calibration_table.active(engine, collections.require(engine, name))
     previous = stored.summary.migrated_from if stored else ""

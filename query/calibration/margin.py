@@ -1,8 +1,7 @@
-"""The margin: a document's cosine relative to the query's and the document's neighbourhoods.
+"""The margin: cosine relative to the query's and the document's neighbourhoods (LAWDR eq. 4; Artetxe, Schwenk 2019).
 
 A query has closer neighbours in some languages than in others, and some documents are close to every query. Dividing by
-the mean of both neighbourhoods makes scores of different languages comparable (LAWDR eq. 4; Artetxe and Schwenk 2019,
-section 3.2).
+the mean of both neighbourhoods makes scores of different languages comparable.
 """
 
 from __future__ import annotations
@@ -52,10 +51,7 @@ def neighbourhood(cosines: FloatArray, k: int) -> FloatArray:
 
 
 def language_neighbourhoods(cosines: FloatArray, languages: Iterable[slice]) -> FloatArray:
-    """(queries, n) mean of each query's ``NEIGHBOURS`` largest cosines in each document's language; −∞ is not counted.
-
-    ``languages`` are the columns of each language's documents.
-    """
+    """(queries, n) mean of each query's ``NEIGHBOURS`` largest cosines in each document's language; −∞ is left out."""
     means = np.empty_like(cosines)
     for spans, values in _equally_long(cosines, languages):
         means_by_language = neighbourhood(values.reshape(-1, values.shape[2]), NEIGHBOURS).reshape(values.shape[:2])
@@ -67,7 +63,7 @@ def language_neighbourhoods(cosines: FloatArray, languages: Iterable[slice]) -> 
 def best_of_languages(scores: FloatArray, languages: Iterable[slice]) -> BoolArray:
     """(queries, n) whether a score is among the query's ``NEIGHBOURS`` largest in the document's language.
 
-    Ties keep their order, and −∞ is not among them. ``languages`` are the columns of each language's documents.
+    Ties keep their order, and −∞ is not among them.
     """
     best = np.zeros(scores.shape, dtype=np.bool_)
     for spans, values in _equally_long(scores, languages):
@@ -80,10 +76,7 @@ def best_of_languages(scores: FloatArray, languages: Iterable[slice]) -> BoolArr
 
 
 def _equally_long(values: FloatArray, languages: Iterable[slice]) -> Iterator[tuple[list[slice], FloatArray]]:
-    """Languages with equally many documents: their columns, and (queries, languages, documents) of their values.
-
-    A query has equally many candidates in most languages, and numpy takes longer to begin than to compute with them.
-    """
+    """Columns and (queries, languages, documents) values of languages of equal size: fewer calls of numpy."""
     by_length: dict[int, list[slice]] = {}
     for span in languages:
         by_length.setdefault(span.stop - span.start, []).append(span)
@@ -93,12 +86,10 @@ def _equally_long(values: FloatArray, languages: Iterable[slice]) -> Iterator[tu
 
 
 def margin(cosines: FloatArray, fwd: FloatArray, bwd: FloatArray, beta: float) -> FloatArray:
-    """Margin scores of query–document pairs, cos / ((fwd + bwd)/2)^β, in the shape of the cosines.
+    """Margin scores, cos / ((fwd + bwd)/2)^β, in the shape of the cosines, (documents,) or (queries, documents).
 
-    Args:
-        cosines: cosines of queries and documents, (documents,) or (queries, documents).
-        fwd: mean cosine of each query to its nearest documents of the target language, broadcast over documents.
-        bwd: mean cosine of each document to its nearest queries of the query's language, broadcast over queries.
-        beta: exponent β; 0 leaves cosines as they are, 1 is the margin of the papers.
+    ``fwd`` is the mean cosine of each query to its nearest documents of the target language, ``bwd`` that of each
+    document to its nearest queries of the query's language, both broadcast. ``beta`` 0 leaves cosines; 1 is the margin
+    of the papers.
     """
     return np.asarray(cosines / np.maximum((fwd + bwd) / np.float32(2), FLOOR) ** np.float32(beta), dtype=np.float32)
