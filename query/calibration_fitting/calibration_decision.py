@@ -1,7 +1,6 @@
-"""Decide the two things that a calibration decides: its space, and whether mates count.
+"""Decide a calibration's space, and whether mates count, by queries that taught nothing.
 
-Both are decided by queries that taught nothing: judged topics, which also decide the balance, or else pseudo-queries of
-the collection's documents. Without evidence there is no common space, and mates don't count.
+These are judged topics, which also decide the balance, or pseudo-queries. Without evidence neither is chosen.
 """
 
 from __future__ import annotations
@@ -51,10 +50,7 @@ def decide(
     maps: SpaceMaps | None = None,
     seed: int = 0,
 ) -> Decision:
-    """Fit a calibration of a store's vectors of a model, and decide by the collection's documents.
-
-    ``balance``, ``weights`` of combined vectors and ``maps`` are a person's; maps leave no common space to decide.
-    """
+    """Fit a calibration of a store's vectors, and decide by its documents; with ``maps`` there is no common space."""
     fitted = fit_statistics(samples, model)
     if weights:
         fitted = replace(fitted, vector_parts=replace(fitted.vector_parts, weights=weights))
@@ -72,10 +68,7 @@ def decide(
 
 
 def decide_mates(store: VectorStore, calibration: Calibration, mined: MinedMates, seed: int) -> MatesSummary:
-    """Whether mates count: they are sure, and pseudo-queries don't lose by them.
-
-    The queries ask for documents with mates and for documents that stand alone, in the collection's proportion.
-    """
+    """Whether mates count: they are sure, and pseudo-queries in the collection's proportion don't lose by them."""
     share = len(mined.mates) / max(len(mined.queries), 1)
     questions, held_out = from_mates(calibration, mined, seed)
     if not questions:
@@ -89,10 +82,7 @@ def decide_mates(store: VectorStore, calibration: Calibration, mined: MinedMates
 def decide_by_judgements(
     store: VectorStore, encoder: Encoder, decision: Decision, judged: JudgedTopics, seed: int
 ) -> Decision:
-    """Change a decision where judged topics are significantly better answered: space, mates, balance, in this order.
-
-    Raises BadInput: too few topics have a relevant document in the collection.
-    """
+    """Change space, mates and balance, in this order, where judged topics gain. Raises BadInput: too few are judged."""
     best = decision.calibration
     trial = Trial(store, best.model, from_judgements(store, encoder, judged.topics, judged.qrels, seed))
     if decision.common_space:

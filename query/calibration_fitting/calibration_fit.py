@@ -52,13 +52,9 @@ def calibrate(
     device: Device = "auto",
     console: Console | None = None,
 ) -> CalibrationReport:
-    """Calibrate a collection, and make the result the active calibration.
+    """Calibrate a collection, and make the result active; a migration stays, and so does what a person gave before.
 
-    A migration stays, and so does what a person gave an earlier version.
-
-    Raises:
-        BadInput: there is no such collection, it is empty, or it has migrated and the request is for its own encoder.
-        DragomanError: store, database or encoder fail.
+    Raises BadInput: the collection is missing or empty, or has migrated and the request is for its own encoder.
     """
     request = request or CalibrationRequest()
     with OpenCollection.open(name, settings or Settings.read(), device, console) as opened:
@@ -83,10 +79,7 @@ def calibrate_open(opened: OpenCollection, request: CalibrationRequest) -> Calib
 
 
 def fit(opened: OpenCollection, request: CalibrationRequest, encoder: Encoder | None = None) -> Decision:
-    """Fit a calibration of an open collection, and decide how to rank.
-
-    ``encoder`` is the encoder of queries that the maps name, if it is loaded already.
-    """
+    """Fit a calibration and decide how to rank; ``encoder`` is that of queries, if it is loaded already."""
     spec, maps = opened.encoder.spec, request.maps
     if maps:
         check_model(maps, opened.collection.model, opened.collection.dim)

@@ -27,10 +27,7 @@ class JudgedTopics:
 
 @dataclass(frozen=True)
 class CalibrationRequest:
-    """What is asked of a new calibration.
-
-    Raises BadInput: the balance is not between 0 and 1, or is given together with topics that decide it.
-    """
+    """What is asked of a calibration. Raises BadInput: the balance is not from 0 to 1, or topics decide it, too."""
 
     balance: float | None = None  # balance of searches that state none; none: ¾, or what judgements decide
     weights: tuple[float, ...] = ()  # weights of the encoders that the collection combines; empty: equal weights
@@ -38,26 +35,20 @@ class CalibrationRequest:
     logged_queries: Sequence[Document] = ()  # queries for the banks of pseudo-queries
     maps: SpaceMaps | None = None  # maps to rank with; none: none
     seed: int = 0  # seed of the random samples
-    # more logged queries, by language, (n, dim) unit rows
-    encoded_queries: Mapping[str, FloatArray] = field(default_factory=dict)
-    # whether the balance is the previous calibration's, by which a person or judgements decided it
-    taken_over: bool = False
+    encoded_queries: Mapping[str, FloatArray] = field(default_factory=dict)  # by language, (n, dim) unit rows
+    taken_over: bool = False  # the balance is the previous calibration's, decided by a person or judgements
     # the previous calibration, if judgements decided it and its balance is taken over: mates count as in it, and there
     # is a common space only if it has one
     judged_before: Calibration | None = None
 
     def __post_init__(self) -> None:
-        """Check that the values go together."""
         if self.balance is not None:
             check_balance(self.balance)
             if self.judged:
                 raise BadInput("the topics decide the balance; leave the balance out, or the topics")
 
     def after(self, stored: StoredCalibration, previous: Calibration | None) -> Self:
-        """The request with what the previous calibration was given, where this request leaves it open.
-
-        If the previous calibration can't be read (none), only its balance and weights are taken over.
-        """
+        """The request with the previous calibration's input; if that is unreadable (none), its balance and weights."""
         summary = stored.summary
         by_a_person, judged = summary.decided_by == "you", summary.decided_by == "judgements"
         taken_over = (by_a_person or judged) and self.balance is None and not self.judged

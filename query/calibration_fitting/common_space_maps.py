@@ -1,9 +1,7 @@
 """Learn the maps of a common space from mined mates, if pseudo-queries that taught nothing say that they help.
 
-A map leads the centred vectors of a language's documents, and of the pseudo-queries taken from them, to the mean of
-each document and its mates (least squares with a ridge towards leaving vectors as they are). Half of the mates'
-subjects choose the ridge: their pseudo-queries ask for the mates of their documents. Of these documents as large a
-share taught as the sample and its mates are of the collection.
+A map leads centred vectors to the mean of a document and its mates (least squares with a ridge towards the identity).
+Half of the subjects choose the ridge; as large a share of their documents taught as is sampled of the collection.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ def learn_common_space(
 ) -> tuple[CommonSpace, CommonSpaceSummary] | None:
     """A space learnt from mined mates; none if too few are known or sure, or if its maps don't help held-out queries.
 
-    There is none of vectors of several parts. The calibration's banks hold the mined documents' pseudo-queries.
+    Vectors of several parts have no space. The calibration's banks hold the mined documents' pseudo-queries.
     """
     one_part, vectors = len(calibration.vector_parts.widths) == 1, mined.vectors
     subjects = mined.subjects() if mined.sure and one_part else {}
@@ -81,10 +79,7 @@ def _paths(
     of_documents: Collection[int],
     of_queries: Collection[int],
 ) -> dict[str, tuple[RidgePath, Float64Array]]:
-    """For each language, the decomposed scatter of its vectors, and its products with the moves to their targets.
-
-    The vectors are the documents of some subjects, and the pseudo-queries of some.
-    """
+    """For each language, the decomposed scatter of its vectors, and its products with the moves to their targets."""
     taught: dict[str, list[tuple[FloatArray, FloatArray]]] = {}
     for question in questions:
         if question.subject in of_documents:

@@ -20,10 +20,7 @@ def draw(store: VectorStore, model: str, count: int, *, seed: int = 0) -> dict[s
 
 
 def shares(documents: Mapping[str, int], count: int) -> dict[str, int]:
-    """Number of documents to draw of each language, ``count`` in all: equal numbers, but one at least.
-
-    What languages with fewer documents lack, larger ones supply.
-    """
+    """Numbers of documents to draw, ``count`` in all: equal, at least one; what small languages lack, larger supply."""
     numbers, remaining = dict(documents), count
     for done, lang in enumerate(sorted(documents, key=lambda code: (documents[code], code))):
         numbers[lang] = min(documents[lang], max(1, remaining // (len(documents) - done)))

@@ -1,8 +1,7 @@
 """Drift: the share of queries whose hits a new calibration would change by more than chance.
 
-A calibration's means come from a sample, and another sample of the same documents has other means. So a query's first
-ten hits count as changed only if more of them change than between two calibrations from one half of today's sample
-each. Halves differ by more than two whole samples would, so unchanged documents have nearly no drift.
+A query's first ten hits count as changed only if more of them change than between two calibrations of one half of
+today's sample each: halves differ by more than two whole samples would, so unchanged documents have nearly no drift.
 """
 
 from __future__ import annotations
@@ -38,7 +37,6 @@ def drift(
     """By language, the share of the bank's queries whose first ten documents a calibration of today would change.
 
     ``halves`` are moments, by language, of the two halves of a sample of today's documents; unless given, one is drawn.
-    All calibrations rank the same documents. They differ only in the documents' statistics, so no encoder is needed.
     """
     drawn = {} if halves else draw_each(store, active.model, SAMPLE)
     first, second = halves or (
@@ -70,8 +68,7 @@ def with_documents(active: Calibration, moments: Mapping[str, PartMoments]) -> C
 def changed_hits(store: VectorStore, before: Calibration, after: Calibration) -> dict[str, npt.NDArray[np.intp]]:
     """By language, (pseudo-queries,) how many of the first ten documents differ between two calibrations.
 
-    The pseudo-queries are those of ``before``, of the languages with the most documents. Passages are not compared,
-    because their statistics do not change. Mates do not count, so that a small difference stays small.
+    Passages, whose statistics do not change, are not compared. Mates do not count, so a small difference stays small.
     """
     documents = store.count()
     banks = {lang: statistics.bank for lang, statistics in before.languages.items() if len(statistics.bank)}

@@ -42,8 +42,7 @@ class CalibrationSamples:
     passages: dict[str, PartMoments] = field(default_factory=dict)
     queries: dict[str, PartMoments] = field(default_factory=dict)  # moments of the pseudo-queries' vectors
     bank: dict[str, Int8Array] = field(default_factory=dict)  # (n, dim) int8 pseudo-queries
-    # (n,) id of each pseudo-query's document; empty for a logged query
-    sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    sources: dict[str, tuple[str, ...]] = field(default_factory=dict)  # (n,) ids of documents; empty: a logged query
 
     def draw(self, count: int, seed: int, langs: Sequence[str]) -> list[PseudoQuery]:
         """Draw about ``count`` pseudo-queries of documents, equally many of each language if it has so many."""
@@ -68,10 +67,9 @@ def draw_samples(
 ) -> CalibrationSamples:
     """Draw a bounded random sample of each language's vectors, and encode pseudo-queries.
 
-    The encoder encodes the pseudo-queries, as queries; ``document_spec`` is the spec of the documents' encoder if that
-    is another. Logged queries, drawn at random, fill half of a language's bank, and more if titles and first sentences
-    do not fill the rest; only titles and first sentences ask when mates are decided. ``encoded_queries`` are
-    logged queries that are encoded already, by language, (n, dim); they come first.
+    ``document_spec`` is the spec of the documents' encoder if that is another. Logged queries, drawn at random, fill
+    half of a language's bank, and more if titles and first sentences do not fill the rest; these alone decide about
+    mates. ``encoded_queries`` are logged queries, by language, (n, dim); they come first.
     """
     spec = document_spec or encoder.spec
     model, parts, samples = spec.model, VectorParts.of(spec), CalibrationSamples()
@@ -109,7 +107,6 @@ def document_moments(store: VectorStore, model: str, parts: VectorParts, doc_ids
 
 
 def _moments(parts: VectorParts, blocks: Sequence[FloatArray]) -> PartMoments:
-    """Moments of blocks of (n, dim) vectors."""
     moments = PartMoments(parts)
     moments.add(np.concatenate([np.zeros((0, sum(parts.widths)), dtype=np.float32), *blocks]))
     return moments

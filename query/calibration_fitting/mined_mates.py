@@ -1,7 +1,7 @@
-"""Mine mates: documents of a sample, and the documents about the same thing in the other languages.
+"""Mine mates: sampled documents, and the documents about the same thing in the other languages.
 
-Two documents are mates if each is the other's nearest in its language, by vectors without the languages' means,
-and if their cosine stands out from the neighbourhoods of both (the ratio margin of ``query/calibration/margin.py``).
+Two documents are mates if each is the other's nearest in its language, without the languages' means, and if their
+cosine stands out from the neighbourhoods of both (the ratio margin of ``query/calibration/margin.py``).
 """
 
 from __future__ import annotations
@@ -50,22 +50,15 @@ class MinedMates:
 
     queries: Sequence[PseudoQuery]  # the pseudo-queries of the sampled documents
     targets: Mapping[str, Sequence[str]]  # the other languages in which the mates of a language's documents were sought
-    # id of each document's mate by language; only mates that another mate of the document confirms, but in a collection
-    # of two languages all
-    mates: Mapping[str, Mapping[str, str]]
-    # share of the checked mates that are confirmed; none in a collection of two languages
-    confirmed_share: float | None
+    mates: Mapping[str, Mapping[str, str]]  # by language; only mates that another mate confirms, with two languages all
+    confirmed_share: float | None  # share of the checked mates; none with two languages
     sure: bool  # whether the mates are sure enough to decide by
     bar: float  # cosine that two thirds of these mates have, at least ``BAR``
     # (dim,) vectors without the languages' means, by id: of the sampled documents, of their mates, and more
     vectors: Mapping[str, FloatArray] = field(default_factory=dict, compare=False)
 
     def subjects(self) -> dict[str, int]:
-        """The number of each sampled document's subject.
-
-        Two documents are about one subject if they and their mates have half of the smaller set in common, so that a
-        single wrong mate does not make one subject of two.
-        """
+        """Subject numbers by document; two documents share one if half of the smaller set of mates is common."""
         from scipy.sparse.csgraph import connected_components  # noqa: PLC0415 - a tenth of a second
 
         members = [{doc_id, *mates.values()} for doc_id, mates in self.mates.items()]
@@ -88,12 +81,10 @@ class _Nearest(NamedTuple):
 
 
 def mine_mates(store: VectorStore, calibration: Calibration, samples: CalibrationSamples, seed: int = 0) -> MinedMates:
-    """Mine the mates of about ``SAMPLE`` sampled documents in a collection, whose calibration corrects the vectors.
+    """Mine the mates of about ``SAMPLE`` documents of a collection, by vectors that the calibration corrects.
 
-    Mates are checked by mates: if a document's mates in two other languages are right, the one is the nearest to the
-    other, too. Only mates that are confirmed so are kept. If few are, confirmation itself is by chance, and the mates
-    are not sure. In a collection of two languages nothing checks a mate; there, nearly all of the nearest documents
-    must be mutual.
+    Only mates that are nearest to another mate, too, are kept. If few are, confirmation itself is by chance, and the
+    mates are not sure. With two languages nothing checks a mate; nearly all of the nearest documents must be mutual.
     """
     documents = store.count(calibration.model)
     large = [lang for lang in documents if documents[lang] >= _NEIGHBOURS]
@@ -178,10 +169,9 @@ def _corrected(store: VectorStore, calibration: Calibration, languages: Mapping[
 def _nearest(
     store: VectorStore, calibration: Calibration, vectors: Mapping[str, FloatArray], asked: Sequence[tuple[str, str]]
 ) -> dict[tuple[str, str], _Nearest]:
-    """The nearest document to each document asked for, by its id and the language of the nearest.
+    """The nearest document by document id and language, from corrected vectors by id; empty languages have none.
 
-    The corrected ``vectors`` are by id. A language without documents has no nearest. Each language is searched once for
-    all documents, so that the time grows with the languages, not with their pairs.
+    Each language is searched once for all documents, so that the time grows with the languages, not with their pairs.
     """
     by_language: dict[str, list[str]] = {}
     for doc_id, lang in dict.fromkeys(asked):

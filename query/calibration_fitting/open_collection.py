@@ -40,10 +40,7 @@ class OpenCollection:
     def open(
         cls, name: str, settings: Settings, device: Device = "auto", console: Console | None = None
     ) -> Iterator[OpenCollection]:
-        """Open a collection by its name; the device is that of its encoders.
-
-        Raises BadInput: there is no such collection.
-        """
+        """Open a collection, its encoders on ``device``. Raises BadInput: there is no such collection."""
         with database.open_database(settings.database) as engine:
             collection = collections.require(engine, name)
             collection.check_store(settings)

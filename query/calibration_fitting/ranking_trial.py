@@ -41,17 +41,13 @@ class Question:
     topic: str  # the queries of one topic, in any languages, are one observation
     answers: Collection[str]  # ids of the documents that answer
     hidden: Collection[str] = ()  # ids of documents that the query does not meet
-    # languages of documents that are asked, the same for all queries of a language; empty: all
-    targets: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()  # languages of documents, the same for all queries of a language; empty: all
 
 
 def from_judgements(
     store: VectorStore, encoder: Encoder, topics: Sequence[Document], qrels: Sequence[Qrel], seed: int = 0
 ) -> list[Question]:
-    """Questions of topics of any languages with judgements, whose topic ids are the topics' ids.
-
-    Raises BadInput: too few topics have a relevant document in the store.
-    """
+    """Questions of judged topics of any language. Raises BadInput: too few have a relevant document in the store."""
     relevant: dict[str, set[str]] = {}
     for qrel in qrels:
         if qrel.relevance > 0:
@@ -71,11 +67,10 @@ def from_judgements(
 
 
 def from_mates(calibration: Calibration, mined: MinedMates, seed: int = 0) -> tuple[list[Question], Calibration]:
-    """Questions of pseudo-queries answered by the mined mates of their document, and the calibration without these.
+    """Questions of pseudo-queries answered by their document's mates, and the calibration without these; none if few.
 
-    Documents that stand alone have their vote: of as large a share of the questions as the share of sampled documents
-    without a mate, all mates are hidden but one, which then stands alone and must be found. No query meets its own
-    document, and each asks the languages in which mates were sought. None if too few subjects are known.
+    Documents that stand alone have their vote: of as large a share of the questions as of documents without mates, all
+    mates but one are hidden. No query meets its own document; each asks the languages in which mates were sought.
     """
     if not mined.sure:
         return [], calibration

@@ -42,11 +42,9 @@ def is_calibrated(name: str, settings: Settings) -> bool:
 def keep_calibrated(
     name: str, settings: Settings | None = None, *, device: Device = "auto", console: Console | None = None
 ) -> UpkeepReport:
-    """Calibrate a collection again after documents were added or deleted, unless the active calibration still fits.
+    """Calibrate a collection again, unless the active calibration still fits; a person's input to the old stays.
 
-    It does not fit if there is none, if an earlier version made it, if it lacks a language, or if the documents have
-    drifted. The new calibration takes over a person's input to the old one: a balance, a decision by judgements, logged
-    queries.
+    It does not fit if there is none, an earlier version made it, it lacks a language, or the documents have drifted.
     """
     with OpenCollection.open(name, settings or Settings.read(), device, console) as opened:
         if _left_without(opened):

@@ -17,20 +17,14 @@ class ShrunkMeans:
     """Languages' means, each shrunk towards that of all languages, part by part; fewer vectors shrink more.
 
     It is the empirical Bayes estimate: a language's mean has the weight n of its n vectors, the pooled mean the
-    variance within languages over the variance between their means. Both variances are unbiased: the scatter around a
-    language's mean is divided by the degrees of freedom, and the scatter of means that few vectors cause is subtracted
-    from the variance between languages. If the variances can't be estimated, each language has the pooled mean.
-
-    Attributes:
-        trust: (languages, parts) share of a language's own mean in its estimate, 0 to 1.
-        pooled: (dim,) mean of all languages, for a language without moments.
+    variance within languages over the variance between their means. Both are unbiased: the scatter within has degrees
+    of freedom, the scatter between loses what few vectors cause. Without an estimate the pooled mean stands.
     """
 
     def __init__(self, moments: Mapping[str, PartMoments], like: ShrunkMeans | None = None) -> None:
-        """Shrink the moments of each language; at least one language is needed, and its count may be 0.
+        """Shrink the moments of each language, one at least; a count may be 0.
 
-        The trust is that of ``like``, of the same languages, if vectors are not drawn one by one: a document's passages
-        come together, so many passages of few documents say no more than the documents do.
+        The trust is that of ``like`` for passages: many passages of few documents say no more than the documents do.
         """
         languages = list(moments.values())
         parts = languages[0].parts

@@ -29,14 +29,8 @@ def remove_collection(
 ) -> list[Detached]:
     """Remove a collection with its runs, calibrations, logged evaluations and logged queries.
 
-    An attached index keeps its documents and loses the vectors. After an interruption, another call does the rest. With
-    ``forget`` the store is left as it is, because its server is gone for good.
-
-    Returns:
-        What was removed from each attached index.
-
-    Raises:
-        StoreError: the store can't be reached.
+    Returns what was removed from each attached index, which keeps its documents. After an interruption, another call
+    does the rest. ``forget`` leaves the store, whose server is gone. Raises StoreError: the store can't be reached.
     """
 
     def remove_rows() -> None:
@@ -52,10 +46,7 @@ def remove_collection(
 
 
 def remove_documents(engine: sa.Engine, collection: Collection, doc_ids: Sequence[str], settings: Settings) -> int:
-    """Remove documents of a collection by their ids; returns the number of documents removed.
-
-    Raises BadInput: the collection has none of these documents; StoreError: the store can't be reached.
-    """
+    """Remove documents by their ids; returns their number. Raises BadInput: the collection has none of them."""
     with closing(collection.open_store(settings, database_id=read_database_id(engine))) as store:
         deleted = store.delete(doc_ids)
     if not deleted:

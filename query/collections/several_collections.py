@@ -1,9 +1,7 @@
 """Several collections of one model, searched as one: candidates of each language come from all of them.
 
-Documents are known as ``NAME/ID`` meanwhile, by the name of their collection. One calibration ranks them. A
-collection's own statistics make its languages comparable, and they hide what its documents have in common: by its own
-means and pseudo-queries the best hits of every collection look equally good, whatever the query is about. So means are
-pooled, by numbers of documents, and each document is compared with the pseudo-queries of all collections.
+Documents are ``NAME/ID``, and one calibration ranks them. By its own means and pseudo-queries the best hits of every
+collection look equally good, so means are pooled, and documents meet the pseudo-queries of all collections.
 """
 
 from __future__ import annotations
@@ -46,13 +44,9 @@ def name_and_id(doc_id: str) -> tuple[str, str]:
 
 
 class SeveralStores:
-    """The stores of several collections as a store that is searched by vectors, and not written.
-
-    Hits by words are not among its methods: scores of BM25 are comparable within one store.
-    """
+    """The stores of several collections, searched by vectors alone: BM25 is comparable within one store."""
 
     def __init__(self, searchers: Mapping[str, Searcher], filters: Mapping[str, Filters | None]) -> None:
-        """Search the stores of the searchers, each with filters of its own, by the collections' names."""
         self._searchers, self._filters = searchers, filters
 
     def search(self, query: VectorQuery) -> dict[str, list[NearestDocuments]]:
@@ -120,11 +114,9 @@ def _nearest(of_stores: Sequence[NearestDocuments], k: int) -> NearestDocuments:
 
 
 def joined(searchers: Mapping[str, Searcher], filters: Mapping[str, Filters | None]) -> Searcher:
-    """A searcher of several collections as one, by their names, each with filters of its own.
+    """A searcher of several collections, by name and filters; it is not to be closed, as it uses their stores.
 
-    It must not be closed: it uses the stores and the encoder of the searchers, which are narrowed to the caller's
-    rights already. Raises BadInput: the collections have vectors of different models, or only some of them have a
-    calibration.
+    Raises BadInput: the collections have vectors of different models, or only some of them have a calibration.
     """
     searchers = dict(sorted(searchers.items()))  # so that the order of names does not matter
     models = {name: (searcher.stored_model, searcher.spec.model) for name, searcher in searchers.items()}
@@ -170,11 +162,9 @@ def _newest_pooled(searchers: Mapping[str, Searcher]) -> Calibration:
 
 
 def pooled(searchers: Mapping[str, Searcher]) -> Calibration:
-    """One calibration for calibrated collections of one model, by their names.
+    """One calibration for calibrated collections of one model; it ranks as the largest's, without a common space.
 
-    It ranks as that of the largest collection does, with the languages' means; a common space is fitted to one
-    collection, and is left out. Sources of pseudo-queries are ``NAME/ID``. Raises BadInput: a collection is compared
-    through maps of documents.
+    Sources of pseudo-queries are ``NAME/ID``. Raises BadInput: a collection is compared through maps of documents.
     """
     calibrations = {name: searcher.calibration for name, searcher in searchers.items() if searcher.calibration}
     for name, calibration in calibrations.items():
