@@ -81,10 +81,7 @@ class Evaluation:
         return dict(self.setup.settings.get("taught", {}))
 
     def pair_matrix(self) -> PairMatrix | None:
-        """The matrix of the first measure over the pairs of languages; none if there are no pairs.
-
-        Pairs are tested against the earlier evaluation's where that has this measure.
-        """
+        """The first measure over pairs of languages, tested against the earlier evaluation; none without pairs."""
         name, measure = str(self.number), str(self.plan.measures[0])
         runs = pair_runs(name, self.scored_runs.runs)
         if not runs:
@@ -104,8 +101,6 @@ class Evaluation:
 
     def comparisons(self) -> list[Comparison]:
         """Compare the runs with the earlier runs of the same names, or else the main run with the first earlier run.
-
-        Runs of the same name without a common topic are left out.
 
         Raises:
             BadInput: the runs to compare with have none of the topics or none of the measures.
@@ -146,10 +141,9 @@ def evaluate_collection(
 ) -> Evaluation:
     """Rank every topic against a collection, score the rankings, and log them.
 
-    The encoder's name and how it ranks replace an empty tag of the plan; the options ``ranking`` replace those of the
-    calibration. The results are compared with ``compared_with``, a logged run or a TREC run file. ``device`` is where
-    topics are encoded. Raises BadInput: there is no such collection or run, or no topic has a relevant document;
-    StoreError: the log can't be written.
+    The encoder's name and how it ranks replace an empty tag. ``ranking`` replaces the calibration's options;
+    ``compared_with`` is a logged run or a TREC run file. Raises BadInput: there is no such collection or run, or no
+    topic has a relevant document; StoreError: the log can't be written.
     """
     console = console or Console(quiet=True)
     warn_of_undetermined(topic_set, console)
@@ -189,10 +183,7 @@ def _earlier(
 
 
 def read_earlier(engine: sa.Engine, name: str, topic_set: TopicSet, plan: EvaluationPlan) -> Run | Earlier:
-    """The run of a TREC file, or the logged runs that an id stands for, read before any topic is ranked.
-
-    Raises BadInput: there is no such run, or the file has none of the topics.
-    """
+    """The TREC file's run, or the logged runs of an id. Raises BadInput: there is none, or none of the topics."""
     if Path(name).is_file():
         run = Run.read_trec(name)
         by_topic_language(run, topic_set.topics)

@@ -58,10 +58,7 @@ def heat_map(
     highest: float | None = None,
     size: float | None = None,
 ) -> AxesImage:
-    """Draw (rows, columns) values, from 0 to ``highest``, with their texts; ``labels`` are of rows and of columns.
-
-    A value that is NaN has no colour. Texts are white on dark cells.
-    """
+    """Draw (rows, columns) values, from 0 to ``highest``, with texts and ``labels`` of both axes; NaN has no colour."""
     highest = max(float(np.nanmax(values, initial=0)), 1e-9) if highest is None else highest
     image = axes.imshow(values, cmap=colours, vmin=0, vmax=highest, aspect="auto", interpolation="nearest")
     axes.set_yticks(range(len(labels[0])), labels[0], fontsize=size)
@@ -84,10 +81,7 @@ def difference_figure(comparisons: Sequence[Comparison]) -> Figure:
 
 
 def save_figure(figure: Figure, path: str | Path) -> None:
-    """Write a figure in the format of the file's ending.
-
-    Raises BadInput: no picture format has this ending, or the file can't be written.
-    """
+    """Write a figure. Raises BadInput: no picture format has the file's ending, or the file can't be written."""
     try:
         with plain_texts():
             figure.savefig(path, dpi=150)

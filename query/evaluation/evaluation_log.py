@@ -1,11 +1,9 @@
 """The evaluation log: every run with its settings, every topic's scores, the ranking itself, in SQL.
 
-One ``dragoman evaluate`` is an evaluation, numbered from 1. Its runs have names: ``de`` is the German topics against
-all target languages, ``all`` is all topic languages pooled, ``de-same`` is the German topics against German documents
-alone, ``de-bm25`` is BM25 on these, and ``de-fi`` is the German topics against Finnish
-documents; ``de-psq``, ``all-psq`` and ``de-fi-psq`` are ``de``, ``all`` and ``de-fi`` by PSQ. A run's id combines
-number and name: ``7.de``; ``7`` alone is the evaluation's main run. A run file of another system, or a paper's table,
-is an evaluation without a collection.
+Evaluations are numbered from 1. Runs have names: ``de`` is the German topics against all target languages, ``all`` all
+topic languages pooled, ``de-same`` German documents alone, ``de-bm25`` BM25 on these, ``de-fi`` Finnish documents;
+``de-psq``, ``all-psq`` and ``de-fi-psq`` are by PSQ. A run's id is ``7.de``; ``7`` is the main run. A run file of
+another system, or a paper's table, is an evaluation without a collection.
 """
 
 from __future__ import annotations
@@ -80,15 +78,12 @@ class LoggedRun(Base):
     lang: Mapped[str]
     main: Mapped[bool]  # whether the evaluation's number alone means this run
     topics: Mapped[int] = mapped_column("topic_count")  # number of topics that count
-    # topics left out because the qrels have no relevant document for them
-    unjudged: Mapped[list[str]] = mapped_column(sa.JSON)
+    unjudged: Mapped[list[str]] = mapped_column(sa.JSON)  # topics without a relevant document in the qrels
     without_hits: Mapped[list[str]] = mapped_column(sa.JSON)  # topics that count 0 because the run has no hits for them
-    # mean score by measure, as it was named when it was logged
-    logged_means: Mapped[dict[str, float]] = mapped_column("means", sa.JSON)
+    logged_means: Mapped[dict[str, float]] = mapped_column("means", sa.JSON)  # by measure, as named when logged
     # by language, the numbers of ``RelevantCounts``; none in runs that an earlier version logged
     counts: Mapped[dict[str, list[int]] | None] = mapped_column("found", sa.JSON)
-    # the run, compressed; read from the database only when it is used
-    trec: Mapped[bytes | None] = mapped_column(sa.LargeBinary, deferred=True)
+    trec: Mapped[bytes | None] = mapped_column(sa.LargeBinary, deferred=True)  # the compressed run; read only when used
     evaluation_row: Mapped[EvaluationRow] = relationship(lazy="joined", innerjoin=True)
 
     @property
@@ -228,10 +223,7 @@ def _log_run(session: Session, evaluation: EvaluationRow, scored_run: ScoredRun,
 def runs(
     engine: sa.Engine, collection: str | None = None, *, every: bool = False, limit: int | None = None
 ) -> list[LoggedRun]:
-    """Logged runs of a collection or of all, the newest evaluation first, from at most ``limit`` evaluations.
-
-    ``every`` gives all runs of each evaluation, not the main run alone.
-    """
+    """Logged runs, newest first, of at most ``limit`` evaluations: their main runs, or ``every`` run."""
     chosen = sa.select(EvaluationRow.id).order_by(EvaluationRow.id.desc())
     if collection is not None:
         chosen = chosen.where(EvaluationRow.collection == collection)
@@ -252,10 +244,7 @@ def members(engine: sa.Engine, evaluation: int) -> list[LoggedRun]:
 
 
 def pairs(engine: sa.Engine, run: LoggedRun) -> list[PairRun]:
-    """The pairs of languages of a run's evaluation, with their scores: of PSQ if the run is by PSQ; else the encoder's.
-
-    There are none if the evaluation was made without pairs.
-    """
+    """The pairs of languages of a run's evaluation with scores, of PSQ if the run is; empty without pairs."""
     kind = "psq-pair" if run.is_psq else "pair"
     return [
         PairRun(member.id, member.lang, documents, scores(engine, member.id))
@@ -266,19 +255,13 @@ def pairs(engine: sa.Engine, run: LoggedRun) -> list[PairRun]:
 
 
 def find(engine: sa.Engine, run_id: str) -> LoggedRun:
-    """The run with an id such as ``7.de``, or the main run of evaluation ``7``.
-
-    Raises BadInput: there is no such run.
-    """
+    """The run with an id such as ``7.de``, or main run ``7``. Raises BadInput: there is no such run."""
     with transaction(engine) as session:
         return _run(session, run_id)
 
 
 def scores(engine: sa.Engine, run_id: str) -> dict[str, dict[str, float]]:
-    """A run's scores by topic id and measure; measures of fairness may be missing for a topic.
-
-    Raises BadInput: there is no such run.
-    """
+    """A run's scores by topic id and measure; fairness may be missing. Raises BadInput: there is no such run."""
     with transaction(engine) as session:
         run = _run(session, run_id)
         values_by_topic: dict[str, dict[str, float]] = {}
@@ -292,10 +275,9 @@ def scores(engine: sa.Engine, run_id: str) -> dict[str, dict[str, float]]:
 
 
 def export(engine: sa.Engine, run_id: str) -> Iterator[str]:
-    """The lines of a run's TREC file.
+    """The lines of a run's TREC file; a pooled run's topics are ``qid.lang``, of a paper's table ``qid.de-fi``.
 
-    A pooled run has the rankings of its languages' runs, with topics ``qid.lang``; a pooled run of a paper's table has
-    its pairs' rankings, with topics ``qid.de-fi``. Raises BadInput: there is no such run, or scores alone were logged.
+    Raises BadInput: there is no such run, or scores alone were logged.
     """
     with transaction(engine) as session:
         run = _run(session, run_id)
@@ -324,11 +306,10 @@ def _renamed(rankings: Iterable[tuple[str, bytes]]) -> Iterator[str]:
 def export_judgements(
     engine: sa.Engine, run_id: str, qrels: Sequence[Qrel], langs: Mapping[str, str] | None = None
 ) -> Iterator[str]:
-    """The lines of a TREC file of the judgements that scored a run, for the topics of its file.
+    """The lines of a TREC file of the judgements that scored a run: with both files ``trec_eval -c`` gives its means.
 
-    With both files ``trec_eval -c`` gives the means of the log. ``langs`` has the languages of the judged documents; a
-    run that was scored by those of some languages needs them. Raises BadInput: there is no such run, or the languages
-    are needed and missing.
+    ``langs`` has the languages of the judged documents, which a run that was scored by some languages needs. Raises
+    BadInput: there is no such run, or the languages are needed and missing.
     """
     run = find(engine, run_id)
     within = run.judged_by[1]

@@ -42,11 +42,9 @@ def import_run(
 ) -> Evaluation:
     """Score a TREC run file and log it; an empty tag of the plan is replaced by the file's.
 
-    The run's topics are as in ``by_topic_language``. The languages of the documents of ``collection``, if it is named,
-    give fairness and, where the plan asks for them, pairs. The results are compared with ``compared_with``, a logged
-    run or another run file. Raises BadInput: the file is no run, has none of the topics, or no topic has a relevant
-    document; there is no such collection, or it has none of the documents; the plan asks for pairs and no collection is
-    named; StoreError: the log can't be written.
+    Topics are as in ``by_topic_language``. The languages of documents of ``collection`` give fairness and pairs. Raises
+    BadInput: the file is no run, no topic has a relevant document, the collection has none of the documents, or pairs
+    are asked for without a collection; StoreError: the log can't be written.
     """
     console = console or Console(quiet=True)
     if plan.pairs and not collection:
@@ -80,10 +78,7 @@ def import_run(
 def document_languages(
     engine: sa.Engine, collection: str, settings: Settings, doc_ids: set[str]
 ) -> tuple[dict[str, str], list[str]]:
-    """The languages of documents by id, and all languages of a collection.
-
-    Raises BadInput: there is no such collection, or its store is another.
-    """
+    """Languages of documents by id, and all of a collection. Raises BadInput: no collection, or another's store."""
     row = collections.require(engine, collection)
     row.check_store(settings)
     with closing(row.open_store(settings)) as store:

@@ -32,12 +32,11 @@ def score_foreign(
     targets: Sequence[str] = (),
     pairs: bool = False,
 ) -> ScoredRuns:
-    """Score a run; topics are as in ``by_topic_language``.
+    """Score a run; topics are as in ``by_topic_language``, and ``targets`` are the languages of documents.
 
-    ``targets`` are the languages of documents, and ``judgements`` has the languages of the ranked documents, too;
-    without them fairness is not computed. ``pairs``: score each language of documents by itself, too. Raises BadInput:
-    as in ``by_topic_language``, or no topic has a relevant document, or the collection has none of the judged
-    documents.
+    Without ``targets`` there is no fairness. ``judgements`` has the languages of the ranked documents. ``pairs``: score
+    each language of documents, too. Raises BadInput: no topic has a relevant document, or the collection has none of
+    the judged.
     """
     judged = relevant_topics(judgements.qrels)
     remarks = [*missing_documents(judgements), *_unknown_hits(run, judgements.langs)] if targets else []
@@ -93,10 +92,9 @@ def without_languages(run: Run, languages: Mapping[str, str], langs: Collection[
 
 
 def by_topic_language(run: Run, topics: Mapping[str, Sequence[Topic]]) -> dict[str, Run]:
-    """A run's rankings of the topics, by topic language, with the topics' own ids.
+    """A run's rankings by topic language, with topics' own ids; a run has ``qid.lang``, or plain ids of one language.
 
-    The run's topics are ``qid.lang``, or plain ids if ``topics`` are in one language; ids are normalised as those of
-    topics and judgements are. Raises BadInput: the run has none of the topics, or one topic by two ids.
+    Raises BadInput: the run has none of the topics, or one topic by two ids.
     """
     rankings = _by_normalised_id(run, topics)
     named = {lang: {f"{topic.qid}.{lang}": topic.qid for topic in lang_topics} for lang, lang_topics in topics.items()}

@@ -1,7 +1,4 @@
-"""The pair matrix: topics in each language against documents in each language, and a test against other runs.
-
-The tests are those of ``query.measures.significance``, with Holm's correction over all pairs of the matrix.
-"""
+"""The pair matrix: topics in each language against documents in each, tested against another run's (Holm)."""
 
 from __future__ import annotations
 
@@ -50,8 +47,7 @@ class PairMatrix:
     measure: str
     runs: Sequence[PairRun]  # a run for each cell; a pair without relevant documents has no cell
     against: str = ""
-    # by pair, for those that the other evaluation has, too
-    comparisons: dict[tuple[str, str], Comparison] = field(default_factory=dict)
+    comparisons: dict[tuple[str, str], Comparison] = field(default_factory=dict)  # by pair that both have
 
     @cached_property
     def means(self) -> dict[tuple[str, str], float]:
@@ -90,11 +86,7 @@ class PairMatrix:
 def pair_matrix(
     name: str, measure: str, runs: Sequence[PairRun], against: str = "", earlier: Sequence[PairRun] = ()
 ) -> PairMatrix:
-    """The matrix of an evaluation's pairs, tested against those of an earlier evaluation.
-
-    A pair that the earlier evaluation lacks, or has without a common topic, is not tested. Raises BadInput: there are
-    no pairs, the runs lack the measure, or no pair can be tested.
-    """
+    """An evaluation's pairs, tested where the earlier one has common topics. Raises BadInput: none can be tested."""
     if not runs:
         raise BadInput(f"evaluation {name} has no pairs of languages; log them with: dragoman evaluate … --pairs")
     if any(measure not in values for run in runs for values in run.scores.values()):
@@ -128,10 +120,7 @@ def _share_a_topic(first: PairRun, second: PairRun, measure: str) -> bool:
 
 
 def write_matrix(matrix: PairMatrix, path: Path) -> None:
-    """Write a matrix in the form of the file's ending: .csv, .tex, or a picture.
-
-    Raises BadInput: the ending is of no such form, or the file can't be written.
-    """
+    """Write a matrix as .csv, .tex or picture. Raises BadInput: the ending is another, or the file can't be written."""
     require_writable(path, MATRICES)
     if path.suffix.lower() == ".csv":
         write_lines(path, [as_csv(matrix)])

@@ -30,10 +30,7 @@ def score_language(
     measures: Sequence[Measure],
     qids: set[str],
 ) -> tuple[ScoredRun, Fairness]:
-    """Score a topic language's run; its fairness is empty if only one language of documents was searched.
-
-    ``rankings`` are the run's, by topic, with the languages of the hits.
-    """
+    """Score a topic language's run; its fairness is empty if only one language of documents was searched."""
     scores = score(run, judgements.qrels, measures, qids)
     scored_run = ScoredRun(lang, "language", lang, scores, pack(run))
     if len(targets) < 2:
@@ -59,10 +56,7 @@ def score_pairs(
     measures: Sequence[Measure],
     qids: Collection[str],
 ) -> Iterator[ScoredRun]:
-    """The runs of a topic language by the language of documents, scored by the judgements of these documents.
-
-    A pair of languages without a relevant document is left out.
-    """
+    """A topic language's runs by language of documents, each scored by its judgements if any is relevant."""
     for documents, run in by_documents.items():
         qrels = judgements.within([documents])
         if relevant_topics(qrels) & set(qids):
@@ -75,9 +69,8 @@ def left_out(lang: str) -> str:
 
 
 def missing_documents(judgements: Judgements, to: Sequence[str] | None = None) -> list[str]:
-    """The remark on judged documents that the collection does not have; none if it has all.
+    """The remark on judged documents that the collection lacks; with ``to``, only of documents in these languages.
 
-    With ``to`` judgements of documents in other languages don't count, nor those of documents of unknown language.
     Raises BadInput: the collection has none of the judged documents.
     """
     judged = {qrel.doc_id for qrel in judgements.qrels}

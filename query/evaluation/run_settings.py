@@ -27,10 +27,7 @@ _OF_TOPICS = ("topic fields", "documents in", "depth", "collection size")
 
 
 def default_tag(searcher: Searcher, to: Sequence[str] | None, *, named: bool = False) -> str:
-    """The encoder's name, ``plain`` or ``fair``, whether maps rank, and what a person chose against the calibration.
-
-    ``named``: a person named the calibration, so that its id is in the tag.
-    """
+    """The encoder's name, ``plain`` or ``fair``, maps, a person's choices, and if ``named`` the calibration's id."""
     ranking, calibration = searcher.ranking, searcher.calibration
     parts = [searcher.spec.name, "plain" if calibration is None else "fair"]
     if calibration is not None:
@@ -44,10 +41,7 @@ def default_tag(searcher: Searcher, to: Sequence[str] | None, *, named: bool = F
 
 
 def settings_in_words(run: LoggedRun) -> dict[str, str]:
-    """The settings that decide a run's ranking, by their names; settings that were not logged are left out.
-
-    Of an imported run only its file is known.
-    """
+    """The logged settings that decide a run's ranking, by their names; of an imported run only its file is known."""
     settings = run.setup.settings
     if "file" in settings:
         imported = {"imported from": str(settings["file"]), "hash of the file": str(settings["file_hash"])}
@@ -76,7 +70,6 @@ def settings_in_words(run: LoggedRun) -> dict[str, str]:
 
 
 def _shown(value: Any) -> str:
-    """A setting's value in a few words."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):

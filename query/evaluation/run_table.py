@@ -53,10 +53,7 @@ class RunTable:
         return cls(measures, rows, {(comparison.run, comparison.measure): comparison for comparison in comparisons})
 
     def write(self, path: Path) -> None:
-        """Write the table as the file's ending says, one of ``TABLES``.
-
-        Raises BadInput: the ending is another, or the file can't be written.
-        """
+        """Write the table by the file's ending. Raises BadInput: it is none of ``TABLES``, or can't be written."""
         require_writable(path, TABLES)
         write_lines(path, [self.as_csv() if path.suffix.lower() == ".csv" else self.as_latex()])
 
@@ -76,10 +73,7 @@ class RunTable:
         return lines.getvalue()
 
     def as_latex(self) -> str:
-        """A table for the package booktabs.
-
-        The greatest mean of a measure is bold where all runs have the same topics, and where more is better.
-        """
+        """A booktabs table; the greatest mean is bold where all runs have the same topics and more is better."""
         best = {measure: max(row.means[measure] for row in self.rows) for measure in self._rated()}
         lines = []
         for row in self.rows:

@@ -38,8 +38,7 @@ class EvaluationPlan:
     fields: Sequence[str] = FIELDS  # parts of a topic that form the query
     to: Sequence[str] | None = None  # languages of documents; none: all languages of the collection
     depth: int = 1000  # number of documents ranked per topic
-    # also rank within each topic's own language, by the encoder and by this; ``none``: do not
-    baseline: Baseline = "bm25"
+    baseline: Baseline = "bm25"  # also rank within each topic's own language, by encoder and by this
     pairs: bool = False  # also rank within each language of documents, for each topic language
     lexicons: Lexicons = field(default_factory=Lexicons)  # also rank by PSQ with these
 
@@ -106,10 +105,7 @@ class ScoredRuns:
 
 @dataclass(frozen=True)
 class Judgements:
-    """Qrels with the languages of the documents they judge.
-
-    ``langs`` has the languages by document id; documents that the collection doesn't have are missing.
-    """
+    """Qrels; ``langs`` has the languages of documents by id, without those that the collection lacks."""
 
     qrels: Sequence[Qrel]
     langs: Mapping[str, str]

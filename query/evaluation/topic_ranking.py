@@ -42,10 +42,9 @@ def rank_and_score(
 ) -> ScoredRuns:
     """Rank every topic language's topics, against all target languages and within their own, and score the runs.
 
-    If the plan restricts the languages of documents, only judgements of documents in these languages count. ``advance``
-    is called with the number of topics ranked since its last call; ``rounds`` says how often each is ranked. Raises
-    BadInput: the qrels judge nothing relevant for any topic, or none of the collection's documents, or a target
-    language is not in the collection.
+    ``advance`` gets the number of topics ranked since its last call; ``rounds`` says how often each is ranked.
+    Judgements of documents in other languages than the plan's don't count. Raises BadInput: no topic has a relevant
+    document, the collection has none of the judged documents, or a target language is not in it.
     """
     targets = searcher.targets(plan.to)
     judgements = Judgements(qrels, languages_of(searcher.store, searcher.stored_model, {qrel.doc_id for qrel in qrels}))

@@ -37,8 +37,6 @@ _SECTIONS = 4
 
 @dataclass(frozen=True)
 class _Subject:
-    """The collection, store, calibration and evaluations that a report is about."""
-
     engine: sa.Engine
     collection: Collection
     store: VectorStore
@@ -64,18 +62,10 @@ def report(
     qrels: Sequence[Path] = (),
     console: Console,
 ) -> Path:
-    """Write an HTML page on how fairly a collection's languages are ranked and how good its rankings are.
+    """Write an HTML page on how fairly languages are ranked and how good the rankings are; returns ``out``.
 
-    The page shows the evaluation with the number ``evaluation``, or else the collection's newest evaluation. With its
-    judgements ``qrels`` the page has MAP by language pair, without judgements shares of the first hits.
-
-    Returns:
-        The path ``out``.
-
-    Raises:
-        BadInput: the collection or the evaluation does not exist, the collection is empty, or the file can't be
-            written.
-        DragomanError: the store or the database failed.
+    The ``evaluation`` is by default the newest. With ``qrels`` there is MAP by language pair, else shares of the first
+    hits. Raises BadInput: the collection or the evaluation does not exist, or the file can't be written.
     """
     require_writable(out)
     with open_database(settings.database) as engine:

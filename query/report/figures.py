@@ -39,10 +39,7 @@ Panels = Mapping[str, FloatArray]
 
 
 def inline_svg(draw: Callable[[], Figure], name: str, description: str) -> str:
-    """A figure as a self-contained ``<svg>`` element with a ``description`` for screen readers.
-
-    The ``name``, unique on the page, is the prefix of the element's ids.
-    """
+    """A figure as ``<svg>``, with ``description`` for screen readers; ``name``, unique, is the prefix of its ids."""
     style = {
         "svg.fonttype": "none",
         "svg.hashsalt": name,

@@ -62,11 +62,10 @@ def mean_counted(values: npt.NDArray[np.float64]) -> float:
 def logged_rankings(
     engine: sa.Engine, evaluation: int, counts: Callable[[str, str], bool], depth: int | None = None
 ) -> dict[str, dict[str, list[str]]]:
-    """An evaluation's rankings over all target languages: document ids by topic id, by topic language.
+    """An evaluation's rankings: document ids, up to ``depth``, by topic id, by topic language.
 
-    ``counts`` says of a language and a topic's id whether the topic counts.
-    If there are too many topics, a random sample is returned, drawn alike in every language. Each ranking has its first
-    ``depth`` documents, or by default all that were logged.
+    ``counts`` says whether a topic of a language counts. Too many topics are sampled at random, alike in every
+    language.
     """
     runs = [run for run in evaluation_log.members(engine, evaluation) if run.kind == "language"]
     topics_per_language = max(_EACH, TOPICS // max(len(runs), 1))
@@ -92,10 +91,8 @@ def map_by_pair(
 ) -> PairTable:
     """MAP of each language pair: how the relevant documents of one language rank among all irrelevant documents.
 
-    Relevant documents of the other languages are left out of a ranking, so that they neither help nor hinder.
-    Irrelevant documents of every language compete. The mean is over topics with a relevant document of the pair's
-    document language. Documents without a language in ``langs`` don't count. The rankings are document ids by topic id,
-    by topic language.
+    Relevant documents of other languages are left out, so that they neither help nor hinder. The mean is over topics
+    with a relevant document of the pair's document language. Documents without a language don't count.
     """
     relevant: dict[str, dict[str, str]] = {}
     for qrel in qrels:
@@ -115,11 +112,7 @@ def map_by_pair(
 
 
 def average_precisions(doc_ids: Sequence[str], relevant: Mapping[str, str]) -> dict[str, float]:
-    """Average precision for each language of the relevant documents; each leaves out the other languages' documents.
-
-    ``doc_ids`` is the ranking, best first. ``relevant`` is the language of each relevant document by id; a relevant
-    document missing from the ranking adds 0.
-    """
+    """Average precision by language of relevant documents, each without the others; an unranked document adds 0."""
     precision_sums = dict.fromkeys(relevant.values(), 0.0)
     relevant_counts = dict.fromkeys(precision_sums, 0)
     irrelevant_count = 0
@@ -150,10 +143,7 @@ class FirstHits:
 
 
 def first_hits(store: VectorStore, calibration: Calibration, balance: float, depth: int) -> FirstHits:
-    """First ``depth`` hits of a sample of the calibration's pseudo-queries, each without the document it comes from.
-
-    Documents are ranked by their vectors alone. Balance 0 without mates is plain cosine.
-    """
+    """First ``depth`` hits of sampled pseudo-queries without their document, by vectors; balance 0 is plain cosine."""
     ranker, targets = FairRanker(store, calibration, balance, passages=False), sorted(store.count())
     queries_per_language = max(_EACH_QUERIES, QUERIES // max(len(calibration.languages), 1))
     generator = np.random.default_rng(0)

@@ -61,11 +61,9 @@ class ShownEvaluation:
 
 
 def evaluations(engine: sa.Engine, collection: str, number: int | None = None) -> list[ShownEvaluation]:
-    """The evaluation to show and, if there is one, its counterpart; empty if nothing is logged.
+    """The evaluation to show, by default the newest, and its counterpart, plain cosine first; empty without a log.
 
-    The evaluation to show is the newest unless ``number`` names another. Of two evaluations, plain cosine comes first,
-    or else the older evaluation; both have the scores of the topics in common. Raises BadInput: the collection has no
-    evaluation of this number.
+    Both have the scores of the topics in common. Raises BadInput: there is no evaluation of this number.
     """
     main_runs = [run for run in evaluation_log.runs(engine, collection) if not run.imported]
     if number is not None and number not in {run.evaluation for run in main_runs}:
@@ -110,10 +108,7 @@ def common_topics(shown_evaluations: Sequence[ShownEvaluation]) -> str:
 
 
 def _counterparts(run: LoggedRun, main_runs: Sequence[LoggedRun]) -> Iterator[LoggedRun]:
-    """Runs with other settings that the same judgements scored.
-
-    Runs of the same topics' files come first, then pairs with plain cosine, then the newest runs.
-    """
+    """Runs with other settings and the same judgements: first the same topics, then plain cosine, then the newest."""
     candidates = [
         candidate
         for candidate in main_runs
