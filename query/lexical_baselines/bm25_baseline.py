@@ -14,12 +14,9 @@ from query.trec_files.trec_run import RunEntry
 def rank_by_bm25(
     documents: Iterable[Document], queries: Sequence[Document], lang: str, *, k: int = 1000
 ) -> list[list[RunEntry]]:
-    """Rank the documents of one language for queries in the same language.
+    """For each query up to ``k`` documents of one language with BM25 scores, best first; each shares a word with it.
 
     The index is a temporary SQLite database, which moves to disk as it grows and is deleted afterwards.
-
-    Returns:
-        For each query up to ``k`` documents with their BM25 scores, best first; each shares a word with the query.
     """
     doc_ids: list[str] = []
     with closing(sqlite3.connect("")) as connection:

@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 def rank_by_psq(
     searcher: Searcher, queries: Mapping[str, Sequence[Document]], targets: Sequence[str], lexicons: Lexicons, k: int
 ) -> dict[str, dict[str, Run]]:
-    """Runs of PSQ for queries by language: by language of queries, and by language of documents.
+    """Runs of PSQ by language of queries and of documents: where there are lexicons, and in the queries' own language.
 
-    PSQ ranks in the languages that there are lexicons for, and in the queries' own language without translation. A
-    language of queries without a lexicon has no runs. One language's terms are in memory at a time. Raises BadInput:
+    A language of queries without a lexicon has no runs. One language's terms are in memory at a time. Raises BadInput:
     there are lexicons, and none is for a language of queries and a target language.
     """
     psq_runs: dict[str, dict[str, Run]] = {}

@@ -35,8 +35,7 @@ class Lexicons:
 
     # translations by language of topics and language of documents
     tables: Mapping[tuple[str, str], Translations] = field(default_factory=dict)
-    # translates the pairs of its languages that have no table; none: there is no such model
-    model: Cr5Model | None = None
+    model: Cr5Model | None = None  # translates pairs without a table; none: there is no such model
     names: Sequence[str] = ()  # each lexicon in a few words: its pair, its file or folder, its hash
 
     def has(self, lang: str, documents: str) -> bool:
@@ -45,11 +44,7 @@ class Lexicons:
         return (lang, documents) in self.tables or bool(model and model.language(lang) and model.language(documents))
 
     def translations(self, lang: str, documents: str, words: Sequence[str]) -> Translations:
-        """The translations of words, or all of a pair's table; empty if the pair has neither table nor model.
-
-        A Cr5 model translates a word by the nearest words with a positive cosine, with cosines divided by their sum as
-        probabilities.
-        """
+        """Translations of words, or a pair's whole table; a Cr5 model's are positive cosines divided by their sum."""
         if (lang, documents) in self.tables:
             return self.tables[lang, documents]
         if self.model is None or lang == documents or not self.has(lang, documents):
@@ -63,11 +58,9 @@ class Lexicons:
 def read_lexicons(sources: Sequence[str]) -> Lexicons:
     """Read lexicons, each named ``en-de=FILE``, or by the folder of a Cr5 model for all of the model's languages.
 
-    A file is a JSON object ``{word: {translation: probability}}``, as Patapsco reads it, or has lines ``word``, tab,
-    ``translation``, and if there is one, tab, ``probability``. The translations of a word in lines without
-    probabilities are equally likely. Probabilities of a word whose sum is above 1 are divided by the sum. A file may be
-    compressed. Raises BadInput: a file can't be read or has something else, a folder is no Cr5 model, two lexicons are
-    for one pair.
+    A file is JSON ``{word: {translation: probability}}``, as Patapsco reads it, or lines ``word``, tab, ``translation``
+    and maybe tab, ``probability``, else all are equally likely; sums above 1 are divided out. Files may be compressed.
+    Raises BadInput: a file or a folder can't be read, or two lexicons are for one pair.
     """
     tables: dict[tuple[str, str], Translations] = {}
     model: Cr5Model | None = None
@@ -89,10 +82,7 @@ def read_lexicons(sources: Sequence[str]) -> Lexicons:
 
 
 def read_lexicon(path: Path) -> Translations:
-    """Read a lexicon's file, as ``read_lexicons`` describes it.
-
-    Raises BadInput: the file can't be read, is empty, or has something else.
-    """
+    """Read a lexicon's file. Raises BadInput: it can't be read, is empty, or has something else."""
     file = SourceFile(path, str(path))
     try:
         with file.open() as stream:

@@ -1,10 +1,7 @@
-"""BM25 over structured queries: PSQ, query translation by a lexicon.
+"""BM25 over structured queries: PSQ, query translation by a lexicon (Darwish and Oard 2003).
 
-PSQ, the probabilistic structured queries of Darwish and Oard (2003, "Probabilistic structured query methods"): a query
-term e counts in a document as often as its translations f are expected to stand for it, and likewise its document
-frequency, both computed before BM25:
-
-    tf(e, d) = Σ_f p(f | e) · tf(f, d)        df(e) = Σ_f p(f | e) · df(f)
+A query term e counts in a document as often as its translations f are expected to stand for it, and likewise its
+document frequency: tf(e, d) = Σ_f p(f | e) · tf(f, d), df(e) = Σ_f p(f | e) · df(f).
 """
 
 from __future__ import annotations
@@ -36,10 +33,7 @@ _NO_ROWS = np.zeros(0, dtype=np.int32)
 
 
 class TermCounts:
-    """How often each index term is in each document of one language, in memory.
-
-    Sixteen bytes for each distinct term of a document.
-    """
+    """How often each term is in each document of one language, in memory: 16 bytes for each term of a document."""
 
     def __init__(self, documents: Iterable[Document], lang: str) -> None:
         """Count the terms of documents; ``lang`` is a normalised BCP 47 tag."""
@@ -56,10 +50,9 @@ class TermCounts:
         """(documents,) k1 · (1 - b + b · length / mean length)."""
 
     def rank(self, query: Sequence[Expectation], k: int) -> list[RunEntry]:
-        """The ``k`` best documents for structured terms, best first, each with a score above 0; ties in order.
+        """The ``k`` best documents for structured terms, best first, each with a BM25 score above 0; ties in order.
 
-        The score is the sum of BM25. As in ``LexicalIndex.search``, terms in more than half of the documents count only
-        if the query has no rarer term.
+        As in ``LexicalIndex.search``, terms in over half of the documents count only if the query has no rarer term.
         """
         terms = [self._expected(expectation) for expectation in query]
         rare = [term for term in terms if 0 < term[1] * 2 <= len(self.doc_ids)] or terms
@@ -105,10 +98,9 @@ def _summed(postings: Sequence[_Postings]) -> _Postings:
 class QueryTranslation:
     """Makes structured queries from queries in one language for documents in another.
 
-    Words of a lexicon become index terms, as queries and documents do. Words that share a term have the mean of their
-    translations. A translation of several terms, such as a phrase or the n-grams of a Chinese word, is spread over them
-    evenly, so that a whole phrase in a document counts as often as a word. A word of several terms is
-    translated where a query has all of them in order; the longest is chosen.
+    Words that share a term have the mean of their translations. A translation of several terms, such as a phrase or the
+    n-grams of a Chinese word, is spread evenly, so that a phrase in a document counts as often as a word. A word of
+    several terms is translated where a query has all in order; the longest is chosen.
     """
 
     def __init__(self, translations: Translations, lang: str, documents: str) -> None:

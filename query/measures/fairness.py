@@ -1,19 +1,11 @@
 """Fairness of a run's rankings between the languages of documents.
 
-The own-language share is the share of the first n hits, for n languages searched, that are in the topic's own language.
-
-PEER says whether equally relevant documents are expected at equal ranks whatever their language (Yang, Jänich, Mayfield
-and Lawrie, *Language Fairness in Multilingual Information Retrieval*, SIGIR 2024), as the authors' package
-``peer_measure`` computes it.
-
-TLR, target-languages recall, is the share of a topic's relevant documents in other languages than its own that are
-among the first hits (Jang, Hong, Moon and Lim, *SHIFT*, Findings of EMNLP 2026, section 4.3).
-
-LPR, language preference rate, is the share of topics whose first relevant hit is in the topic's own language, over the
-topics that have relevant documents in their own and in another language. (Jang, Hong, Moon and Lim, *MLAIRE*, 2026,
-measure it over parallel passages, where all languages have the same relevant documents.)
-
-Last, the share of each language's relevant documents that are among the first hundred hits.
+The own-language share is that of the first n hits, for n languages searched. PEER says whether equally relevant
+documents are expected at equal ranks (Yang, Jänich, Mayfield and Lawrie, *Language Fairness in Multilingual Information
+Retrieval*, SIGIR 2024), as ``peer_measure`` computes it. TLR is the share of relevant documents in other languages
+among the first hits (Jang, Hong, Moon and Lim, *SHIFT*, Findings of EMNLP 2026, section 4.3). LPR is the share of
+topics whose first relevant hit is in their language, of those with relevant documents in several (*MLAIRE*, 2026, over
+parallel passages). Last, the share of each language's relevant documents among the first hundred hits.
 """
 
 from __future__ import annotations
@@ -58,8 +50,7 @@ class Fairness:
     # topics: the own-language share if no documents of that language were searched, TLR if nothing is relevant in other
     # languages, LPR if nothing is relevant in both.
     measures: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    # counts of relevant documents by language of documents
-    relevant_counts: Mapping[str, RelevantCounts] = field(default_factory=dict)
+    relevant_counts: Mapping[str, RelevantCounts] = field(default_factory=dict)  # by language of documents
 
 
 OLD_PEER = f"PEER-0.1.0@{DEPTH}"
@@ -67,10 +58,7 @@ OLD_PEER = f"PEER-0.1.0@{DEPTH}"
 
 
 def current_name(measure: str, *, is_old: bool) -> str:
-    """The name of a logged measure.
-
-    Version 0.1.0 had ``own-language@9`` where nine languages were searched, and another PEER.
-    """
+    """A logged measure's name; 0.1.0 had ``own-language@9`` of nine languages, and another PEER."""
     if is_old and measure == PEER:
         return OLD_PEER
     return OWN_LANGUAGE if measure.startswith(f"{OWN_LANGUAGE}@") else measure
@@ -88,11 +76,7 @@ def fairness(
     lang: str,
     targets: Sequence[str],
 ) -> Fairness:
-    """The fairness of one topic language's rankings, over the topics of ``relevance``.
-
-    The rankings are of documents in the languages ``targets``. A topic without a ranking has no hits; judged documents
-    without a language in ``langs`` don't count.
-    """
+    """Fairness of a topic language over the topics of ``relevance``; documents without a language don't count."""
     hits = {qid: rankings.get(qid, _NO_HITS) for qid in relevance}
     doc_ids = {qid: ranking.doc_ids for qid, ranking in hits.items()}
     in_targets = lang in targets
@@ -136,19 +120,13 @@ def pooled_fairness(parts: Mapping[str, Fairness]) -> Fairness:
 def target_recall(
     doc_ids: Sequence[str], judged: Judged, langs: Mapping[str, str], lang: str, depth: int = TLR_DEPTH
 ) -> float | None:
-    """TLR of one topic in ``lang``: recall of relevant documents in other languages; none if there are none.
-
-    Documents without a language in ``langs`` don't count.
-    """
+    """TLR of a topic in ``lang``: recall of relevant documents in other languages; none without any."""
     relevant = {doc_id for doc_id, level in judged.items() if level > 0 and langs.get(doc_id, lang) != lang}
     return len(relevant & set(doc_ids[:depth])) / len(relevant) if relevant else None
 
 
 def preference(doc_ids: Sequence[str], judged: Judged, langs: Mapping[str, str], lang: str) -> float | None:
-    """LPR of one topic in ``lang``: 1 if its first relevant hit is in ``lang``, 0 if not or if there is none.
-
-    None for a topic without relevant documents in its own language or without any in another.
-    """
+    """LPR of a topic: 1 if its first relevant hit is in ``lang``, else 0; none if all relevant ones are, or none is."""
     relevant = {doc_id: langs[doc_id] for doc_id, level in judged.items() if level > 0 and doc_id in langs}
     if lang not in relevant.values() or set(relevant.values()) == {lang}:
         return None
@@ -156,10 +134,7 @@ def preference(doc_ids: Sequence[str], judged: Judged, langs: Mapping[str, str],
 
 
 def own_language_share(langs: Sequence[str], lang: str, depth: int) -> float:
-    """Share of the first ``depth`` hits that are in ``lang``; 0 if there are no hits.
-
-    ``langs`` has the (n,) languages of the hits, best first.
-    """
+    """Share of the first ``depth`` hits, (n,) ``langs``, best first, that are in ``lang``; 0 without hits."""
     first_langs = list(langs[:depth])
     return first_langs.count(lang) / len(first_langs) if first_langs else 0.0
 
@@ -167,10 +142,7 @@ def own_language_share(langs: Sequence[str], lang: str, depth: int) -> float:
 def relevant_by_language(
     rankings: Mapping[str, Sequence[str]], relevance: Mapping[str, Judged], langs: Mapping[str, str], depth: int = DEPTH
 ) -> dict[str, RelevantCounts]:
-    """Count each language's relevant documents, and those among the first ``depth`` of their topic's ranking.
-
-    Judged documents without a language in ``langs`` don't count.
-    """
+    """Count relevant documents by language, also in the first ``depth``; documents without a language don't count."""
     retrieved: Counter[str] = Counter()
     relevant: Counter[str] = Counter()
     for qid, judged in relevance.items():
@@ -189,14 +161,12 @@ def peer(
     depth: int = DEPTH,
     weights: Mapping[int, float] | None = None,
 ) -> float:
-    """Probability of equal expected rank of one topic: 1 fair … 0 unfair.
+    """Probability of equal expected rank of one topic: 1 fair … 0 unfair (PEER, Yang et al. 2024).
 
-    PEER is a weighted mean over the levels of relevance (Yang et al. 2024). A level's value is the p of a
-    Kruskal–Wallis test that the positions of the level's documents don't depend on their language; documents that are
-    not among the first ``depth`` hits share a position. A level gives 1 if all of its documents are in one language or
-    no document was retrieved. Like every test, PEER shows little with few documents.
-
-    Documents without a language in ``langs`` don't count. By default all levels of the topic weigh the same.
+    PEER is a weighted mean over the levels of relevance, by default equal: the p of a Kruskal–Wallis test that
+    positions don't depend on language; documents beyond ``depth`` share a position. A level gives 1 if all its
+    documents are in one language or none was retrieved. Like every test, PEER shows little with few documents.
+    Documents without a language don't count.
     """
     position_of = {doc_id: position for position, doc_id in enumerate(doc_ids[:depth], start=1)}
     levels: dict[int, dict[str, list[int | None]]] = {}
@@ -216,8 +186,7 @@ def peer(
 def _equal_ranks(groups: Iterable[Sequence[int | None]]) -> float:
     """The p of the Kruskal–Wallis test over positions as ``peer_measure`` 0.0.1 computes it; none: not retrieved.
 
-    H is computed of the positions in the whole ranking, not of ranks among these documents. Of n documents of which u
-    were not retrieved, these stand at (2n + u + 1) / 2.
+    H is of positions in the whole ranking. Of n documents u that were not retrieved stand at (2n + u + 1) / 2.
     """
     samples = list(groups)
     positions = [position for sample in samples for position in sample]

@@ -46,10 +46,9 @@ def mean_name(measure: str) -> str:
 
 
 def parse_measures(names: Iterable[str]) -> tuple[Measure, ...]:
-    """Measures by the names of ir-measures or trec_eval, and ``Judged@10``.
+    """Measures by names of ir-measures or trec_eval, and ``Judged@10``, several between blanks or commas.
 
-    A string may hold several names between blanks or commas. Raises BadInput: no measure is named, a name is no
-    measure, or a measure lacks its cutoff or a program.
+    Raises BadInput: no measure is named, a name is no measure, or a measure lacks its cutoff or a program.
     """
     words = [word for name in names for word in _NAME.findall(name)]
     if not words:
@@ -104,12 +103,9 @@ def relevant_topics(qrels: Iterable[Qrel]) -> set[str]:
 def score(
     run: Run, qrels: Sequence[Qrel], measures: Sequence[Measure], topics: Collection[str] | None = None
 ) -> Scores:
-    """Score a run.
+    """Score a run. A topic with relevant documents and no hits counts 0; without any relevant document it is left out.
 
-    A topic with relevant documents and no hits counts 0; a topic without any relevant document is left out.
-
-    The ids ``topics`` say which topics are scored, by default those of the run and of the qrels. Raises BadInput: no
-    topic has a relevant document.
+    ``topics`` are by default those of the run and of the qrels. Raises BadInput: no topic has a relevant document.
     """
     import ir_measures  # noqa: PLC0415
 
@@ -137,10 +133,7 @@ def score(
 
 
 def average_precision(doc_ids: Sequence[str], relevant: Collection[str]) -> float:
-    """Average precision of one ranking, 0 to 1: trec_eval's AP where no scores are equal.
-
-    At least one document is relevant; one that is not ranked counts 0.
-    """
+    """Average precision of a ranking with a relevant document, 0 to 1; trec_eval's AP where no scores are equal."""
     ranks = [rank for rank, doc_id in enumerate(doc_ids, 1) if doc_id in relevant]
     return sum(count / rank for count, rank in enumerate(ranks, 1)) / len(relevant)
 

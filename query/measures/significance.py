@@ -1,7 +1,6 @@
-"""Paired significance tests of two runs over topics, corrected for the number of comparisons.
+"""Paired significance tests of two runs over topics, with Holm's step-down correction over all comparisons shown.
 
-The tests are the two-sided randomisation test (Fisher's, which Smucker, Allan and Carterette, CIKM 2007, recommend for
-retrieval) and the paired t-test. Holm's step-down correction is over all comparisons that are shown together.
+The two-sided randomisation test is Fisher's, which Smucker, Allan and Carterette (CIKM 2007) recommend for retrieval.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Comparison:
-    """One measure of two runs over the topics that both runs have.
+    """One measure of two runs over the topics that both have.
 
-    If a topic was asked in several languages (``qid.lang`` of a pooled run), the scores of its versions depend on each
-    other. The tests then take the topic, the sum over its versions, as one observation; all else is over versions.
+    A topic asked in several languages (``qid.lang`` of a pooled run) is one observation to the tests: the sum over its
+    versions, which depend on each other. All else is over versions.
     """
 
     measure: str
@@ -71,10 +70,7 @@ def means_by_topic(values: npt.NDArray[np.floating], topics: Sequence[str] | Seq
 
 
 def is_sure(gains: npt.NDArray[np.floating], by_chance: float = ALPHA) -> bool:
-    """Whether the mean of (n,) independent gains is above zero, by a one-sided t-test; false below two gains.
-
-    ``by_chance`` is the probability of true where nothing is gained.
-    """
+    """Whether the mean of (n,) gains is above zero by a one-sided t-test at ``by_chance``; false below two gains."""
     if len(gains) < 2:
         return False
     error = float(gains.std(ddof=1)) / len(gains) ** 0.5
@@ -82,10 +78,7 @@ def is_sure(gains: npt.NDArray[np.floating], by_chance: float = ALPHA) -> bool:
 
 
 def errors_by_chance(observations: int, by_chance: float) -> float:
-    """The number of standard errors by which a mean of observations exceeds its expectation with a probability.
-
-    A quantile of Student's t with ``observations - 1`` degrees of freedom.
-    """
+    """Quantile of Student's t: standard errors by which a mean exceeds its expectation with a probability."""
     from scipy.special import stdtrit  # noqa: PLC0415 - only decisions need it
 
     return float(stdtrit(observations - 1, 1 - by_chance))
@@ -102,11 +95,8 @@ def compare(
 ) -> list[Comparison]:
     """Compare a run with a baseline over their common topics: a comparison for each measure, not yet corrected.
 
-    A topic without a value of a measure, such as the recall of documents in other languages where none is relevant, is
-    left out of that measure's comparison.
-
-    ``topic`` gives the topic that an id is a version of; these topics are the independent observations of the tests.
-    Raises BadInput: the runs share no topic, or a run lacks a measure.
+    A topic without a value of a measure is left out of it. ``topic`` gives the topic that an id is a version of: the
+    independent observations. Raises BadInput: the runs share no topic, or a run lacks a measure.
     """
     if not baseline_scores.keys() & run_scores.keys():
         raise BadInput(f"the runs {baseline} and {run} share no topic; compare runs over the same topics")
@@ -143,7 +133,6 @@ def _compare(
     left_out: int,
     topic: Callable[[str], str],
 ) -> list[Comparison]:
-    """Compare two runs over topics that both have by all of these measures."""
     baseline_values, run_values = (
         np.array([[scores[qid][measure] for measure in measures] for qid in qids], dtype=np.float64)
         for scores in (baseline_scores, run_scores)
@@ -184,12 +173,10 @@ def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
 
 
 def randomisation_test(differences: Floats) -> Floats:
-    """Two-sided p that the mean difference is 0, by flipping the sign of each topic's difference.
+    """(measures,) two-sided p in (0, 1] that the mean (topics, measures) difference is 0, by flipping topics' signs.
 
-    With up to ``EXACT_TOPICS`` topics all assignments of signs are tried; with more topics, ``RESAMPLES`` random
-    assignments and the observed one, so that p is never 0. The signs are the same for all measures.
-
-    The (topics, measures) differences give (measures,) p values in (0, 1]; a repeated comparison gives the same.
+    With up to ``EXACT_TOPICS`` topics all assignments of signs are tried, else ``RESAMPLES`` random ones and the
+    observed, the same in every call, so that p is never 0.
     """
     topics, measures = differences.shape
     exact = topics <= EXACT_TOPICS
@@ -218,10 +205,7 @@ def _random_flips(random: np.random.Generator, count: int, topics: int) -> npt.N
 
 
 def t_test(differences: Floats) -> float | None:
-    """Two-sided p of the paired t-test over (topics,) differences; none if there is only one topic.
-
-    If all differences are equal, p is 1 if they are 0, and else 0, the limit for a vanishing variance.
-    """
+    """Two-sided p of the paired t-test over (topics,) differences; none with one topic. If all are equal: 1 or 0."""
     if len(differences) < 2:
         return None
     if _all_equal(differences):

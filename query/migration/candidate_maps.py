@@ -24,8 +24,7 @@ class PairedSample:
     documents: Sequence[Document]
     old: FloatArray  # (n, dim) vectors of the old encoder, as the store has them
     new: FloatArray  # (n, new dim) vectors of the new encoder
-    # (n, dim) the documents' pseudo-queries by the old encoder; a zero row if a document has none
-    old_queries: FloatArray
+    old_queries: FloatArray  # (n, dim) pseudo-queries by the old encoder; a zero row if a document has none
     new_queries: FloatArray  # (n, new dim) the same pseudo-queries by the new encoder
     passages_of: npt.NDArray[np.intp]  # (p,) row of each passage's document
     old_passages: FloatArray
@@ -68,14 +67,10 @@ class MapRecipe:
 
 
 def learn_map(sample: PairedSample, seed: int) -> tuple[FloatArray, MapRecipe, MapQuality]:
-    """Learn a map of old document vectors by the recipe that ranks held-out pseudo-queries best.
+    """Learn a map of old vectors by the recipe that ranks held-out pseudo-queries best; with its quality.
 
-    A fifth of the concepts is held out. Every second of them chooses the recipe; the others measure its quality. All
-    documents of the sample are ranked. Then the map is learnt again from all documents.
-
-    Returns:
-        (dim, new dim) weights that an old vector without its language's mean is multiplied by from the right; the
-        recipe; its quality.
+    A fifth of the concepts is held out; every second of them chooses the recipe, the others measure its quality. An old
+    vector without its language's mean is multiplied by the (dim, new dim) weights from the right.
     """
     choosing, measuring = _held_out(sample.documents, seed)
     seen = ~(choosing | measuring)

@@ -1,7 +1,6 @@
-"""Finish a migration: encode every document again, in the background, as ``dragoman migrate --re-encode`` does.
+"""Finish a migration (``dragoman migrate --re-encode``): the new encoder's vectors fill a second field of the store.
 
-The new encoder's vectors fill a second field of the same store. Meanwhile the whole collection is searched by its old
-vectors through the map. When the second field is whole, searches use it, and the old field stays for ``rollback``.
+Meanwhile searches use the old vectors through the map; afterwards the second field, and the old stays for ``rollback``.
 """
 
 from __future__ import annotations
@@ -61,10 +60,7 @@ class ReencodingReport:
 
 
 def is_migrating(name: str, encoder: str, method: str | None, settings: Settings) -> bool:
-    """Whether an encoder already encodes a collection's queries, through a map.
-
-    Raises BadInput: there is no such collection, or it is attached: its documents belong to another index's owner.
-    """
+    """Whether an encoder already encodes a collection's queries. Raises BadInput: no collection, or it is attached."""
     with open_database(settings.database) as engine:
         collection = collections.require(engine, name)
         collection.refuse_attached(_BESIDE_THEIRS)
@@ -77,12 +73,10 @@ def is_migrating(name: str, encoder: str, method: str | None, settings: Settings
 def finish_migration(
     name: str, settings: Settings | None = None, *, device: Device = "auto", console: Console | None = None
 ) -> ReencodingReport:
-    """Encode every document of a migrating collection with the encoder of its queries.
+    """Encode every document of a migrating collection with its queries' encoder, by workers if there is a broker.
 
-    If the process is killed, the same call continues the work. If the settings name a broker, workers encode. Raises
-    BadInput: the collection has not migrated, has left its migration meanwhile, or is attached; or documents could not
-    be encoded although the encoder knows their words; DragomanError: store, database or encoder fail; documents encoded
-    so far keep their vectors.
+    If the process is killed, the same call continues. Raises BadInput: the collection has not migrated, has left its
+    migration, or is attached, or documents could not be encoded although the encoder knows their words.
     """
     console, settings = console or Console(quiet=True), settings or Settings.read()
     with open_database(settings.database) as engine, collection_lock(name, engine):

@@ -27,10 +27,9 @@ _PASSAGES = 8
 def paired_sample(
     store: VectorStore, old: Encoder, new: Encoder, count: int, seed: int, console: Console
 ) -> PairedSample:
-    """Draw ``count`` of a collection's documents, evenly over its languages; both encoders encode them.
+    """Draw ``count`` documents evenly over languages; both encode them. Raises BadInput: they are too few for a map.
 
-    The passages are the new encoder's, which come with its document vectors, or the stored passages if these are more.
-    Raises BadInput: the sample has too few documents to learn a map from.
+    The passages are the new encoder's, or the stored passages if these are more.
     """
     model = old.spec.model
     doc_ids = [doc_id for of_lang in draw(store, model, count, seed=seed).values() for doc_id in of_lang]
@@ -75,12 +74,10 @@ def _encoded(
 
 
 def _first(passages: Passages) -> Passages:
-    """The first passages of a document."""
     return Passages(passages.vectors[:_PASSAGES], passages.offsets[:_PASSAGES])
 
 
 def _counts(passages: Sequence[Passages]) -> list[int]:
-    """Number of passages of each document."""
     return [len(of_document.offsets) for of_document in passages]
 
 

@@ -1,8 +1,7 @@
 """Move a collection to another encoder without encoding its documents again: what ``dragoman migrate`` does.
 
-The new encoder encodes a bounded sample of documents too. From this sample a map W from the old vectors to the new
-ones is learnt, and a query q of the new encoder searches the old index as Wᵀq. The map is part of a calibration:
-choosing the previous calibration rolls the migration back.
+From a sample a map W from old vectors to new is learnt, and a query q searches the old index as Wᵀq. The map is part of
+a calibration: choosing the previous calibration rolls the migration back.
 """
 
 from __future__ import annotations
@@ -59,11 +58,10 @@ def migrate(
     device: Device = "auto",
     console: Console | None = None,
 ) -> MigrationReport:
-    """Make another encoder encode a collection's queries; no document is changed.
+    """Make another encoder encode a collection's queries, by a map of ``sample`` documents; no document is changed.
 
-    Both encoders encode ``sample`` documents. ``anyway`` migrates even if the sample says that staying is better;
-    ``dry_run`` reports and changes nothing. Raises BadInput: there is no such collection or encoder, the collection has
-    that encoder already, or is too small; DragomanError: store, database or encoder fail.
+    ``anyway`` migrates even if staying is better; ``dry_run`` changes nothing. Raises BadInput: there is no such
+    collection or encoder, the collection has that encoder already, or is too small.
     """
     console, settings = console or Console(quiet=True), settings or Settings.read()
     encoder = absolute(encoder)

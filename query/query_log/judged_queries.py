@@ -78,10 +78,7 @@ def with_judgements(searches: Iterable[LoggedSearch], qrels: Iterable[Qrel]) -> 
 
 
 def logged_queries(collection: str, settings: Settings) -> list[Document]:
-    """Every logged query of a collection once, sorted by language and text, as documents.
-
-    Raises BadInput: the log has no query of the collection.
-    """
+    """Every logged query once, sorted by language and text. Raises BadInput: the collection has no logged query."""
     queries = sorted({(search.lang, search.query, search.qid) for search in require_searches(collection, settings)})
     return [Document(qid, lang, text) for lang, text, qid in queries]
 
@@ -125,9 +122,8 @@ def logged_topic_set(
 ) -> tuple[TopicSet, dict[str, tuple[int, float]]]:
     """Topics and judgements from the log, and by week the number of searches and the MAP of the hits shown.
 
-    The qrels files ``judgements`` name the log's queries by the ids of ``topic_lines``; without files, the opened hits
-    are relevant. Only queries in the languages ``langs`` become topics; without languages, all queries. Raises
-    BadInput: no hit was opened yet, or the judgements name no relevant document for a logged query.
+    The ``judgements`` name queries by the ids of ``topic_lines``; without, opened hits are relevant. ``langs`` restrict
+    the topics. Raises BadInput: no hit was opened, or nothing logged is judged relevant.
     """
     searches = require_searches(collection, settings)
     if judgements:
@@ -177,11 +173,7 @@ def _content_hash(lines: Iterable[str]) -> str:
 
 
 def topic_lines(searches: Iterable[LoggedSearch]) -> Iterator[str]:
-    """A line of JSON for each query, in the format of topics, most frequent query first.
-
-    Each line has the query's text, how often the query was asked, every document shown for the query, and the relevant
-    documents.
-    """
+    """A JSON line for each query, most frequent first: topic, count, documents shown, relevant documents."""
     by_query: dict[str, list[LoggedSearch]] = {}
     for search in searches:
         by_query.setdefault(search.qid, []).append(search)
