@@ -21,11 +21,9 @@ _MOST = 200_000
 
 
 class BankNeighbourhoods:
-    """The banks of languages, and the neighbourhoods of the documents that were compared with them.
+    """The banks of languages, and neighbourhoods of documents, which don't depend on the query and are kept.
 
-    A neighbourhood depends on the bank and on the document's vector, not on the query, and the documents near one
-    query are often near the next. Each is kept by a digest of the document's id, vector and language and the bank's
-    language. Kept or computed anew, a neighbourhood may differ in its last bits, as products of other shapes do.
+    The key is a digest of id, vector and languages. Computed anew, a neighbourhood may differ in its last bits.
     """
 
     def __init__(self, bank: Callable[[str], Bank]) -> None:

@@ -1,10 +1,8 @@
 """Mates: candidates about the same thing in different languages take part in each other's scores.
 
-Documents know their counterparts in other languages far better than queries know documents. A candidate's mate is its
-nearest candidate in another language, if the candidate is in turn the mate's nearest in its own language. A candidate
-takes half of the largest lead that a mate has over it, and half of the mean difference to its mates and itself.
-The largest alone has a winner's luck, the mean has none (docs/decisions/0005). Mates are compared by vectors without
-the languages' means: there, documents about other things are nearly orthogonal.
+A candidate's mate is its nearest in another language, if the two are mutual. A candidate takes half of the largest lead
+of its mates, and half of the mean difference to them and itself: the largest alone has a winner's luck
+(docs/decisions/0005). Without the languages' means, documents about other things are nearly orthogonal.
 """
 
 from __future__ import annotations
@@ -39,10 +37,7 @@ class Mates:
 
     @classmethod
     def among(cls, documents: CandidateDocuments, rows: Rows, scores: FloatArray, bar: float) -> Mates:
-        """The mates of the documents in some rows, ascending; the best by their (n,) scores are mates of others.
-
-        ``bar`` is the cosine from which a mate counts fully (``Calibration.bar``).
-        """
+        """Mates of documents in ascending ``rows``; the best by (n,) scores lift others; ``bar`` counts fully."""
         mates, cosines = _mutual(documents, rows, np.sort(largest(scores, LIFTERS)))
         return cls(rows, mates, _weights(cosines, bar))
 
@@ -90,10 +85,7 @@ def _weights(cosines: FloatArray, bar: float) -> FloatArray:
 
 
 def counterparts(documents: CandidateDocuments, rows: Rows, bar: float) -> dict[int, list[int]]:
-    """For documents in some rows, ascending, the rows among them of the same subject in other languages, ascending.
-
-    Only documents with a counterpart.
-    """
+    """For documents in ascending ``rows`` the rows about the same in other languages; only documents that have any."""
     mates, cosines = _mutual(documents, rows, np.arange(len(rows)))
     same = (cosines >= SAME) & (_weights(cosines, bar) >= 0.5)
     return {
@@ -104,10 +96,9 @@ def counterparts(documents: CandidateDocuments, rows: Rows, bar: float) -> dict[
 
 
 def _mutual(documents: CandidateDocuments, rows: Rows, lifters: Rows) -> tuple[Rows, FloatArray]:
-    """(n, m) the nearest lifter in each of m languages of each of n documents in some rows, ascending; and the cosines.
+    """(n, m) row of the nearest lifter in each of m languages, and its cosine, −∞ if the two are not mutual.
 
-    ``lifters`` are positions among the rows, ascending. A cosine is −∞ if the document is not the lifter's nearest of
-    its language, or if both are of one language.
+    ``rows`` and ``lifters``, which are positions among the rows, are ascending. In the own language the cosine is −∞.
     """
     if not len(rows):
         return np.zeros((0, 0), dtype=np.intp), np.zeros((0, 0), dtype=np.float32)

@@ -41,10 +41,10 @@ class RetrievedDocuments:
         return RetrievedDocuments(nearest, lexical_hits)
 
     def merged(self, counts: Sequence[int]) -> tuple[list[str], dict[str, slice], list[BoolArray], BoolArray]:
-        """The (n,) ids of all documents, each once, and the rows of each language.
+        """The (n,) ids of all documents, each once, the rows of each language, and masks of the candidates.
 
-        And for each of the ``counts`` (queries, n) whether the document is among the query's so many nearest of its
-        language, or words found it; and the same for words alone.
+        For each of ``counts`` (queries, n) whether the document is among the query's nearest of its language, or words
+        found it; then the same for words alone.
         """
         row_of: dict[str, int] = {}
         languages: dict[str, slice] = {}
@@ -124,10 +124,7 @@ class CosinesByPart(NamedTuple):
     passages: FloatArray = np.zeros((0, 0), dtype=np.float32)  # (p, queries) cosines of all passages
 
     def mean(self) -> FloatArray:
-        """(n, queries) mean of the cosines of document, title, opening and, with twice the weight, best passage.
-
-        A document without a title passage is compared by the other cosines (docs/decisions/0005).
-        """
+        """(n, queries) mean cosine of document, title, opening and, twice, best passage (docs/decisions/0005)."""
         if self.title is None or self.opening is None or self.passage is None:
             return self.document
         untitled = np.isnan(self.title)
@@ -140,13 +137,11 @@ class CandidatesWithPassages(CandidateDocuments):
     """Documents with their passages."""
 
     stored: Sequence[Passages]  # (n,) passages of each document as they are stored
-    # (p, dim) corrected unit vectors of the passages, document after document; a title is the last
-    passages: FloatArray
+    passages: FloatArray  # (p, dim) corrected unit vectors, document after document; a title is the last
     borders: Rows  # (n + 1,) row of each document's first passage, and the number of passages
     passage_languages: Mapping[str, slice]  # rows of each language's passages, as a slice
     has_title: BoolArray  # (n,) whether the title is a passage of its own
-    # (n, dim) corrected unit vectors of the openings; none if each is its document's first passage
-    openings: FloatArray | None
+    openings: FloatArray | None  # (n, dim) corrected unit vectors; none if each is its first passage
 
     def cosines_by_part(self, queries: CorrectedQueries) -> CosinesByPart:
         """The cosines of each part."""

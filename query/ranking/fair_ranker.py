@@ -1,13 +1,8 @@
 """Fair ranking: search each target language with a corrected query, compare candidates by margin, then by passages.
 
-Mates among the candidates of the first stretch take part in each other's scores (``query/ranking/candidate_mates.py``).
-
-Queries of one language are ranked together, so that the stored vectors are read once for all of them. So are queries of
-several threads that differ in nothing else, if they wait because the process ranks as many as it may at once.
-
-A ranking is made in stretches, each of the candidates that earlier stretches left, by the neighbourhoods of the first.
-So the first hits do not depend on the number of hits asked for (but a store with approximate kNN may find slightly more
-for the first stretch if a thousand are asked for).
+Queries of one language are ranked together, so that stored vectors are read once; so are those of waiting threads. A
+ranking is made in stretches of the candidates that earlier stretches left, by the neighbourhoods of the first, so the
+first hits do not depend on the number asked for (a store with approximate kNN may find slightly more).
 """
 
 from __future__ import annotations
@@ -76,10 +71,7 @@ class _Search:
 
 
 def candidates_of_a_language(languages: int, *, many: bool) -> int:
-    """Number of candidates that the first stretch has of each of so many languages; ``many`` as of ``FairRanker``.
-
-    A few languages have more of each, so that as many documents are compared by passages; many languages have fewer.
-    """
+    """Candidates of each language in the first stretch; fewer languages have more; ``many`` as of ``FairRanker``."""
     last, most = STRETCHES[0]
     in_all = max(_FEWEST, -(-_KEPT_FOR_A_HIT * last // max(1, languages)))
     return max(min(most, in_all) * (2 if many else 1), -(-last // max(1, languages)))
@@ -131,8 +123,7 @@ class FairRanker:
     ) -> list[Ranking]:
         """The k best documents of the target languages for each of (queries, dim) unit vectors of one language.
 
-        The queries' texts are for hybrid search. ``detailed`` rankings can make the details that a hit shows.
-        Documents that are deleted during the ranking are left out; so are each query's documents of ``without``.
+        ``texts`` are for hybrid search; ``detailed`` rankings can make details; each query's ``without`` is left out.
         """
         as_json = json.dumps(filters, sort_keys=True, default=repr)
         search = _Search(self, lang, tuple(targets), k, as_json, detailed, filters)
@@ -151,15 +142,9 @@ class FairRanker:
     def rank_similar(
         self, doc_id: str, lang: str, targets: Sequence[str], k: int, filters: Filters | None = None
     ) -> tuple[Ranking, FloatArray]:
-        """The k documents of the target languages that are most similar to a document of a language, with details.
+        """The k documents most similar to a stored document, with details, and its (1, dim) stored vector.
 
-        Both sides are documents, and each loses the mean of its language's documents. The document itself is left out.
-
-        Returns:
-            The ranking, and the (1, dim) stored vector of the document.
-
-        Raises:
-            MissingDocuments: the document is not stored.
+        Each side loses its language's mean; the document is left out. Raises MissingDocuments: it is not stored.
         """
         raw = self._store.vectors(self.calibration.model, [doc_id])
         corrected = self.calibration.correct_documents(raw, {lang: slice(0, 1)}, self._share, query_lang=lang)
@@ -175,10 +160,7 @@ class FairRanker:
         plain: FloatArray | None = None,
         without: Sequence[Collection[str]] = (),
     ) -> list[Ranking]:
-        """The rankings of corrected queries; ``plain`` are the queries in the stored space, for the details.
-
-        ``without`` are the documents that each query does not meet; empty: all meet all.
-        """
+        """The rankings of corrected queries; ``plain`` are the queries in the stored space, for the details."""
         calibration, lang, targets = self.calibration, search.lang, search.targets
         asked = calibration.compared(corrected, lang, self._share)
         stretches = self._stretches(search.k, len(targets))
@@ -204,10 +186,7 @@ class FairRanker:
                 retrieved = retrieved.without([missing.doc_ids] * len(asked))
 
     def counterparts(self, ranking: Ranking, lang: str) -> dict[str, list[str]]:
-        """For hits of a query in a language, the other hits about the same thing; none if the calibration has no mates.
-
-        Raises MissingDocuments: hits were deleted since they were ranked.
-        """
+        """For hits, the others about the same thing; none without mates. Raises MissingDocuments: hits were deleted."""
         if not self.calibration.mates:
             return {}
         documents, _ = self._with_vectors(ranking, lang)
@@ -216,10 +195,7 @@ class FairRanker:
         return {doc_ids[row]: [doc_ids[other] for other in others] for row, others in same.items()}
 
     def with_mates(self, ranking: Ranking, scores: FloatArray, lang: str) -> FloatArray:
-        """(n,) other scores of a ranking's hits for a query in a language, with what mates among these hits add.
-
-        Raises MissingDocuments: hits were deleted since they were ranked.
-        """
+        """(n,) other scores of hits with what mates add. Raises MissingDocuments: hits were deleted since."""
         if not self._mates_count or len(set(ranking.langs)) < 2:
             return scores
         documents, order = self._with_vectors(ranking, lang)
@@ -244,10 +220,7 @@ class FairRanker:
         stretches: Sequence[Stretch],
         plain: FloatArray | None,
     ) -> list[Ranking]:
-        """The rankings of the documents found; the first have details if ``plain`` has the queries in the stored space.
-
-        Raises MissingDocuments: candidates were deleted since they were found.
-        """
+        """The rankings, with details if ``plain`` is given. Raises MissingDocuments: candidates were deleted since."""
         lang = search.lang
         ends = [stretch.last for stretch in stretches]
         doc_ids, languages, in_stretches, by_words = retrieved.merged([stretch.candidates for stretch in stretches])

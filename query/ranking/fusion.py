@@ -1,9 +1,8 @@
 """Hybrid search: the words a query shares with documents change their order within a language, and nothing else.
 
-A document is compared by two numbers from 0 to 1: its dense score between the fiftieth and the best score of its
-language, and its BM25 score as a share of the best in any language, squared and with half the weight: a convex
-combination (Bruch, Gai and Ingber, *An Analysis of Fusion Functions for Hybrid Retrieval*, TOIS 2023). A language's
-documents take its ranks in their new order, and the scores stay with the ranks.
+A document is compared by its dense score between the fiftieth and best of its language, and its BM25 score as a share
+of the best in any, squared and with half the weight: a convex combination (Bruch, Gai and Ingber, *An Analysis of
+Fusion Functions for Hybrid Retrieval*, TOIS 2023). Ranks and scores stay; a language's documents move between them.
 """
 
 from __future__ import annotations
@@ -24,17 +23,10 @@ Order = npt.NDArray[np.intp]
 
 
 def fuse(langs: Sequence[str], scores: FloatArray, lexical: FloatArray, best: float | None = None) -> Order:
-    """The order of a merged ranking by dense and lexical scores; every rank keeps its language and its score.
+    """(n,) the index in ``langs`` of the document that takes each rank; the rank keeps its language and its score.
 
-    Args:
-        langs: (n,) languages of the documents, best first: all candidates of dense and lexical search.
-        scores: (n,) dense scores, descending; on any scale, because only differences within a language count.
-        lexical: (n,) BM25 scores, 0 for a document that shares no term with the query (``lexical_scores``).
-        best: the largest BM25 score of any language, also of languages that are not ranked (``best_lexical_score``);
-            the largest of ``lexical`` unless given.
-
-    Returns:
-        (n,) for each rank, the index in ``langs`` of the document that takes it.
+    ``langs`` and the (n,) dense ``scores``, descending, are of all candidates; (n,) ``lexical`` is 0 without a shared
+    term. ``best`` is the largest BM25 score of any language, ranked or not; unless given, that of ``lexical``.
     """
     best = best if best is not None else float(lexical.max(initial=0.0))
     order = np.arange(len(langs))
@@ -64,7 +56,6 @@ def lexical_scores(doc_ids: Sequence[str], hits: Mapping[str, Sequence[tuple[str
 def best_lexical_score(hits: Mapping[str, Sequence[tuple[str, float]]]) -> float:
     """The largest BM25 score of any language; 0 without hits.
 
-    The hits must include the query's own language, even if its documents are not wanted: without it the few words that
-    foreign documents share with the query would count much.
+    The hits include the query's own language: else the few words shared with foreign documents would count much.
     """
     return max((of_lang[0][1] for of_lang in hits.values() if of_lang), default=0.0)

@@ -37,10 +37,7 @@ class HitReranker:
     def reranked(
         self, ranking: Ranking, query: Document, ranker: FairRanker, hits_of: Callable[[Ranking], Sequence[Hit]]
     ) -> tuple[Ranking, float]:
-        """The ranking with its best hits in the reranker's order, and the seconds it took. Each place keeps its score.
-
-        ``hits_of`` makes the hits of a ranking; documents that were deleted since they were ranked are left out.
-        """
+        """The ranking in the reranker's order, without deleted documents, and its seconds; places keep scores."""
         start = perf_counter()
         best = ranking.first(RERANKED)
         try:

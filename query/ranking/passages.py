@@ -52,10 +52,7 @@ def with_passages(
 
 
 def opening_lengths(offsets: Sequence[Int32Array], has_title: BoolArray) -> Rows:
-    """(n,) number of segments in each document's opening: the first, and those after it up to ``_WINDOW`` characters.
-
-    Where segments overlap, the first alone is the opening. A title after the segments is no segment.
-    """
+    """(n,) number of segments in each opening: the first, and, without overlap, others up to ``_WINDOW`` characters."""
     counts = np.array([len(of_document) for of_document in offsets], dtype=np.intp)
     borders = np.concatenate(([0], np.cumsum(counts)))
     starts, ends = np.concatenate([np.zeros((0, 2), np.int32), *offsets]).T
@@ -69,10 +66,7 @@ def opening_lengths(offsets: Sequence[Int32Array], has_title: BoolArray) -> Rows
 
 
 def _openings(parts: VectorParts, passages: FloatArray, starts: Rows, lengths: Rows) -> FloatArray | None:
-    """(n, dim) unit vector of the sum of each document's opening passages; none if each has a single one.
-
-    ``starts`` are the documents' first passages, ``lengths`` the numbers of opening passages.
-    """
+    """(n, dim) unit sums of the documents' opening passages; none if each has a single one."""
     several = np.flatnonzero(lengths > 1)
     if not len(several):
         return None

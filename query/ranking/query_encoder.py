@@ -55,11 +55,7 @@ def encoders_with_methods(collection: Collection, calibration: Calibration | Non
 def open_query_encoder(
     collection: Collection, calibration: Calibration | None, device: Device, console: Console
 ) -> Encoder:
-    """Load the encoder of a collection's queries under a calibration.
-
-    Raises BadInput: the encoder is not found; ModelMismatch: the encoder's name leads to another model than that of the
-    vectors or of the map.
-    """
+    """Load a collection's encoder of queries. Raises BadInput: it is not found; ModelMismatch: the model is another."""
     query_encoder = query_encoder_spec(calibration)
     if query_encoder:
         return open_specified(collection, query_encoder, device, console)
@@ -69,11 +65,7 @@ def open_query_encoder(
 def without_queries(
     collection: Collection, calibration: Calibration | None, device: Device, console: Console
 ) -> Encoder:
-    """What takes the place of the encoder of queries where none is asked: it is not loaded.
-
-    Several encoders without a calibration are loaded, as they alone know the widths of their vectors. Raises BadInput,
-    ModelMismatch: as ``open_query_encoder``.
-    """
+    """A stand-in, not loaded, for an encoder of queries that is not asked; several without a calibration are loaded."""
     if calibration is None and SEPARATOR in collection.encoder:
         return open_query_encoder(collection, calibration, device, console)
     encoder = effective_query_encoder(collection, calibration)
@@ -84,10 +76,7 @@ def without_queries(
 def open_specified(
     collection: Collection, query_encoder: QueryEncoderSpec, device: Device, console: Console
 ) -> Encoder:
-    """Load the encoder that a collection has migrated to.
-
-    Raises BadInput: the encoder is not found; ModelMismatch: the encoder's name leads to another model now.
-    """
+    """Load a migration's encoder. Raises BadInput: it is not found; ModelMismatch: its name leads to another model."""
     encoder = open_named(query_encoder.encoder, query_encoder.method, console, device=device)
     if encoder.spec.model != query_encoder.model:
         raise ModelMismatch(

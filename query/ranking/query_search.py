@@ -65,8 +65,7 @@ def until_read(
 ) -> list[Hit]:
     """The hits of an attempt at a search, made anew if documents were deleted after they were ranked.
 
-    Raises BadInput: nothing is found as no document has a field of the filters; StoreError: documents are deleted
-    faster than they are read.
+    Raises BadInput: no document has a field of the filters; StoreError: documents are deleted faster than read.
     """
     for depth in _DEPTHS:
         with suppress(MissingDocuments):
@@ -96,11 +95,7 @@ def facets_of(
     languages: Mapping[str, int],
     filters: Filters | None,
 ) -> Facets:
-    """Facets of the documents of hits; ``paths`` are as ``facet_paths`` gives them.
-
-    ``languages`` are the target languages, with their numbers of documents. Raises BadInput: no document has a field of
-    one of the names.
-    """
+    """Facets of the hits' documents; ``paths`` as of ``facet_paths``. Raises BadInput: no document has a field."""
     total = store.count_passing(list(languages), filters) if filters else sum(languages.values())
     documents = [shown.document for hit in hits for shown in (hit, *hit.also)]
     facets = Facets.of(documents, paths, max(total, len(documents)))

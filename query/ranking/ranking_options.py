@@ -30,7 +30,6 @@ class RankingOptions:
     rerank: str = ""
 
     def __post_init__(self) -> None:
-        """Check the values."""
         if self.balance is not None:
             check_balance(self.balance)
             if self.calibration == NONE:

@@ -26,10 +26,8 @@ class ScoredCandidates:
     documents: CandidateDocuments
     by_part: CosinesByPart  # (n, queries) cosines of the documents' parts, with the queries as corrected
     cosines: FloatArray  # (queries, n) their means, which the margin is taken of
-    # (queries, n) mean of the query's k largest cosines in the document's language; none without a margin
-    fwd: FloatArray | None
-    # (n,) mean of the k largest cosines of the document's vector with the bank; none without a margin
-    bwd: FloatArray | None
+    fwd: FloatArray | None  # (queries, n) mean of the query's k largest cosines in the language; none without a margin
+    bwd: FloatArray | None  # (n,) mean of the document's k largest cosines with the bank; none without a margin
     scores: FloatArray  # (queries, n) scores to rank by; −∞ if a document is not a candidate of the query
     margins: FloatArray | None = None  # (queries, n) scores before mates took part; none if mates don't count
     mates: Sequence[Mates] = ()  # each query's mates; empty if mates don't count
@@ -62,10 +60,7 @@ class ScoredCandidates:
     def ranking(
         self, query: int, in_stretches: Sequence[BoolArray], ends: Sequence[int], lexical_hits: LexicalHits | None
     ) -> tuple[Rows, FloatArray]:
-        """Rows and scores of a query's ranking; a stretch's scores are lowered below those of the stretch before.
-
-        With lexical hits, each stretch is reordered by ``CandidateDocuments.fused``.
-        """
+        """Rows and scores of a query's ranking; a stretch is lowered below the one before, and fused with words."""
         rows, scores = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.float32)
         for in_stretch, end in zip(in_stretches, ends, strict=True):
             unranked = in_stretch.copy()
@@ -116,10 +111,9 @@ class ScoredCandidates:
 def shortlists(
     scored: ScoredCandidates, in_stretches: Sequence[BoolArray], by_words: BoolArray, ends: Sequence[int]
 ) -> tuple[Rows, list[BoolArray]]:
-    """The heads of the stretches' rankings: the rows of candidates in any of them, and (queries, rows) for each.
+    """The rows of candidates in any head of the stretches' rankings, and (queries, rows) for each head.
 
-    Each head has the earlier ones, and what words found. The first also has the best of each language, which make that
-    language's neighbourhood.
+    Each head has the earlier ones, and what words found; the first also each language's best, its neighbourhood.
     """
     heads: list[BoolArray] = []
     first = np.where(in_stretches[0], scored.scores, np.float32(-np.inf))

@@ -54,8 +54,7 @@ class ScoreParts:
     # corrected cosine of the opening, the first window or sentences of its length; none if passages were not compared
     opening: float | None
     passage: float | None  # corrected cosine of the best passage; none likewise
-    # the cosine that the margin is taken of: the corrected cosine, or a mean of it and those of the parts
-    compared: float
+    compared: float  # what the margin is taken of: the corrected cosine, or a mean with those of the parts
     fwd: float | None  # mean compared cosine of the query's nearest documents in this language; none without a margin
     # mean corrected cosine of the query language's pseudo-queries nearest to the document; none likewise
     bwd: float | None
@@ -73,11 +72,9 @@ class ScoreParts:
 
     @property
     def fits(self) -> bool | None:
-        """Whether the query is nearer to the document than the queries of other documents are; none without a margin.
+        """Whether the query is nearer than the queries of other documents are; none without a margin.
 
-        ``bwd``, the document's neighbourhood, tells how near queries come that the document does not answer: it is the
-        mean of the calibration's nearest pseudo-queries, the document's own left out. Both are cosines of the
-        document's vector.
+        ``bwd`` tells how near those come: the mean of the nearest pseudo-queries, without the document's own.
         """
         return None if self.bwd is None else self.corrected > self.bwd
 
@@ -226,10 +223,7 @@ class Ranking:
 
 
 def good_hits(hits: Sequence[Hit]) -> int | None:
-    """Number of hits before the point where most hits above fit the query and most below don't; none if it is unknown.
-
-    Of all points it is the one with the fewest exceptions on either side, the last of equal ones.
-    """
+    """Number of first hits that fit the query, with the fewest exceptions among them and below; none if unknown."""
     if any(hit.fits is None for hit in hits):
         return None
     leads = [0, *itertools.accumulate(1 if hit.fits else -1 for hit in hits)]
@@ -262,10 +256,9 @@ def as_json(hit: Hit) -> dict[str, object]:
 def grouped(
     ranking: Ranking, groups: Sequence[Sequence[int]], counterparts: Mapping[str, Sequence[str]]
 ) -> list[list[int]]:
-    """The ranks of hits by subjects, in the order of their best hits; a subject has one hit of a language.
+    """The ranks of hits by subjects, best first; a subject has one hit of a language; ``groups`` made before stay.
 
-    ``counterparts`` are the ids of each hit's counterparts. A hit joins the best subject that has a counterpart of it.
-    The ``groups`` made of a shorter ranking stay; other hits join them or make new ones.
+    ``counterparts`` are the ids of each hit's counterparts; a hit joins the best subject that has one.
     """
     subjects = [list(group) for group in groups]
     subject_of = {rank: number for number, group in enumerate(subjects) for rank in group}
@@ -294,10 +287,7 @@ def ranked_hits(
     explain: bool = False,
     passages: int = 0,
 ) -> list[Hit]:
-    """The documents of a ranking with details, for a query in the stored space; options are as of ``Searcher.search``.
-
-    Raises MissingDocuments: documents were deleted since they were ranked.
-    """
+    """The hits of a ranking with details; see ``Searcher.search``. Raises MissingDocuments: some were deleted."""
     hits = []
     documents, details = store.get(ranking.doc_ids), ranking.details_of(ranking.doc_ids)
     for document, score, detail in zip(documents, ranking.scores, details, strict=True):

@@ -100,10 +100,9 @@ class Searcher:
     ) -> Self:
         """Open a collection by its name.
 
-        ``ranking`` says how to rank otherwise than by the active calibration. Progress is shown if the default encoder
-        or the store's lexical index has to be made. A caller who gives the loaded encoder of queries checks that it is
-        of the right model. ``to`` and ``filters`` of searches to come are checked before the encoder is loaded.
-        ``queries=False`` loads no encoder, for ``similar`` and ``document`` alone.
+        ``ranking`` is by default that of the active calibration. Progress is shown if the default encoder or the
+        store's lexical index has to be made. A given ``encoder`` must be of the right model. ``to`` and ``filters`` are
+        checked before the encoder is loaded. ``queries=False`` loads no encoder, for ``similar`` and ``document``.
 
         Raises:
             BadInput: there is no such collection, calibration or balance, a language of ``to`` is not in the
@@ -202,25 +201,20 @@ class Searcher:
     ) -> Hits:
         """The k best documents for a query, best first, with their best passages.
 
-        Unless given, the query's language is detected, documents are of all languages of the collection, and the
-        ranking is by the searcher's options. Filters are values that a document's fields must have. ``explain`` adds
-        the parts of each hit's score. ``passages`` is the number of best passages that each hit has in
-        ``Hit.passages``.
+        Unless given, the query's language is detected, documents are of all languages, and the ranking is the
+        searcher's. Filters are values that a document's fields must have. ``explain`` adds the parts of each score;
+        ``passages`` is the number of a hit's best passages in ``Hit.passages``.
 
-        ``subjects`` makes one hit of documents about the same thing: the version in the first of the languages
-        ``prefer`` that there is, else in the query's, else the best version; ``Hit.also`` has the others. A subject
-        stands where its best version would. The same subjects come first whatever k is.
+        ``subjects`` makes one hit of documents about the same thing: the version in the first language of ``prefer``
+        that there is, else in the query's, else the best; ``Hit.also`` has the others. A subject stands where its best
+        version would, in the same order whatever k is.
 
-        ``facets`` are names of fields, or ``lang``: the best documents are counted by their values, those of the first
-        fifty hits, or of all if k is more; with ``subjects`` those of the subjects shown.
-
-        Returns:
-            A list of hits, which also has ``lang``, the language of the query, and ``facets``.
+        ``facets`` are names of fields, or ``lang``: the first fifty hits, or all if k is more, are counted by their
+        values; with ``subjects`` the subjects shown.
 
         Raises:
             BadInput: the text is empty, k is below 1, ``to``, ``prefer`` or ``facets`` is a string, a language is not
-                in the collection, nothing is found as no document has a field of the filters, or no document has a
-                field of the facets.
+                in the collection, or no document has a field of the filters or facets.
             StoreError: the searcher is closed, or another process opened it.
         """
         self._check(k)
@@ -248,17 +242,13 @@ class Searcher:
     ) -> Hits:
         """The k documents most similar to a stored document, best first, each with the passage nearest to it.
 
-        Unless ``to`` names languages, the documents are of all languages but the document's own. Documents are compared
-        by their stored vectors without the languages' means, and in the common space if the calibration has one.
-
-        Returns:
-            A list of hits, which also has ``lang``, the language of the document.
+        Unless ``to`` names languages, they are of all but the document's own. Stored vectors are compared without the
+        languages' means, and in the common space if there is one. The hits' ``lang`` is the document's.
 
         Raises:
             NoDocument: there is no document of this id.
             BadInput: k is below 1, ``to`` is a string, a language is not in the collection, the collection has one
-                language, the encoder knew no word of the document, or nothing is found as no document has a field of
-                the filters.
+                language, the encoder knew no word of the document, or no document has a field of the filters.
             StoreError: the searcher is closed, or another process opened it.
         """
         self._check(k)
