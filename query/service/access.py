@@ -41,10 +41,9 @@ class Token:
 
 
 def read_tokens(path: Path) -> tuple[Token, ...]:
-    """Tokens of a file with lines ``NAME TOKEN``; empty lines and lines that begin with ``#`` are skipped.
+    """Tokens of a file with lines ``NAME TOKEN``; empty lines, lines with ``#`` and a third word are skipped.
 
-    A third word, ``read`` or ``write``, is of earlier versions and has no meaning. Raises BadInput: the file can't be
-    read, has a line of another form, or has a secret twice.
+    Raises BadInput: the file can't be read, has a line of another form, or has a secret twice.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -62,10 +61,7 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
 
 
 def distinct(tokens: Iterable[Token]) -> tuple[Token, ...]:
-    """The tokens, checked for a secret that two of them share: a caller's name would depend on their order.
-
-    Raises BadInput: two tokens have one secret.
-    """
+    """The tokens. Raises BadInput: two share a secret, so that a caller's name would depend on their order."""
     names: dict[bytes, str] = {}
     for token in (tokens := tuple(tokens)):
         if token.digest in names:
@@ -79,8 +75,8 @@ def distinct(tokens: Iterable[Token]) -> tuple[Token, ...]:
 class TokenFile(Iterable[Token]):
     """The tokens of a file, which is read again when it changes, and tokens from elsewhere.
 
-    A file that is gone, or has no token any more, leaves the tokens from elsewhere. A file that can't be read, or has a
-    wrong line, leaves the tokens as they were, so that a slip of the editor does not lock every caller out.
+    A file that is gone or has no token leaves those from elsewhere; an unreadable or wrong one leaves the tokens as
+    they were, so that a slip of the editor does not lock every caller out.
     """
 
     def __init__(self, path: Path, others: Iterable[Token] = ()) -> None:
@@ -121,7 +117,6 @@ class TokenFile(Iterable[Token]):
         return True
 
     def __iter__(self) -> Iterator[Token]:
-        """The tokens of the file as it is now."""
         return iter(self._current())
 
 
@@ -139,8 +134,7 @@ class Caller:
     """The caller of a request."""
 
     name: str  # of the token; the address if the service has no tokens; ``cluster`` and a hash if Elasticsearch vouches
-    # the caller's own credentials for Elasticsearch, as sent; empty: none
-    authorization: str = field(default="", repr=False)
+    authorization: str = field(default="", repr=False)  # credentials for Elasticsearch, as sent; empty: none
 
 
 def matching_token(tokens: Iterable[Token], authorization: str) -> Token | None:

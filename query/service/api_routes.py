@@ -148,11 +148,9 @@ class Api:
     ) -> SearchResult:
         """Search for ``/api`` or for an Elasticsearch path, count the search and, where a log is kept, log it.
 
-        Documents are filtered by ``filters``; the request's own filters are not used. The log gets the hits that are
-        ``shown`` of all hits. ``names`` are of the collections that are searched, unless given the searcher's; a search
-        of several is not logged, as the log is about one collection. ``passages`` is the number of best passages of
-        each hit. Raises BadInput: the collection can't be searched with these settings; StoreError: the store does not
-        answer; Refused: reranking is requested, and there is no reranker.
+        ``filters`` replace the request's own; the log gets the hits that are ``shown``. ``names`` are those of the
+        collections; a search of several is not logged, as the log is about one. Raises BadInput: the collection can't
+        be searched with these settings; StoreError: the store does not answer; Refused: there is no reranker.
         """
         begun = time.perf_counter()
         ranking = self._ranking(request).of(searcher.collection, searcher.calibration)
@@ -191,10 +189,10 @@ class Api:
         return SearchResult(hits, confidence, balance, took, logged)
 
     def _ranking(self, request: SearchRequest) -> RankingOptions:
-        """How to rank for a request: by its own settings, and where it has none by the service's.
+        """How to rank: by the request's settings, else by the service's.
 
-        Raises BadInput: a balance is requested by plain cosine, or hybrid search is requested and not served: to index
-        the collections' words takes minutes at the start; Refused: reranking is requested, and there is no reranker.
+        Raises BadInput: a balance by plain cosine, or hybrid search if it is not served: indexing words takes minutes;
+        Refused: there is no reranker.
         """
         if request.hybrid and not self._hybrid:
             raise BadInput("hybrid search is not served here; start the service with dragoman serve --hybrid")

@@ -35,11 +35,7 @@ _VISIBLE = re.compile(r"[ -~]*")
 
 
 class Cluster:
-    """An Elasticsearch server.
-
-    Attributes:
-        server: scheme, host, port.
-    """
+    """An Elasticsearch server; ``server`` is its scheme, host, port."""
 
     def __init__(self, server: str, credentials: Credentials, seconds: float, metrics: Metrics) -> None:
         """Prepare the connections, with the service's credentials; a call without an answer fails after ``seconds``."""
@@ -65,11 +61,11 @@ class Cluster:
         body: bytes,
         authorization: str,
     ) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers and body of the cluster's answer to a method and a target, which is path and parameters.
+        """Status, headers and body of the cluster's answer to a method and ``target`` (path and parameters).
 
-        Of the caller's headers only ``_SENT_HEADERS`` are passed on. Without an authorization of the caller's own the
-        call has the service's. A call is sent again by a new connection if its connection ends. Raises Refused: the
-        cluster does not answer, or would not read so long a target or such headers.
+        Only ``_SENT_HEADERS`` are passed on; without an authorization the call has the service's. A call whose
+        connection ends is sent again. Raises Refused: the cluster does not answer, or would not read the target or
+        headers.
         """
         if len(target) > MAX_TARGET:
             raise Refused(
@@ -105,10 +101,7 @@ class Cluster:
         return key in self._checks or key in self._asked_at[True] or self._lately(key) is not None
 
     async def accepts(self, authorization: str) -> bool:
-        """Whether the cluster accepts a caller's credentials; a cluster without security accepts none.
-
-        The cluster is asked once in ``_BELIEVED_SECONDS``. Raises Refused: the cluster does not answer.
-        """
+        """Whether the cluster accepts credentials, asked once in ``_BELIEVED_SECONDS``. Raises Refused: no answer."""
         key = _key(authorization)
         accepted = self._lately(key)
         if accepted is not None:
@@ -137,10 +130,7 @@ class Cluster:
         return accepted
 
     async def secured(self) -> bool:
-        """Whether the cluster checks credentials; without security it takes any, and lets everybody do anything.
-
-        Raises Refused: the cluster does not answer.
-        """
+        """Whether the cluster checks credentials, or lets everybody do anything. Raises Refused: no answer."""
         asked_at, secured = self._secured
         if time.monotonic() - asked_at >= _BELIEVED_SECONDS:
             status, _, _ = await self._ask("GET", _AUTHENTICATE_PATH, {}, b"")
@@ -159,10 +149,7 @@ class Cluster:
 async def _answer(
     client: httpx.AsyncClient, method: str, target: str, sent: Mapping[str, str], body: bytes
 ) -> tuple[int, httpx.Headers, bytes]:
-    """Status, headers and body of the server's answer; its connection ends if the server stopped reading it.
-
-    Raises Refused: the answer is longer than ``_MOST_ANSWERED``.
-    """
+    """The server's answer; a connection whose request it stopped reading ends. Raises Refused: it is too long."""
     content = bytearray()
     async with client.stream(method, target, headers=sent, content=body or None) as answer:
         async for piece in answer.aiter_bytes():

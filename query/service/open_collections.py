@@ -77,12 +77,9 @@ _State = tuple[Any, ...]
 
 @dataclass
 class _OpenCollection:
-    """A collection that is open."""
-
     state: _State  # of the collection in the database when it was opened
     searcher: Searcher  # with the active calibration
-    # searchers of the same store with other calibrations, by the id that requests gave
-    by_calibration: dict[str, Searcher] = field(default_factory=dict)
+    by_calibration: dict[str, Searcher] = field(default_factory=dict)  # of the store, by the id that requests gave
     counted_at: float = 0.0  # time of the last count of its documents, in seconds of ``time.monotonic``
     counted_for: dt.datetime | None = None  # end of the last run over its documents before that count
     counting: threading.Lock = field(default_factory=threading.Lock)  # held while the documents are counted after a run
@@ -91,17 +88,13 @@ class _OpenCollection:
 
 
 class OpenCollections:
-    """The collections that are served.
-
-    Attributes:
-        engine: the database.
-    """
+    """The collections that are served."""
 
     def __init__(self, options: ServiceOptions, metrics: Metrics) -> None:
         """Open the database and the reranker; collections are opened when they are first searched.
 
-        Raises BadInput: no collection, or no reranker, has one of the names of the options; StoreError: the database
-        can't be opened; MissingPart: the requested device is missing.
+        Raises BadInput: a name in the options is unknown; StoreError: the database can't be opened; MissingPart: no
+        device.
         """
         self._options, self._metrics = options, metrics
         self._reranker = (
@@ -139,12 +132,11 @@ class OpenCollections:
 
     @contextmanager
     def searcher(self, name: str, calibration: str = "") -> Iterator[Searcher]:
-        """A searcher of the collection as it is now, for one search.
+        """A searcher of the collection as it is now, for one search; an empty ``calibration`` is the active one.
 
-        The calibration is the beginning of an id, or ``none`` for plain cosine; empty: the active one. Raises
-        NoCollection: there is no such collection; BadInput: there is no such calibration; EmptyCollection: the
-        collection holds no documents; ModelMismatch: the encoder is not that of the collection or of its calibration;
-        StoreError: the store or the database does not answer.
+        ``calibration`` is a beginning of an id, or ``none``. Raises NoCollection, EmptyCollection; BadInput: there is
+        no such calibration; ModelMismatch: the encoder is another; StoreError: the store or the database does not
+        answer.
         """
         served = self._options.collections
         if served and name not in served:
@@ -326,10 +318,7 @@ class OpenCollections:
             searcher.search("a", lang=min(searcher.languages), k=1, ranking=searcher.ranking)
 
     def close_unused(self) -> None:
-        """Close the collections that were deleted, and let go the encoders that no open collection needs.
-
-        Raises SQLAlchemyError: the database does not answer.
-        """
+        """Close deleted collections and unneeded encoders. Raises SQLAlchemyError: the database does not answer."""
         names = set(self.names())
         with self._lock:
             for name in self._open.keys() - names:

@@ -21,15 +21,13 @@ _Key = tuple[str, str]
 
 
 class QueryBatcher:
-    """An encoder of queries for many threads.
+    """An encoder of queries for many threads: queries that come while one is encoded wait for the next batch.
 
-    A query that comes while none is encoded is encoded at once; queries that come meanwhile wait for the next batch. On
-    a CPU they get the vectors that they would get alone, on a card these but for rounding. Vectors depend on the model
-    only, so they are kept when the calibration changes.
+    On a CPU they get the vectors that they would get alone, on a card these but for rounding. Vectors depend on the
+    model only, so they are kept when the calibration changes.
     """
 
     def __init__(self, encoder: Encoder, metrics: Metrics) -> None:
-        """Encode by an encoder, and count batches and kept vectors."""
         self._encoder, self._metrics = encoder, metrics
         self._vectors: OrderedDict[_Key, FloatArray] = OrderedDict()
         self._lock = threading.Lock()

@@ -30,10 +30,7 @@ class QueryLog:
     """Writes the log in a separate thread, so that no search waits for the database."""
 
     def __init__(self, engine: sa.Engine, days: int, metrics: Metrics) -> None:
-        """Start the thread; entries are kept for ``days``, and the metrics count those that were lost.
-
-        Raises StoreError: the database can't be written.
-        """
+        """Start the thread; entries are kept for ``days``. Raises StoreError: the database can't be written."""
         self._engine, self._days, self._metrics = engine, days, metrics
         self._remove_old()
         self._queue: Queue[SearchRow | ClickRow | None] = Queue(_MAX_WAITING)

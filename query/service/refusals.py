@@ -28,12 +28,7 @@ PRODUCT_HEADER = {"X-Elastic-Product": "Elasticsearch"}
 
 
 class Refused(Exception):
-    """A request that the service refuses to answer.
-
-    Attributes:
-        status: HTTP status of the answer.
-        after: seconds until the caller may try again; 0: trying again does not help.
-    """
+    """A refusal with HTTP ``status``; the caller may try again ``after`` so many seconds; 0: trying does not help."""
 
     def __init__(self, status: int, sentence: str, after: float = 0.0) -> None:
         super().__init__(sentence)
@@ -41,10 +36,7 @@ class Refused(Exception):
 
 
 def refusal(error: Exception, *, unfit: int = 400) -> Refused:
-    """The status of a failure and a sentence that any caller may read; the details go to the log.
-
-    ``unfit`` is the status of a request that does not fit the collection.
-    """
+    """A failure's status and a sentence for callers; details go to the log. ``unfit``: the request doesn't fit."""
     if isinstance(error, Refused):
         return error
     if isinstance(error, BadInput):

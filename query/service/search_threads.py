@@ -19,13 +19,9 @@ _AVERAGE_WEIGHT = 0.1
 
 
 class SearchThreads:
-    """Threads that search, and a bounded number of requests that wait for them.
+    """Threads that search and requests that wait, bounded; all but ``close`` is called in the event loop's thread.
 
-    Everything but ``close`` is called in the event loop's thread. A lost card stays lost in its process, so a search
-    that meets one ends the process by SIGTERM.
-
-    Attributes:
-        failure: the card's failure; none: no card failed.
+    A search that meets a lost card, ``failure``, ends the process by SIGTERM: the card stays lost in its process.
     """
 
     def __init__(self, options: ServiceOptions, metrics: Metrics) -> None:
@@ -39,10 +35,7 @@ class SearchThreads:
         self.failure: GpuFailure | None = None
 
     async def do(self, act: Callable[[], T]) -> T:
-        """Call a function in one of the threads and return its value.
-
-        Raises Refused: too many requests run or wait (429), or the call took too long (503).
-        """
+        """Call a function in a thread. Raises Refused: too many requests run or wait (429), or it is too slow (503)."""
         if self._admitted >= self._capacity:
             self._metrics.refused.labels("full").inc()
             until_room = max(1.0, self._average_seconds * self._admitted / self._threads)

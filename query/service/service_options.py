@@ -24,11 +24,9 @@ class ServiceOptions:
     """How the service is run."""
 
     settings: Settings
-    # names of the collections that are served; empty: all, also collections indexed later
-    collections: tuple[str, ...] = ()
+    collections: tuple[str, ...] = ()  # names; empty: all, also collections indexed later
     device: Device = "auto"  # where queries are encoded
-    # index the words of collections at the start, and search with them unless a request says otherwise
-    hybrid: bool = False
+    hybrid: bool = False  # index words at the start, and search with them unless a request says otherwise
     # folder of a reranker, or its name in the cache, for searches that ask for it; none: there is none
     rerank: str | None = None
     tokens: Iterable[Token] = ()  # of the callers; false: everybody who reaches the port may call

@@ -57,8 +57,6 @@ _Arguments = TypeVar("_Arguments", bound=BaseModel)
 
 @dataclass(frozen=True)
 class _AgentTool:
-    """A tool."""
-
     title: str
     description: str
     arguments: type[BaseModel]
@@ -89,10 +87,7 @@ class _AgentTool:
 
 
 class AgentTools:
-    """The tools, which answer as ``/api`` does and refuse what it refuses.
-
-    Their searches are not in the query log, which is for queries that people typed.
-    """
+    """The tools, which answer as ``/api`` does; their searches are not logged, as no person typed them."""
 
     def __init__(self, api: Api) -> None:
         self._api = api

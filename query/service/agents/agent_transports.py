@@ -25,11 +25,7 @@ _OPENED_WITHIN = 10.0
 
 
 class AgentRoute(Route):
-    """``POST /mcp``, without sessions: each request is answered by itself.
-
-    Attributes:
-        manager: answers the requests while its ``run`` is entered.
-    """
+    """``POST /mcp``, without sessions: each request is answered by itself, while ``manager.run`` is entered."""
 
     def __init__(self, api: Api, max_body: int) -> None:
         self.manager = StreamableHTTPSessionManager(
@@ -44,10 +40,9 @@ class AgentRoute(Route):
 
 
 def serve_agent(options: ServiceOptions) -> None:
-    """Answer the agent at the other end of standard input and output until it closes the input.
+    """Answer an agent on standard input and output until it closes them; other prints go to standard error.
 
-    While it runs, whatever else this process prints goes to standard error. Raises BadInput: a named collection does
-    not exist; StoreError: the database can't be opened.
+    Raises BadInput: a named collection does not exist; StoreError: the database can't be opened.
     """
     metrics = Metrics()
     open_collections, threads = OpenCollections(options, metrics), SearchThreads(options, metrics)

@@ -64,10 +64,9 @@ class NamedPlace:
 
 
 def named_places(places: Sequence[Place], names: Sequence[str]) -> list[NamedPlace]:
-    """The places that names and patterns of a path stand for, each once, in the order of the names.
+    """The places of a path's names and patterns, each once; a shared index stands for the first of its collections.
 
-    Of several collections that are attached to one index, the index's name and patterns stand for the first. Raises
-    Refused: no served collection has a name or matches any pattern, or two names are collections of one index.
+    Raises Refused: no collection has a name or matches a pattern, or two names are of collections of one index.
     """
     chosen: dict[tuple[str, str], NamedPlace] = {}
     for name in names:

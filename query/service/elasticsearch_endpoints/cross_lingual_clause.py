@@ -67,10 +67,7 @@ class InnerHits:
 
     @classmethod
     def of(cls, value: Any, name: str) -> Self:
-        """Parse ``inner_hits`` with a default name.
-
-        Raises Refused: it has something else than name, from, size and ``_source``, or a value that can't be.
-        """
+        """Parse ``inner_hits``. Raises Refused: it has more than name, from, size, ``_source``, or a wrong value."""
         if not isinstance(value, dict):
             raise Refused(400, "inner_hits is an object, which may be empty")
         if unknown := value.keys() - {"name", "from", "size", "_source"}:
@@ -95,10 +92,7 @@ class Collapse:
 
     @classmethod
     def of(cls, value: Any) -> Self:
-        """Parse ``collapse``.
-
-        Raises Refused: it is no object with a field, or has something else than inner hits beside it.
-        """
+        """Parse ``collapse``. Raises Refused: it is no object of a field, or has more beside it than inner hits."""
         field = value.get("field") if isinstance(value, dict) else None
         if not isinstance(field, str) or not field:
             raise Refused(400, 'collapse is an object with a field: {"field": "concept"}')
@@ -138,10 +132,7 @@ def has_clause(value: Any) -> bool:
 
 
 def parse(body: Any, parameters: Mapping[str, str]) -> CrossLingual:
-    """Parse a search that has the clause; parameters of the URL override settings of the body.
-
-    Raises Refused: the search has something that can't be combined with the clause.
-    """
+    """Parse a search with the clause; URL parameters override it. Raises Refused: it can't combine with the clause."""
     if not isinstance(body, dict):
         raise Refused(400, "the body of a search is an object")
     settings = {**body, **_parameter_settings(parameters)}
@@ -306,10 +297,9 @@ def _tag(name: str, default: str, *sources: Any) -> str:
 
 
 def as_filters(clauses: Sequence[Mapping[str, Any]], read_fields: Sequence[str]) -> dict[str, Any]:
-    """Filters by field from ``term`` and ``terms`` clauses, for a store without Elasticsearch's clauses; all must hold.
+    """Filters by field from ``term`` and ``terms`` clauses for a store without Elasticsearch's; all must hold.
 
-    The ``read_fields``, which have a document's text, title and language, can't filter. Raises Refused: a clause is
-    neither ``term`` nor ``terms`` of one field, or its field can't filter.
+    Raises Refused: a clause is neither, or its field is among ``read_fields`` (text, title, language).
     """
     filters: dict[str, Any] = {}
     for clause in clauses:

@@ -1,7 +1,6 @@
-"""The calls of Elasticsearch that the service answers: their paths, their bodies, and the indices that both name.
+"""Elasticsearch calls that the service answers: paths, bodies, and the indices that both name.
 
-A path is split as it was sent, each part is decoded once, and the path that is passed on is written anew from these
-parts: so the cluster gets the path that was checked, whatever the spelling.
+A path is split as sent, each part decoded once, and written anew: so the cluster gets the path that was checked.
 """
 
 from __future__ import annotations
@@ -45,10 +44,7 @@ class Call:
 
     @classmethod
     def parse(cls, method: str, path: bytes, query: bytes) -> Call:
-        """Parse method, path and parameters of a request.
-
-        Raises Refused: the service does not answer such a call, or can't read it, or has no such parameter.
-        """
+        """Parse a request. Raises Refused: the service can't read it, or does not answer the call or a parameter."""
         parts = list(map(_decoded, path.split(b"/")[1:]))
         if len(parts) > 1 and not parts[-1]:
             parts.pop()
@@ -81,10 +77,9 @@ def _decoded(part: bytes) -> str:
 
 
 def body_lines(call: Call, body: bytes, content_type: str, encoding: str) -> tuple[list[bytes], list[Any]]:
-    """The texts of a body, one or one for each line of ``_msearch``, and their JSON values.
+    """The texts of a body, a line each for ``_msearch``, and their JSON values. Raises Refused: it is not valid.
 
-    Raises Refused: the body is no JSON, repeats a name in an object, is nested too deeply, or has a blank line, which
-    Elasticsearch would read as an empty header.
+    Invalid are a repeated name, deep nesting, and a blank line, which Elasticsearch would read as an empty header.
     """
     if not body:
         return [], []
@@ -135,10 +130,7 @@ def _unique_names(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def named_indices(call: Call, values: Sequence[Any]) -> list[str]:
-    """All indices that the path of a call names, and the headers of an ``_msearch``.
-
-    Raises Refused: the call may read an index that it does not name.
-    """
+    """All indices that a call names, in path and ``_msearch`` headers. Raises Refused: it may read others."""
     if call.endpoint == "_msearch":
         return [*call.indices, *(name for header in values[::2] for name in header_indices(call, header))]
     if not call.indices:
@@ -147,10 +139,7 @@ def named_indices(call: Call, values: Sequence[Any]) -> list[str]:
 
 
 def header_indices(call: Call, header: Any) -> Iterator[str]:
-    """The indices of a search of an ``_msearch``: those of its header, else of the path.
-
-    Raises Refused: the header can't be read, or neither header nor path names an index.
-    """
+    """The indices of a search of ``_msearch``: its header's, else the path's. Raises Refused: there is none."""
     if not isinstance(header, dict):
         raise Refused(400, "a header of this _msearch is no object")
     index_lists = [_index_names(header[name]) for name in ("index", "indices") if name in header]

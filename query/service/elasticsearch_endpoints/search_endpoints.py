@@ -141,10 +141,7 @@ class SearchEndpoints:
         return {**answer, "status": 200}
 
     async def _pass_on(self, call: Call, request: Request, lines: Sequence[bytes], values: Sequence[Any]) -> Response:
-        """The cluster's answer to searches without the clause.
-
-        Raises Refused: there is no cluster, or the caller's rights or the named indices do not allow the call.
-        """
+        """The cluster's answer to searches without the clause. Raises Refused: no cluster, or no right to the call."""
         caller = request.state.caller
         if self._cluster is None:
             raise Refused(400, f"there is no Elasticsearch behind this service; give {call.endpoint} a {NAME} clause")
@@ -248,10 +245,7 @@ class SearchEndpoints:
     def _collections(
         self, places: Sequence[NamedPlace], search: CrossLingual, caller: Caller, stack: ExitStack
     ) -> list[SearchedCollection]:
-        """The collections of the places, which ``stack`` holds open; a pattern leaves out what can't be read.
-
-        Raises Refused: the caller may read none of them, or not one that is named.
-        """
+        """The collections of the places, held open by ``stack``. Raises Refused: the caller may not read any named."""
         collections: list[SearchedCollection] = []
         refusal: Exception = Refused(404, "no collection is named")
         for named in places:

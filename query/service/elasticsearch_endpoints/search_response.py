@@ -31,10 +31,7 @@ class Group:
 
 
 def collapsed(hits: Sequence[Hit], value_of: Callable[[Hit], Any]) -> list[Group]:
-    """The groups of ranked hits, by the ranks of their best; a hit without a value is a group of its own.
-
-    Values compare as text, as in filters: 1994 equals "1994".
-    """
+    """Groups of ranked hits, by their best rank; values compare as text, and a hit without a value is alone."""
     groups: dict[object, tuple[Any, list[Hit]]] = {}
     for hit in hits:
         value = value_of(hit)
@@ -69,11 +66,9 @@ def answer(
     matching: int | None,
     took: int,
 ) -> dict[str, Any]:
-    """The body of an answer.
+    """The body of an answer: the ``page`` of ``hits``, without hits that are not ``shown``, which were deleted since.
 
-    Of all ``hits`` those of the ``page`` are shown. A hit that is not in ``shown``, by its id, was deleted meanwhile,
-    and is left out. A passage is a highlight of the field with the text. The total counts those of the ``matching``
-    documents that ``from`` and ``size`` can page through; none: it is at least the number of hits.
+    A passage is a highlight of the text's field. ``matching`` bounds the total; none: at least the number of hits.
     """
     groups = [group for group in page if group.best.doc_id in shown]
     hits_json = _hits(search, [group.best for group in groups], shown, search.source)
@@ -182,10 +177,7 @@ def _as_list(value: Any) -> list[str]:
 
 
 def _any_of(patterns: Sequence[str]) -> re.Pattern[str] | None:
-    """Matches each text that one of the patterns matches; none without patterns.
-
-    Compiled for one answer: ``fnmatch`` would keep every caller's patterns in memory.
-    """
+    """Matches what any pattern matches; ``fnmatch`` would keep every caller's patterns. None without patterns."""
     return re.compile("|".join(map(translate, patterns))) if patterns else None
 
 

@@ -47,18 +47,15 @@ class SearchedCollection:
         return cls(place, replace(searcher, store=store.narrowed((), authorization)), filters, rights)
 
     def require_visible(self) -> None:
-        """Check that the caller may see the fields by which documents are found.
-
-        Raises NotAllowed: the server hides a field from this caller; StoreError: the caller may not read the index.
-        """
+        """Raise NotAllowed if the server hides a field that finds documents; StoreError if the index can't be read."""
         if self.rights and isinstance(self.searcher.store, OnServer):
             self.searcher.store.require_visible(self.searcher.stored_model)
 
     def matching(self, search: CrossLingual, targets: Sequence[str]) -> int | None:
-        """Number of documents of the languages that the search can find; none if it may not be told.
+        """Number of documents that can be found; none if it may not be told.
 
-        The rules of an index whose vectors lie beside it do not hold in the index of the vectors, where a count would
-        tell of documents that are hidden from the caller.
+        The rules of an index whose vectors lie beside it do not hold in the index of the vectors: a count there would
+        tell of hidden documents.
         """
         store, languages = self.searcher.store, self.searcher.languages
         if self.rights and isinstance(store, CompanionStore):
@@ -69,10 +66,7 @@ class SearchedCollection:
         return sum(languages[lang] for lang in own)
 
     def value(self, hit: Hit, field: str) -> Any:
-        """A hit's value of a field; none if it has none.
-
-        Raises Refused: the field has texts, objects or several values.
-        """
+        """A hit's value of a field; none without. Raises Refused: the field has texts, objects or several values."""
         name = field.removesuffix(".keyword")
         if name == self.place.lang_field:
             return hit.lang
@@ -125,10 +119,7 @@ class Searched:
         return None if others else filters
 
     def matching(self, search: CrossLingual, hits: Sequence[Hit]) -> int | None:
-        """Number of documents that the search can find, whatever its ``from`` and ``size``.
-
-        None: at least the hits. How many more would reach ``min_score`` is not known before they are ranked.
-        """
+        """Number of documents that the search can find; none: at least the hits, as ``min_score`` needs a ranking."""
         if len(hits) < search.asked.k:
             return len(hits)
         if search.min_score is not None:
@@ -148,10 +139,7 @@ class Searched:
             collection.require_visible()
 
     def groups(self, search: CrossLingual, hits: Sequence[Hit]) -> list[Group]:
-        """The hits that reach the least score, each alone, or collapsed to one for each value of a field.
-
-        Raises BadInput: no document has the field; Refused: the field has texts, objects or several values.
-        """
+        """The hits of at least the least score, alone or collapsed. Raises BadInput: no field; Refused: its values."""
         reaching, collapse = search.reaching(hits), search.collapse
         if collapse is None:
             return [Group([hit]) for hit in reaching]
@@ -161,10 +149,7 @@ class Searched:
         return groups
 
     def require_fields(self, names: Sequence[str] | None = None) -> None:
-        """Check that a collection has fields of some names, or those of its filters; an index of a server has any.
-
-        Raises BadInput: no document of any collection has them.
-        """
+        """Raise BadInput if no document has these fields, by default those of the filters; a server's index has any."""
         missing: list[BadInput] = []
         for collection in self.collections.values():
             store = collection.searcher.store
