@@ -10,10 +10,7 @@ from encoders.errors import BadInput
 
 
 def expand(names: Sequence[str], what: str) -> list[Path]:
-    """Files that names stand for: a file, the files of a folder or a pattern, or several of these between commas.
-
-    The message calls the expected content of the files ``what``. Raises BadInput: a name stands for no file.
-    """
+    """Files of names: file, folder, pattern, or several between commas; ``what`` they hold. Raises BadInput: none."""
     paths = [path for name in names for path in _files(name, what)]
     return list(dict.fromkeys(paths))
 

@@ -13,10 +13,7 @@ PICTURES = (".png", ".svg", ".pdf")
 
 
 def require_writable(path: Path, endings: Sequence[str] = ()) -> None:
-    """Check that a file can be written, before the work that fills the file; ``endings``: those that are known.
-
-    Raises BadInput: the file can't be written, or has another ending.
-    """
+    """Check that a file can be written, before the work. Raises BadInput: it can't, or has none of ``endings``."""
     if endings and path.suffix.lower() not in endings:
         raise BadInput(f"{path} has none of the known endings: {', '.join(endings)}; choose one of these")
     folder = path.parent

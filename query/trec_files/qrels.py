@@ -20,16 +20,10 @@ _LONGEST = 4096
 
 
 def read_qrels(paths: Iterable[str | Path]) -> list[Qrel]:
-    """Read the judgements of several files, which together judge one collection (for example one file per language).
+    """Judgements of files that together judge one collection, in their order; repeated ones count once.
 
-    A topic's id is normalised as in ``query.trec_files.topics``. A document's id may contain blanks. A repeated
-    judgement counts once.
-
-    Returns:
-        ``ir_measures.Qrel`` tuples in the files' order.
-
-    Raises:
-        BadInput: a file can't be read or is empty, a line is no judgement, or a document has two grades for one topic.
+    A topic's id is normalised as in ``query.trec_files.topics``; a document's may contain blanks. Raises BadInput: a
+    file can't be read or is empty, a line is no judgement, or a document has two grades for one topic.
     """
     from ir_measures import Qrel  # noqa: PLC0415 - half a second, only for commands with qrels
 

@@ -30,10 +30,7 @@ class TopicSet:
 
 
 def by_language(topics: Sequence[Topic], langs: Sequence[str] = ()) -> dict[str, list[Topic]]:
-    """Topics by their language, in the order of the wanted languages ``langs``; without these all languages, sorted.
-
-    Raises BadInput: a wanted language has no topic, or a topic occurs twice in one language.
-    """
+    """Topics by language, ordered as ``langs``, or all sorted. Raises BadInput: a language has none, or one twice."""
     by_lang: dict[str, dict[str, Topic]] = {}
     for topic in topics:
         if topic.qid in by_lang.setdefault(topic.lang, {}):
@@ -53,10 +50,7 @@ def read_topic_set(
     lang: str = "",
     encoding: str = "",
 ) -> TopicSet:
-    """Read files of topics and of judgements; ``langs`` are as in ``by_language``, the rest as in ``read_topics``.
-
-    Raises BadInput: a file can't be read, a wanted language has no topic, or a topic occurs twice.
-    """
+    """Read files of topics, as ``read_topics``, and judgements. Raises BadInput: a language has no topic."""
     topics = [topic for path in topic_paths for topic in read_topics(path, lang=lang, encoding=encoding)]
     return TopicSet(
         by_language(topics, langs),
@@ -68,10 +62,7 @@ def read_topic_set(
 
 
 def read_queries(files: Sequence[str], kind: str) -> list[Document]:
-    """Queries of topics' files, which messages call ``kind``; files, folders and patterns are as in ``expand``.
-
-    Raises BadInput: a file can't be read, or no topic of the files has a title or a description.
-    """
+    """Queries of topics' files; messages say ``kind``. Raises BadInput: no topic has a title or a description."""
     queries = queries_of([topic for path in expand(files, kind) for topic in read_topics(path)])
     if files and not queries:
         raise BadInput(f"none of the {kind} has a title or a description to ask with")

@@ -50,28 +50,19 @@ class Topic:
     narrative: str = ""  # what counts as relevant
 
     def text(self, fields: Sequence[str] = FIELDS) -> str:
-        """The non-empty parts among ``fields``, joined by a blank.
-
-        Raises BadInput: a field is none of title, description, narrative.
-        """
+        """The non-empty parts of ``fields``, joined by a blank. Raises BadInput: a field is no part of a topic."""
         if unknown := [name for name in fields if name not in PARTS]:
             raise BadInput(f"a topic has no {unknown[0]!r}; its parts are {', '.join(PARTS)}")
         return " ".join(part for name in fields if (part := getattr(self, name)))
 
 
 def queries_of(topics: Sequence[Topic], fields: Sequence[str] = FIELDS) -> list[Document]:
-    """The queries of topics, each with the topic's id and language; a topic without text in ``fields`` has no query.
-
-    Raises BadInput: a field is none of title, description, narrative.
-    """
+    """Queries of topics with id and language, unless ``fields`` have no text. Raises BadInput: as ``Topic.text``."""
     return [Document(topic.qid, topic.lang, text) for topic in topics if (text := topic.text(fields).strip())]
 
 
 def normalise_qid(qid: str) -> str:
-    """Strip CLEF's and TREC's additions to a topic's number: ``C141``, ``141-AH`` and ``10.2452/141-AH`` are ``141``.
-
-    ``051`` is ``51``, in topics and in judgements. Every other id stays unchanged.
-    """
+    """Strip a topic's additions: ``C141``, ``141-AH``, ``10.2452/141-AH`` are ``141``; ``051`` is ``51``."""
     qid = qid.strip()
     if qid.isdecimal():
         return qid.lstrip("0") or "0"
@@ -82,16 +73,10 @@ def normalise_qid(qid: str) -> str:
 def read_topics(path: str | Path, *, lang: str = "", encoding: str = "") -> list[Topic]:
     """Read topics from one file, in the file's order.
 
-    Args:
-        path: CLEF or TREC markup, XML, TSV with the header ``qid lang title description narrative`` (of which qid and
-            title are needed), TSV of two columns without a header, id and text, or JSON lines with these names; may
-            be compressed.
-        lang: language of topics that name none; empty: ``und``.
-        encoding: encoding of the file; empty: UTF-8, then the declared encoding or those usual for the language.
-
-    Raises:
-        BadInput: the file can't be read or has no topic, or a topic has no id, no text, an unknown language, or occurs
-            twice.
+    ``path`` is CLEF or TREC markup, XML, TSV with the header ``qid lang title description narrative`` (of which qid and
+    title are needed), TSV of id and text, or JSON lines with these names; it may be compressed. ``lang`` is for topics
+    that name none, ``und`` if empty. An empty ``encoding`` is UTF-8, then the declared one or those usual for the
+    language. Raises BadInput: the file has no topic, or a topic no id, no text, an unknown language, or occurs twice.
     """
     file = SourceFile(Path(path), str(path))
     try:

@@ -30,10 +30,9 @@ _TO_ESCAPE = re.compile(rf"\s|%(?=(?:25)*(?:{_SPACES}))")
 class Run:
     """Ranked documents for each topic.
 
-    trec_eval ignores the order of a run's lines and sorts by score, in single precision, then by id from Z to A. So
-    that trec_eval's order is always the ranking, scores here have single precision and decrease strictly: a score that
-    is not below the one before it is replaced by the next smaller number. Raises BadInput: a ranking has a document
-    twice, or a score is not finite.
+    trec_eval sorts by score, in single precision, then by id from Z to A. So scores here have single precision and
+    decrease strictly: a score that is not below the one before is the next smaller number. Raises BadInput: a ranking
+    has a document twice, or a score is not finite.
     """
 
     tag: str  # name of the system
@@ -48,11 +47,10 @@ class Run:
         return {doc_id for ranking in self.rankings.values() for doc_id, _ in ranking}
 
     def to_trec(self) -> str:
-        """The run in TREC's format: ``topic Q0 document rank score tag``, ranks from 1.
+        """The run in TREC's format: ``topic Q0 document rank score tag``, ranks from 1, ids without whitespace.
 
-        An id in this format can't contain whitespace, which is therefore percent-encoded (``a b`` becomes ``a%20b``).
-        The ``%`` of an id that already contains such a code is encoded too, so that ``from_trec`` restores every id.
-        Raises BadInput: an id or the tag is empty.
+        Whitespace becomes ``%20``, and the ``%`` of an id that has such a code is encoded too, so that ``from_trec``
+        restores every id. Raises BadInput: an id or the tag is empty.
         """
         tag = trec_id(self.tag, "tag")
         lines: list[str] = []
@@ -66,10 +64,7 @@ class Run:
 
     @classmethod
     def from_trec(cls, lines: Iterable[str], where: str) -> Run:
-        """Read a run in TREC's format; the rankings have trec_eval's order, and messages call the file ``where``.
-
-        Raises BadInput: a line hasn't six columns, a score is not a finite number, or a ranking has a document twice.
-        """
+        """Read a run in TREC's format, in trec_eval's order. Raises BadInput: a broken line, or a document twice."""
         tag = ""
         rankings: dict[str, dict[str, float]] = {}
         for number, line in enumerate(lines, start=1):
@@ -98,10 +93,7 @@ class Run:
 
     @classmethod
     def read_trec(cls, path: str | Path) -> Run:
-        """Read a TREC run file, which may be compressed.
-
-        Raises BadInput: the file can't be read, is empty, or has a broken line (the message names the line).
-        """
+        """Read a TREC run file, maybe compressed. Raises BadInput: it can't be read, is empty, or has a broken line."""
         file = SourceFile(Path(path), str(path))
         try:
             run = cls.from_trec((line.decode() for line in file.lines()), str(path))
@@ -144,10 +136,7 @@ def _trec_eval_order(scored: RunEntry) -> tuple[float, str]:
 
 
 def trec_id(name: str, what: str) -> str:
-    """An id as TREC's files have it, which are cut at whitespace: whitespace is percent-encoded.
-
-    Raises BadInput: the id is empty; ``what`` names it.
-    """
+    """An id as TREC's files have it: whitespace is percent-encoded. Raises BadInput: the id, ``what``, is empty."""
     if not name:
         raise BadInput(f"a {what} is empty, which TREC's files can't hold; give it one")
     return _TO_ESCAPE.sub(lambda match: quote(match.group(), safe="") if match.group() != "%" else "%25", name)

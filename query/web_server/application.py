@@ -49,18 +49,10 @@ register_url_convertor("elastic", _ElasticPath())
 
 
 class Service:
-    """The service: its collections, search threads, query log and ASGI application.
-
-    Attributes:
-        app: the ASGI application.
-    """
+    """The service: its collections, search threads, query log and ASGI application ``app``."""
 
     def __init__(self, options: ServiceOptions) -> None:
-        """Open the database; collections are opened when the application starts.
-
-        Raises BadInput: a named collection does not exist, or the options name no server that can be asked; StoreError:
-        the database can't be opened, or with a query log not be written.
-        """
+        """Open the database. Raises BadInput: a collection or server is unknown; StoreError: the database fails."""
         self._options = options
         self._metrics = Metrics()
         self._open_collections = OpenCollections(options, self._metrics)
@@ -80,10 +72,7 @@ class Service:
         return self._threads.failure
 
     def _stated_cluster(self) -> Cluster | None:
-        """The Elasticsearch server of the options, else of the first collection that has one, else of the store.
-
-        Raises BadInput: the options name what is no server.
-        """
+        """The Elasticsearch server of options, first collection, or store. Raises BadInput: it is no server."""
         stated = without_credentials(self._options.elastic)
         if stated and not (urlsplit(stated).scheme in SCHEMES and urlsplit(stated).hostname):
             raise BadInput(f"{stated!r} is no Elasticsearch server; give --elastic https://HOST:9200")

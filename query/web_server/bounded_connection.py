@@ -37,16 +37,11 @@ CROWDED = "crowded"
 
 
 class _Group:
-    """The connections of an address, or all connections of a server.
-
-    Attributes:
-        open: number of them.
-        replaceable: those that wait for a request or for their caller to read, the one that waits longest first.
-    """
+    """The connections of an address, or all of a server."""
 
     def __init__(self) -> None:
-        self.open = 0
-        self.replaceable: dict[BoundedConnection, None] = {}
+        self.open = 0  # number of them
+        self.replaceable: dict[BoundedConnection, None] = {}  # wait for a request or for their reader, longest first
 
     @property
     def at_work(self) -> int:
@@ -59,10 +54,10 @@ _groups: WeakValueDictionary[tuple[ServerState, str | None], _Group] = WeakValue
 
 
 class BoundedConnection(HttpToolsProtocol):
-    """A connection that is closed when its caller is too slow, or when others need its place.
+    """A connection, closed when its caller is too slow, or when others need its place.
 
-    A new connection beyond the bounds takes the place of the connection that waited longest for a request or for its
-    caller to read. So connections without requests keep nobody out, and neither do unread answers.
+    Beyond the bounds a new connection takes the place of the connection that waited longest for a request or for its
+    caller to read. So neither connections without requests nor unread answers keep others out.
     """
 
     _own_groups: tuple[_Group, ...] = ()
@@ -72,7 +67,6 @@ class BoundedConnection(HttpToolsProtocol):
 
     @property
     def _at_work(self) -> bool:
-        """Whether a request is being answered."""
         return self.cycle is not None and not self.cycle.response_complete  # type: ignore[redundant-expr]
 
     def _bounded_groups(self) -> Iterable[tuple[_Group, int]]:

@@ -29,10 +29,7 @@ _MISSING = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
 
 @contextmanager
 def listening(host: str, port: int) -> Iterator[list[socket.socket]]:
-    """Listen at every address of a host, and close the sockets at the end; port 0 takes a free port.
-
-    Raises BadInput: the host has no address on this machine, or the port is taken or not allowed.
-    """
+    """Listen at all of a host's addresses; port 0: a free port. Raises BadInput: no address, or the port is taken."""
     with ExitStack() as stack:
         try:
             sockets = [stack.enter_context(opened) for opened in _listen(host, port)]

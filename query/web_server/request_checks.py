@@ -229,8 +229,7 @@ def _check_sizes(scope: Scope) -> None:
 def _check_origin(headers: Mapping[bytes, bytes], host: str, *, reads: bool) -> None:
     """Refuse what a page of another site sends in its visitor's name (cross-site request forgery).
 
-    Browsers say where a request comes from; other programs send neither header. Requests that ``reads`` can't change
-    anything, and their answers are closed to other sites.
+    Browsers send these headers, programs neither. Requests that ``reads`` are let pass: browsers close their answers.
     """
     if reads:
         return
