@@ -10,8 +10,8 @@ Example::
             print(hit.lang, hit.document.title, f"{hit.score:.2f}")
 
 This is the public API. The packages ``query``, ``indexer``, ``onnx_export`` and ``encoders`` are the parts behind it.
-Every function takes ``settings``: where the store and the database are. By default they are those of the command:
-``DRAGOMAN_*`` variables, or the home folder. Every error that a caller can act on is a ``DragomanError``.
+``settings`` are where the store and the database are; by default ``DRAGOMAN_*`` variables, or the home folder. Every
+error that a caller can act on is a ``DragomanError``.
 """
 
 from importlib import import_module
@@ -92,5 +92,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names."""
     return __all__

@@ -27,11 +27,7 @@ def main() -> None:
 
 
 def put_own_packages_first() -> None:
-    """Move entries of ``sys.path`` with modules of the packages' names behind the folder of this installation.
-
-    With ``PYTHONPATH=.`` the working directory stands before all installed packages. Processes that are spawned get the
-    path in this order, too.
-    """
+    """Move entries of ``sys.path`` with modules of the packages' names back; ``PYTHONPATH=.`` puts one first."""
     own = Path(__file__).resolve().parents[1]
     shadowing = [
         entry

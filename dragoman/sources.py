@@ -27,9 +27,8 @@ def source_names(
 ) -> Iterator[list[str]]:
     """Names of sources; records are written to a JSON lines file in the home, which is removed at the end.
 
-    The file has the same name each time: to the ledger, all records of a collection are one source. Raises BadInput:
-    there is no source, a record has no id or can't be written as JSON, or the options are for files only; StoreError:
-    the file of records can't be written, or another process writes it.
+    To the ledger, all records of a collection are one source, as the file's name stays. Raises BadInput: there is no
+    source, a record has no id or is no JSON, or the options are for files only; StoreError: the file can't be written.
     """
     names: list[str] = []
     records = None
@@ -59,10 +58,7 @@ def _listed(sources: Source | Iterable[Source]) -> Iterable[Source]:
 
 
 def _line(record: Mapping[str, Any], number: int, options: ReadOptions) -> str:
-    """A record as a line of ASCII, which is read alike in every encoding of a language.
-
-    A record without an id would take the id of an earlier call's record.
-    """
+    """A record as a line of ASCII, for any encoding; a record without id would take the id of an earlier call's."""
     if lacks_id(record, options):
         raise BadInput(
             f"source {number} has no id; give each dict an id, or name the field that holds it: "

@@ -80,9 +80,7 @@ class TextEncoder:
         convert_to_numpy: bool = True,
         normalize_embeddings: bool = True,
     ) -> FloatArray:
-        """Encode queries to (queries, dim) rows, or one query to (dim,).
-
-        Each query is encoded alone, as a search does, so ``batch_size`` changes nothing.
+        """Encode queries to (queries, dim) rows, or one query to (dim,); each alone, so ``batch_size`` changes nothing.
 
         Raises:
             BadInput: as ``encode``.
