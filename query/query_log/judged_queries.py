@@ -19,7 +19,7 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database, transaction
 from indexer.readers.record import clean_line
 from query.measures.quality_measures import parse_measures, score
-from query.query_log.tables import ClickRow, SearchRow
+from query.query_log.query_log_tables import ClickRow, SearchRow
 from query.trec_files.qrels import read_qrels
 from query.trec_files.topic_set import TopicSet, by_language
 from query.trec_files.topics import Topic, normalise_qid

@@ -14,7 +14,7 @@ from fastapi.security import HTTPBearer
 from encoders.errors import BadInput, DragomanError
 from encoders.methods.combined_encoder import SEPARATOR
 from indexer.ledger.database import storable
-from query.query_log.tables import SearchRow
+from query.query_log.query_log_tables import SearchRow
 from query.ranking.query_encoder import effective_query_encoder
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.search_hits import Hit, Hits, as_json

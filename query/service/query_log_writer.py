@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from encoders.errors import StoreError
 from indexer.ledger.database import now, transaction
-from query.query_log.tables import ClickRow, SearchRow
+from query.query_log.query_log_tables import ClickRow, SearchRow
 from query.service.service_metrics import Metrics
 
 _logger = logging.getLogger("dragoman.service")

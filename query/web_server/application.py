@@ -20,7 +20,7 @@ from indexer.cluster.cluster_address import SCHEMES, Credentials, without_creden
 from query.service import refusals
 from query.service.agents.agent_transports import AgentRoute
 from query.service.api_routes import Api
-from query.service.cluster_client import Cluster
+from query.service.cluster_connection import Cluster
 from query.service.collection_watch import CollectionWatch
 from query.service.elasticsearch_endpoints.search_endpoints import SearchEndpoints
 from query.service.open_collections import OpenCollections

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from query.service import refusals
 from query.service.access import Caller, RateLimiter, matching_token
-from query.service.cluster_client import Cluster
+from query.service.cluster_connection import Cluster
 from query.service.refusals import UNREADABLE_PATH, Refused
 from query.service.service_metrics import Metrics
 from query.service.service_options import ServiceOptions

@@ -20,7 +20,7 @@ from query.ranking.searcher_opening import EmptyCollection
 from query.service import refusals
 from query.service.access import Caller
 from query.service.api_routes import Api
-from query.service.cluster_client import Cluster
+from query.service.cluster_connection import Cluster
 from query.service.elasticsearch_endpoints import cross_lingual_clause, search_response
 from query.service.elasticsearch_endpoints.collection_places import NamedPlace, Place, named_places
 from query.service.elasticsearch_endpoints.cross_lingual_clause import NAME, CrossLingual

@@ -30,7 +30,7 @@ from query.cli import run
 from query.commands.migrate import show_reencoding
 from query.migration import document_reencoding
 from query.migration.document_reencoding import finish_migration
-from query.query_log.tables import SearchRow
+from query.query_log.query_log_tables import SearchRow
 from query.ranking.searcher import Searcher
 from tests.query.conftest import SOURCES, copied, moved
 from tests.query.migration.encoding_again import (

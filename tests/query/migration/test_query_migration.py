@@ -22,7 +22,7 @@ from query.calibration_fitting.recalibration import keep_calibrated
 from query.cli import run
 from query.migration.document_reencoding import is_migrating
 from query.migration.query_migration import migrate
-from query.query_log.tables import SearchRow
+from query.query_log.query_log_tables import SearchRow
 from query.ranking.searcher import Searcher
 from tests.query.calibration.earlier import make_earlier
 from tests.query.conftest import Homes, copied

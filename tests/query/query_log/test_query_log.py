@@ -16,7 +16,7 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import connect, now, transaction
 from query.cli import root, run
 from query.query_log.judged_queries import by_week, logged_queries, logged_searches
-from query.query_log.tables import ClickRow, SearchRow
+from query.query_log.query_log_tables import ClickRow, SearchRow
 from query.service.query_log_writer import QueryLog
 from query.service.service_metrics import Metrics
 from query.service.service_options import ServiceOptions

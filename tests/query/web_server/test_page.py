@@ -18,7 +18,7 @@ from indexer.collection.settings import Settings
 from indexer.index_sources import index
 from indexer.ledger.database import connect, transaction
 from query.cli import run
-from query.query_log.tables import SearchRow
+from query.query_log.query_log_tables import SearchRow
 from query.service.service_options import ServiceOptions
 from query.web_server.search_page import SearchPage
 from tests.conftest import fallen, skip_or_fail

@@ -17,7 +17,7 @@ from mcp.types import CallToolResult, TextContent, Tool
 
 from encoders.errors import MissingPart
 from indexer.collection.settings import Settings
-from query.query_log.tables import SearchRow
+from query.query_log.query_log_tables import SearchRow
 from query.ranking.search_hits import ScoreParts
 from query.ranking.searcher import Searcher
 from query.service.access import Token

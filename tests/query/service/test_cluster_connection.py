@@ -11,8 +11,8 @@ import pytest
 
 from indexer.cluster.cluster_address import Credentials
 from indexer.collection.settings import Settings
-from query.service import cluster_client
-from query.service.cluster_client import Cluster
+from query.service import cluster_connection
+from query.service.cluster_connection import Cluster
 from query.service.refusals import Refused
 from query.service.service_metrics import Metrics
 from query.service.service_options import ServiceOptions
@@ -121,8 +121,8 @@ def checking(cluster: Cluster) -> Callable[[str], Awaitable[None]]:
 
 def test_wrong_credentials_keep_no_right_ones_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also those that have to be checked again, however many others were checked meanwhile."""
-    monkeypatch.setattr(cluster_client, "_BELIEVED_SECONDS", 0.0)
-    monkeypatch.setattr(cluster_client, "_MAX_KNOWN", 5)
+    monkeypatch.setattr(cluster_connection, "_BELIEVED_SECONDS", 0.0)
+    monkeypatch.setattr(cluster_connection, "_MAX_KNOWN", 5)
     right = True
     statuses: set[int] = set()
 
@@ -162,7 +162,7 @@ def test_credentials_are_not_wrong_because_the_server_is_busy() -> None:
 
 
 def test_an_answer_of_any_length_is_not_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("query.service.cluster_client._MOST_ANSWERED", 1_000_000)
+    monkeypatch.setattr("query.service.cluster_connection._MOST_ANSWERED", 1_000_000)
     long = b"HTTP/1.1 200 OK\r\nContent-Length: 1000001\r\n\r\n" + b" " * 1_000_001
 
     async def act(cluster: Cluster) -> None:
