@@ -209,6 +209,7 @@ def kills_while_indexing(folder: Path, encoder: str, *, seed: int) -> Iterator[s
     source = folder / "sentences.jsonl"
     source.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     command = [sys.executable, "-c", _SLOWED, encoder, "index", str(source), "-c", "c", "--device", "cpu", "-q"]
+    command += ["--on-duplicate", "last"]
 
     def start(home: Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen(

@@ -233,6 +233,7 @@ class Trial:
             self._ensure(f"worker-{number}", worker)
         if not self._is_begun():
             publisher = [*DRAGOMAN, "index", str(self.source), "-c", self.name, "--no-calibration", "-q"]
+            publisher += ["--on-duplicate", "last"]
             self._ensure("publisher", publisher)
 
     def _ensure(self, name: str, command: Sequence[str]) -> None:
@@ -419,7 +420,7 @@ class Trial:
         self._write()
         home = self.folder / f"alone-{run.revision}"
         alone = Settings.read(home, str(home / "store"), f"sqlite:///{home / 'dragoman.db'}")
-        index([str(self.source)], self.name, settings=alone, device="cpu")
+        index([str(self.source)], self.name, settings=alone, device="cpu", on_duplicate="last")
         expected, actual = contents(alone, self.name), run.contents
         different = sorted(doc_id for doc_id in {*expected, *actual} if expected.get(doc_id) != actual.get(doc_id))
         with open_database(alone.database) as engine:
