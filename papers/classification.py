@@ -98,10 +98,8 @@ def classify(
     """Accuracy in each language, 0 to 1, of a softmax classifier over frozen vectors, trained in one language.
 
     ``strengths`` are inverse penalties: the accuracy on ``dev`` decides. The accuracy on no test documents is NaN.
-    ``standardised`` vectors have mean 0 and deviation 1 in each dimension of the training documents.
-
-    Raises:
-        BadInput: the training documents have fewer than two labels.
+    ``standardised`` vectors have mean 0 and deviation 1 in each dimension of the training documents. Raises BadInput:
+    the training documents have fewer than two labels.
     """
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 - takes a second
     from sklearn.pipeline import make_pipeline  # noqa: PLC0415
@@ -187,8 +185,7 @@ def all_documents(splits: Sequence[LabelledSplit]) -> list[Document]:
 def stored_split(documents: Sequence[Document], taught: str) -> LabelledSplit:
     """The split that the documents' field ``split`` states.
 
-    Raises:
-        BadInput: there are no documents of a part to learn from, to choose by or to test on.
+    Raises BadInput: there are no documents of a part to learn from, to choose by or to test on.
     """
     if not any("split" in document.fields for document in documents):
         raise BadInput("no document has the field split, which says its part: train, dev or test; or give --splits 5")
@@ -196,11 +193,7 @@ def stored_split(documents: Sequence[Document], taught: str) -> LabelledSplit:
 
 
 def split_by_concept(documents: Sequence[Document], taught: str, seed: int) -> LabelledSplit:
-    """A split by the field ``concept``, with the parts of ``split``.
-
-    Raises:
-        BadInput: as in ``stored_split``.
-    """
+    """A split by the field ``concept``, with the parts of ``split``. Raises BadInput: as in ``stored_split``."""
     return _split(documents, split(documents, seed), taught)
 
 
@@ -228,10 +221,7 @@ def labelled_documents(sources: Sequence[str], console: Console, languages: Sequ
     """Documents of sources that have the field ``label``, in the given languages or all; warns of left-out documents.
 
     As in indexing, the language of a document that names none is detected, and the last of several documents with the
-    same id is taken.
-
-    Raises:
-        BadInput: no document has the field.
+    same id is taken. Raises BadInput: no document has the field.
     """
     labelled: dict[str, Document] = {}
     unlabelled = repeated = 0

@@ -79,18 +79,13 @@ PAPER_DATA: Mapping[str, str] = _FIGURES["data"]
 
 @dataclass(frozen=True)
 class Retrieved:
-    """Precision in one direction, and the number of candidates.
-
-    Attributes:
-        queries: names of the queries, in their order.
-        in_common: number of concepts that documents of both languages teach; none: not counted.
-    """
+    """Precision in one direction, and the number of candidates."""
 
     langs: Direction
     ours: Precision
     candidates: int
-    queries: Sequence[str]
-    in_common: int | None = None
+    queries: Sequence[str]  # names of the queries, in their order
+    in_common: int | None = None  # number of concepts that documents of both languages teach; none: not counted
 
     def scores(self, ranked_by: RankedBy) -> Scores:
         """The scores of every query by cosine or by CSLS."""

@@ -16,15 +16,10 @@ from onnx_export.training.device import seed_torch
 
 @dataclass(frozen=True)
 class FeedForwardTraining:
-    """Settings of the classifier and of its training; the defaults are those of LASER's script for MLDoc.
+    """Settings of the classifier and of its training; the defaults are those of LASER's script for MLDoc."""
 
-    Attributes:
-        hidden: widths of the tanh layers.
-        dropout: of the input and of each hidden layer.
-    """
-
-    hidden: tuple[int, ...] = (10, 8)
-    dropout: float = 0.2
+    hidden: tuple[int, ...] = (10, 8)  # widths of the tanh layers
+    dropout: float = 0.2  # of the input and of each hidden layer
     rate: float = 1e-3
     batch: int = 12
     epochs: int = 500

@@ -22,13 +22,9 @@ _UNKNOWN = -100
 
 @dataclass(frozen=True)
 class Examples:
-    """Documents with labels.
+    """Documents with labels."""
 
-    Attributes:
-        rows: rows of the documents, in the order in which the encoder took them.
-    """
-
-    rows: Sequence[int]
+    rows: Sequence[int]  # rows of the documents, in the order in which the encoder took them
     labels: Sequence[str]
 
 
@@ -56,8 +52,7 @@ class Classifier:
     def __init__(self, encoder: Trainable, labels: Sequence[str], settings: FineTuning) -> None:
         """Put a linear layer with random weights on an encoder; ``settings.seed`` decides the weights.
 
-        Raises:
-            BadInput: there are fewer than two labels.
+        Raises BadInput: there are fewer than two labels.
         """
         self.labels = sorted(set(labels))
         if len(self.labels) < 2:
@@ -71,8 +66,7 @@ class Classifier:
     def train(self, train: Examples, dev: Examples, console: Console) -> None:
         """Train, and keep the weights of the epoch with the smallest loss on ``dev``.
 
-        Raises:
-            BadInput: no document of ``dev`` has a label of ``train``, or the loss is not a finite number.
+        Raises BadInput: no document of ``dev`` has a label of ``train``, or the loss is not a finite number.
         """
         settings = self._settings
         if not set(dev.labels) & set(self.labels):

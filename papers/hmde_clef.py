@@ -69,8 +69,7 @@ class RetrievalData:
     ) -> RetrievalData:
         """Read the files of judgements and topics; documents are read when they are encoded.
 
-        Raises:
-            BadInput: a file can't be read, or no topic in another language than the documents' is judged.
+        Raises BadInput: a file can't be read, or no topic in another language than the documents' is judged.
         """
         selected_topics = [topic for file in topics for topic in read_topics(file) if topic.lang in query_langs]
         judgements = {lang: read_qrels(files) for lang, files in qrels.items()}
@@ -86,19 +85,13 @@ class RetrievalData:
 
 @dataclass(frozen=True)
 class PairScore:
-    """Scores of topics in one language over the documents of another.
-
-    Attributes:
-        scores: of the topics with a relevant document in the language of the documents.
-        run: the rankings.
-        searched: number of documents.
-    """
+    """Scores of topics in one language over the documents of another."""
 
     query: str
     documents: str
-    scores: Scores
-    run: Run
-    searched: int
+    scores: Scores  # of the topics with a relevant document in the language of the documents
+    run: Run  # the rankings
+    searched: int  # number of documents
 
     @property
     def map(self) -> float:
@@ -150,10 +143,7 @@ class ClefTable:
 def topics_by_pair(topics: Sequence[Topic], qrels: Mapping[str, Sequence[Qrel]]) -> TopicsByPair:
     """Topics in another language than the documents' that have a relevant document.
 
-    ``qrels`` are the judgements by language of the documents.
-
-    Raises:
-        BadInput: there is no such topic.
+    ``qrels`` are the judgements by language of the documents. Raises BadInput: there is no such topic.
     """
     by_pair: dict[str, dict[str, list[Topic]]] = {}
     for lang, lang_qrels in qrels.items():
@@ -171,8 +161,7 @@ def topics_by_pair(topics: Sequence[Topic], qrels: Mapping[str, Sequence[Qrel]])
 def score_pairs(retrieval: RetrievalData, encoder: Encoder, console: Console) -> ClefTable:
     """Rank the documents of each language by plain cosine for the topics of each other language, as in the paper.
 
-    Raises:
-        BadInput: a source can't be read or has no document.
+    Raises BadInput: a source can't be read or has no document.
     """
     pairs: list[PairScore] = []
     for lang, paths in retrieval.documents.items():

@@ -24,20 +24,13 @@ METHODS = (*EVERYWHERE, LONGFORMER)
 
 @dataclass(frozen=True)
 class FineTuning:
-    """Settings of a fine-tuning for classification; rate, batch, warm-up and patience are the paper's.
+    """Settings of a fine-tuning for classification; rate, batch, warm-up and patience are the paper's."""
 
-    Attributes:
-        rate: peak learning rate of AdamW, without weight decay.
-        epochs: maximum passes over the training documents; the paper's 50 are for GPUs.
-        warmup: share of the steps until the peak; afterwards the rate falls linearly to 0.
-        patience: epochs without a smaller loss on the dev part until training stops.
-    """
-
-    rate: float = 2e-5
-    epochs: int = 10
+    rate: float = 2e-5  # peak learning rate of AdamW, without weight decay
+    epochs: int = 10  # maximum passes over the training documents; the paper's 50 are for GPUs
     batch: int = 32
-    warmup: float = 0.125
-    patience: int = 7
+    warmup: float = 0.125  # share of the steps until the peak; afterwards the rate falls linearly to 0
+    patience: int = 7  # epochs without a smaller loss on the dev part until training stops
     seed: int = 0
 
     def rate_at(self, step: int, steps: int) -> float:
@@ -51,11 +44,8 @@ def open_method(
 ) -> Encoder:
     """Open an encoder by a method; for *longformer*, by the default's name or by a Hugging Face folder or name.
 
-    Without a method, a folder that was trained for none is opened by *segments*, as the paper does.
-
-    Raises:
-        BadInput: there is no such encoder or method.
-        MissingPart: a package that the method needs is not installed.
+    Without a method, a folder that was trained for none is opened by *segments*, as the paper does. Raises BadInput:
+    there is no such encoder or method; MissingPart: a package that the method needs is not installed.
     """
     if method != LONGFORMER:
         folder = find_model(reference, console)
@@ -74,9 +64,8 @@ def trainable_encoder(
 ) -> Trainable:
     """The trainable form of an open encoder: that of a ``TorchEncoder``, else one loaded from the checkpoint.
 
-    Raises:
-        BadInput: the encoder can't be trained, or the checkpoint is missing or another encoder's.
-        MissingPart: PyTorch is not installed.
+    Raises BadInput: the encoder can't be trained, or the checkpoint is missing or another encoder's; MissingPart:
+    PyTorch is not installed.
     """
     require_torch()
     from papers.torch_encoder import TorchEncoder  # noqa: PLC0415 - torch

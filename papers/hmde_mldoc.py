@@ -86,8 +86,7 @@ class Accuracies:
 def classify_frozen(splits: Sequence[LabelledSplit], taught: str, encoder: Encoder, console: Console) -> Accuracies:
     """Accuracies of a softmax classifier over frozen vectors (HMDE eq. 2); each document is encoded once.
 
-    Raises:
-        BadInput: the training documents of a split have fewer than two labels.
+    Raises BadInput: the training documents of a split have fewer than two labels.
     """
     vectors = vectors_by_id("encoding", all_documents(splits), encoder, _BATCH, console)
     by_split = []
@@ -103,8 +102,7 @@ def classify_fine_tuned(
 ) -> Accuracies:
     """Accuracies of the encoder with a linear layer, trained anew for each split.
 
-    Raises:
-        BadInput: the training documents of a split have fewer than two labels, or the loss is not a finite number.
+    Raises BadInput: the training documents of a split have fewer than two labels, or the loss is not a finite number.
     """
     from papers.fine_tuning import Classifier, Examples, load_documents  # noqa: PLC0415 - torch
 

@@ -14,25 +14,16 @@ from papers.published import published
 
 @dataclass(frozen=True)
 class Variant:
-    """A training of HMDE and its scores.
+    """A training of HMDE and its scores."""
 
-    Attributes:
-        source: the paper's table or figure; empty: a training of ours.
-        lower: name of the lower encoder.
-        updates: whether the lower encoder learnt: ``updated`` or ``frozen``.
-        segments: what a document was read as.
-        data: what it was trained on.
-        xldc: mean accuracy in per cent over the languages of classification; None: not stated or not measured.
-        clir: mean MAP over the pairs of languages of retrieval; None as above.
-    """
-
-    source: str
-    lower: str
-    updates: str
-    segments: str
-    data: str
+    source: str  # the paper's table or figure; empty: a training of ours
+    lower: str  # name of the lower encoder
+    updates: str  # whether the lower encoder learnt: ``updated`` or ``frozen``
+    segments: str  # what a document was read as
+    data: str  # what it was trained on
+    # mean accuracy in per cent over the languages of classification; None: not stated or not measured
     xldc: float | None = None
-    clir: float | None = None
+    clir: float | None = None  # mean MAP over the pairs of languages of retrieval; None as above
 
 
 _FIGURES = published("hmde")["variants"]
@@ -44,8 +35,7 @@ PAPER_DATA: str = _FIGURES["data"]
 def variant_of(folder: ModelFolder) -> Variant:
     """What a folder says of its training, without scores.
 
-    Raises:
-        BadInput: the folder was not made by ``dragoman train hmde``, or is damaged.
+    Raises BadInput: the folder was not made by ``dragoman train hmde``, or is damaged.
     """
     if not is_hmde(folder):
         raise BadInput(f"{folder.path} was not trained by dragoman train hmde; name folders that were")

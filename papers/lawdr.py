@@ -47,21 +47,14 @@ Matched = Mapping[tuple[str, str], Mapping[str, bool]]
 
 @dataclass(frozen=True)
 class Recalls:
-    """Recall of a task of ``PAPER`` by variant, in per cent.
-
-    Attributes:
-        pairs: number of true pairs; for WMT19, of language pairs.
-        matched: for each true pair whether it was matched, by variant, then by languages.
-        documents: number of documents by language.
-        rank: of the language subspaces that were taken out; 0: the mean was.
-    """
+    """Recall of a task of ``PAPER`` by variant, in per cent."""
 
     task: str
     recall: dict[Variant, float]
-    pairs: int
-    matched: Mapping[Variant, Matched]
-    documents: Mapping[str, int]
-    rank: int
+    pairs: int  # number of true pairs; for WMT19, of language pairs
+    matched: Mapping[Variant, Matched]  # for each true pair whether it was matched, by variant, then by languages
+    documents: Mapping[str, int]  # number of documents by language
+    rank: int  # of the language subspaces that were taken out; 0: the mean was
 
     def runs(self, variant: Variant) -> list[ScoredRun]:
         """The runs of a variant: its recall of each true pair, by the languages."""
@@ -74,37 +67,24 @@ class Recalls:
 
 @dataclass(frozen=True)
 class Probe:
-    """The result of the language probe on sentences' vectors.
-
-    Attributes:
-        choice: the choice of the paper's rule.
-        rank: of the language components: the rank asked for, the rule's choice, or the largest rank tried.
-        accuracies: in per cent on the vectors, on their language component, and on their semantic component.
-        vectors: (sentences, dim) of the sentences.
-        langs: languages of the sentences.
-    """
+    """The result of the language probe on sentences' vectors."""
 
     task: str
-    choice: RankChoice
-    rank: int
+    choice: RankChoice  # the choice of the paper's rule
+    rank: int  # of the language components: the rank asked for, the rule's choice, or the largest rank tried
+    # in per cent on the vectors, on their language component, and on their semantic component
     accuracies: tuple[float, float, float]
-    vectors: FloatArray
-    langs: Sequence[str]
+    vectors: FloatArray  # (sentences, dim) of the sentences
+    langs: Sequence[str]  # languages of the sentences
 
 
 @dataclass(frozen=True)
 class Data:
-    """The tasks' data.
+    """The tasks' data."""
 
-    Attributes:
-        lett: files of WMT16's sites.
-        gold: true pairs of their URLs.
-        corpora: of WMT19.
-    """
-
-    lett: Sequence[Path]
-    gold: AbstractSet[tuple[str, str]]
-    corpora: Sequence[Commentary]
+    lett: Sequence[Path]  # files of WMT16's sites
+    gold: AbstractSet[tuple[str, str]]  # true pairs of their URLs
+    corpora: Sequence[Commentary]  # of WMT19
 
     def pages(self) -> list[Group]:
         """The documents of WMT16, English and French of each site in turn."""
@@ -185,10 +165,8 @@ def wmt16(
 ) -> list[Recalls]:
     """Recall over all sites, with pairs within each site, without matching URLs and with matching URLs paired first.
 
-    ``sites`` are the two sides of each site, ``gold`` the true pairs of URLs.
-
-    Raises:
-        BadInput: no true pair has both URLs in these sites.
+    ``sites`` are the two sides of each site, ``gold`` the true pairs of URLs. Raises BadInput: no true pair has both
+    URLs in these sites.
     """
     site_urls = {url for site in sites for side in site for url in side.doc_ids}
     if not any(first in site_urls and second in site_urls for first, second in gold):
@@ -211,8 +189,7 @@ def wmt16(
 def wmt19(corpora: Iterable[Mapping[str, SummedGroup]], rank: int) -> Recalls:
     """Recall on news commentary, the mean over all pairs of languages of each corpus; a true pair shares its name.
 
-    Raises:
-        BadInput: no two languages share a document.
+    Raises BadInput: no two languages share a document.
     """
     recalls: dict[Variant, list[float]] = {variant: [] for variant in VARIANTS}
     matched: dict[Variant, dict[tuple[str, str], dict[str, bool]]] = {variant: {} for variant in VARIANTS}
@@ -255,10 +232,8 @@ def probe(task: str, corpora: Mapping[str, LanguageCorpus], rank: int | None = N
     """Accuracy of telling languages apart by sentences' vectors and by their components (tables 1 and 6).
 
     A document's sentences, and those of its translations, are all of the classifier's training or all of its test.
-    ``rank`` is that of the components; none or 0: the choice of the paper's rule, or the largest rank tried.
-
-    Raises:
-        BadInput: there are fewer than two languages, or too few sentences.
+    ``rank`` is that of the components; none or 0: the choice of the paper's rule, or the largest rank tried. Raises
+    BadInput: there are fewer than two languages, or too few sentences.
     """
     vectors, langs, names = [], list[str](), list[str]()
     for lang, corpus in sorted(corpora.items()):

@@ -119,16 +119,11 @@ class Sums:
 
 @dataclass(frozen=True)
 class Group:
-    """Documents of one language.
-
-    Attributes:
-        read: reads the documents; they are read twice and not kept.
-        name: a name of a document that its translations share.
-    """
+    """Documents of one language."""
 
     lang: str
-    read: Callable[[], Sequence[Document]]
-    name: Callable[[Document], str]
+    read: Callable[[], Sequence[Document]]  # reads the documents; they are read twice and not kept
+    name: Callable[[Document], str]  # a name of a document that its translations share
 
 
 @dataclass(frozen=True)

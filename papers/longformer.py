@@ -24,10 +24,8 @@ def converted(encoder: Any, tiles: int = TILES) -> Any:
     """Return a ``LongformerModel`` with the weights of a BERT or XLM-R, its position table copied ``tiles`` times.
 
     A text of up to half a window has the same hidden states as in the encoder. The projections of the first token,
-    whose attention is global, start as copies of the projections of all tokens.
-
-    Raises:
-        BadInput: the encoder is neither a BERT nor an XLM-R.
+    whose attention is global, start as copies of the projections of all tokens. Raises BadInput: the encoder is neither
+    a BERT nor an XLM-R.
     """
     encoder_weights, config = encoder.state_dict(), encoder.config
     table = getattr(getattr(encoder, "embeddings", None), "position_embeddings", None)

@@ -61,19 +61,14 @@ def logged_run(point: Point) -> ScoredRun:
 def retrieve_mates(documents: Iterable[Document], encoder: Encoder, sweep: Sweep, console: Console) -> MatesTable:
     """Encode documents with the field ``concept``, and find each document's translation by every method of a sweep.
 
-    Raises:
-        BadInput: there are too few languages, or too few concepts that all languages have.
+    Raises BadInput: there are too few languages, or too few concepts that all languages have.
     """
     parallel = add_encoded(AlignedVectors(), documents, encoder, console).only(()).parallel()
     return MatesTable(list(parallel.rows), len(parallel.concepts), run_sweep(parallel, sweep, console))
 
 
 def learn_networks(split: ConceptSplit, seed: int) -> Comparer:
-    """NCA's comparer, which needs the train extra.
-
-    Raises:
-        MissingPart: torch is not installed.
-    """
+    """NCA's comparer, which needs the train extra. Raises MissingPart: torch is not installed."""
     require_torch()
     from papers.nca import comparer  # noqa: PLC0415 - torch
 
@@ -83,10 +78,8 @@ def learn_networks(split: ConceptSplit, seed: int) -> Comparer:
 def read_jrc(folder: Path, langs: Sequence[str], most: int = 0) -> Iterator[Document]:
     """Documents that exist in all of the given languages, language after language, ordered by their names.
 
-    ``folder`` is that of the unpacked archives, ``most`` the greatest number of documents of a language; 0: all.
-
-    Raises:
-        BadInput: a language has no files of this layout, or no document exists in all languages.
+    ``folder`` is that of the unpacked archives, ``most`` the greatest number of documents of a language; 0: all. Raises
+    BadInput: a language has no files of this layout, or no document exists in all languages.
     """
     files: dict[str, dict[str, Path]] = {}
     for lang in langs:
@@ -105,10 +98,7 @@ def read_jrc(folder: Path, langs: Sequence[str], most: int = 0) -> Iterator[Docu
 def read_wikicomp(path: Path, most: int = 0) -> Iterator[Document]:
     """Both articles of each pair, pair after pair; pairs with an article without text are left out.
 
-    ``most`` is the greatest number of pairs; 0: all.
-
-    Raises:
-        BadInput: the file is missing or damaged, or has no pair.
+    ``most`` is the greatest number of pairs; 0: all. Raises BadInput: the file is missing or damaged, or has no pair.
     """
     count = 0
     for block in _pairs(path):

@@ -26,8 +26,7 @@ _PARTS = {"train.1000": "train", "dev": "dev", "test": "test"}
 def read_mldoc(folder: Path) -> list[Document]:
     """Documents with the fields ``label`` and ``split``, language after language; other files are ignored.
 
-    Raises:
-        BadInput: there are no such files, or a file can't be read.
+    Raises BadInput: there are no such files, or a file can't be read.
     """
     if not folder.is_dir():
         raise BadInput(f"{folder} is no folder; name the one that MLDoc's script filled")

@@ -17,17 +17,12 @@ from onnx_export.training.device import seed_torch
 
 @dataclass(frozen=True)
 class NcaTraining:
-    """Settings of a network's training; the defaults are the paper's where the paper gives a value.
+    """Settings of a network's training; the defaults are the paper's where the paper gives a value."""
 
-    Attributes:
-        hidden: number of ELU units.
-        patience: epochs without a smaller validation loss until training stops.
-    """
-
-    hidden: int = 500
+    hidden: int = 500  # number of ELU units
     rate: float = 5e-4
     epochs: int = 250
-    patience: int = 10
+    patience: int = 10  # epochs without a smaller validation loss until training stops
     batch: int = 32
     seed: int = 0
 

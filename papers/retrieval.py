@@ -23,17 +23,14 @@ class Precision:
     """Share of the queries whose equivalent is among the first k candidates (P@k), by k of ``RANKS``.
 
     Candidates are ranked by cosine, and by CSLS with ten neighbours on either side (Conneau et al. 2017).
-
-    Attributes:
-        cosine_ranks: rank of each query's nearest equivalent by cosine, from 1; infinite if it has none.
-        csls_ranks: the same by CSLS.
     """
 
     cosine: dict[int, float]
     csls: dict[int, float]
     queries: int
+    # rank of each query's nearest equivalent by cosine, from 1; infinite if it has none
     cosine_ranks: Sequence[float] = ()
-    csls_ranks: Sequence[float] = ()
+    csls_ranks: Sequence[float] = ()  # the same by CSLS
 
 
 def precision(

@@ -25,17 +25,11 @@ _ROUNDS = 1_000
 
 @dataclass(frozen=True)
 class RankChoice:
-    """How many directions of each language to take out.
+    """How many directions of each language to take out."""
 
-    Attributes:
-        rank: the smallest rank with an accuracy below the bar; none if no tried rank has one.
-        bar: accuracy below which languages can't be told apart.
-        accuracies: accuracy by rank, for the ranks tried; rank 0 is the vectors as they are.
-    """
-
-    rank: int | None
-    bar: float
-    accuracies: Mapping[int, float]
+    rank: int | None  # the smallest rank with an accuracy below the bar; none if no tried rank has one
+    bar: float  # accuracy below which languages can't be told apart
+    accuracies: Mapping[int, float]  # accuracy by rank, for the ranks tried; rank 0 is the vectors as they are
 
 
 def _split(codes: IntArray, seed: int, documents: Sequence[str] | None = None) -> tuple[list[IntArray], list[IntArray]]:
@@ -113,10 +107,8 @@ def accuracy_by_component(
     """Accuracy on vectors, on their components in their language's subspace, and on the rest (LAWDR, table 1).
 
     The subspaces come from the training vectors, so that the test vectors are new to subspaces and classifier.
-    ``documents`` names the document of each vector; if given, all vectors of a name are trained on or tested on.
-
-    Raises:
-        BadInput: there is only one language, or a language has fewer than five vectors or too few documents.
+    ``documents`` names the document of each vector; if given, all vectors of a name are trained on or tested on. Raises
+    BadInput: there is only one language, or a language has fewer than five vectors or too few documents.
     """
     codes = _codes(langs)
     train, test = _split(codes, seed, documents)
@@ -148,10 +140,7 @@ def smallest_rank(
     """The smallest rank of language subspaces without which languages can't be told apart (LAWDR, section 10.1).
 
     The subspaces come from the training vectors. The ranks to try ascend; unless given, they are 1, 2, 4 … up to half
-    the width. ``documents`` is as for ``accuracy_by_component``.
-
-    Raises:
-        BadInput: as ``accuracy_by_component``.
+    the width. ``documents`` is as for ``accuracy_by_component``. Raises BadInput: as ``accuracy_by_component``.
     """
     codes = _codes(langs)
     train, test = _split(codes, seed, documents)

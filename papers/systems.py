@@ -24,11 +24,7 @@ from query.trec_files.trec_run import Run, pack
 
 @contextmanager
 def open_log(settings: Settings) -> Iterator[sa.Engine]:
-    """The evaluation log, opened before hours of encoding.
-
-    Raises:
-        StoreError: the log can't be written.
-    """
+    """The evaluation log, opened before hours of encoding. Raises StoreError: the log can't be written."""
     with open_database(settings.database) as engine:
         require_writable(engine, evaluation_log.EvaluationRow)
         yield engine
@@ -36,26 +32,17 @@ def open_log(settings: Settings) -> Iterator[sa.Engine]:
 
 @dataclass(frozen=True)
 class System:
-    """An encoder and a way to compare its vectors: a row or column of a table.
+    """An encoder and a way to compare its vectors: a row or column of a table."""
 
-    Attributes:
-        table: name of the command, and of its task if it has several.
-        ranked_by: how documents are ranked, such as ``cosine``.
-        documents: number of documents by language.
-        topics: names of the topics' files, or of the data.
-        topics_hash: hash of the topics' files; empty: of the topics' ids, which name the relevant documents.
-        settings: further settings, by the names that people read.
-    """
-
-    table: str
-    ranked_by: str
+    table: str  # name of the command, and of its task if it has several
+    ranked_by: str  # how documents are ranked, such as ``cosine``
     encoder: EncoderSpec
-    documents: Mapping[str, int]
+    documents: Mapping[str, int]  # number of documents by language
     runs: Sequence[ScoredRun]
-    topics: str
-    topics_hash: str = ""
+    topics: str  # names of the topics' files, or of the data
+    topics_hash: str = ""  # hash of the topics' files; empty: of the topics' ids, which name the relevant documents
     qrels_hash: str = ""
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)  # further settings, by the names that people read
 
     def log(self, engine: sa.Engine) -> int:
         """Log the runs as an evaluation without a collection; returns its number."""

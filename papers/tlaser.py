@@ -54,8 +54,7 @@ class SearchErrors:
 def mldoc_corpus(folder: Path, languages: Sequence[str]) -> Corpus:
     """MLDoc in some languages, of those that have all three parts.
 
-    Raises:
-        BadInput: no such language has all three parts, or a line has no class.
+    Raises BadInput: no such language has all three parts, or a line has no class.
     """
     documents = read_mldoc(folder)
     corpus = by_language(documents, stated_parts(documents))
@@ -98,10 +97,8 @@ def classify_documents(
 ) -> list[PairTable]:
     """Accuracies by pair of languages for several splits of labelled documents by concept.
 
-    The console warns of each language that has too few documents or labels to learn from in at least one split.
-
-    Raises:
-        BadInput: no language can be learnt from in any split.
+    The console warns of each language that has too few documents or labels to learn from in at least one split. Raises
+    BadInput: no language can be learnt from in any split.
     """
     vectors = vectors_by_id("encoding documents", documents, encoder, _BATCH, console)
     tables = []
@@ -133,10 +130,8 @@ def _warn_untaught(tables: Sequence[PairTable], console: Console) -> None:
 def read_tatoeba(folder: Path, languages: Sequence[str]) -> Translations:
     """Tatoeba's sentences as in LASER's repository, of the pairs of some languages; of all pairs if none is named.
 
-    Lines of the same number of ``tatoeba.deu-eng.deu`` and ``tatoeba.deu-eng.eng`` are translations.
-
-    Raises:
-        BadInput: the folder has no such pair of files, or the files of a pair are empty or differ in length.
+    Lines of the same number of ``tatoeba.deu-eng.deu`` and ``tatoeba.deu-eng.eng`` are translations. Raises BadInput:
+    the folder has no such pair of files, or the files of a pair are empty or differ in length.
     """
     sentences = {}
     for file in sorted(folder.glob("tatoeba.*-*.*")):

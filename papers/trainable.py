@@ -55,18 +55,12 @@ def restore_weights(weights: Sequence[torch.nn.Parameter], values: Sequence[torc
 
 @dataclass(frozen=True)
 class Trainable:
-    """A document encoder that can be trained.
+    """A document encoder that can be trained."""
 
-    Attributes:
-        lower: the encoder of sentences, segments or whole texts.
-        config: the configuration that a folder of the lower encoder would have.
-        prepare: tokenises documents into the arrays that ``lower.take`` expects.
-        upper: the transformer over the sentences; if None, a document's vector is the mean of its segments' vectors.
-    """
-
-    lower: TrainedLower
-    config: ModelConfig
-    prepare: Callable[[Sequence[Document]], Part]
+    lower: TrainedLower  # the encoder of sentences, segments or whole texts
+    config: ModelConfig  # the configuration that a folder of the lower encoder would have
+    prepare: Callable[[Sequence[Document]], Part]  # tokenises documents into the arrays that ``lower.take`` expects
+    # the transformer over the sentences; if None, a document's vector is the mean of its segments' vectors
     upper: Upper | None = None
 
     @property
@@ -133,12 +127,8 @@ def open_trainable(reference: str, method: str, checkpoint: str | None, device: 
 
     ``reference`` is the default's name or an exported folder, for *longformer* also a Hugging Face folder or name.
     ``checkpoint`` is the Hugging Face folder or name that the folder, or its lower encoder, was exported from; the
-    default encoder needs none.
-
-    Raises:
-        BadInput: the method can't learn, a checkpoint is needed and none was named, or the checkpoint is of another
-            encoder.
-        MissingPart: torch or the requested device is missing.
+    default encoder needs none. Raises BadInput: the method can't learn, a checkpoint is needed and none was named, or
+    the checkpoint is of another encoder; MissingPart: torch or the requested device is missing.
     """
     if method not in METHODS:
         raise BadInput(f"a document encoder by method {method} can't be trained; give --method {' or '.join(METHODS)}")
@@ -175,8 +165,7 @@ def open_trainable(reference: str, method: str, checkpoint: str | None, device: 
 def _load_weights(folder: ModelFolder) -> tuple[Upper, dict[str, torch.Tensor]]:
     """Load the upper encoder of a folder, and the lower encoder's weights by name; none if it was frozen.
 
-    Raises:
-        BadInput: the weights are missing, damaged or not those of the folder's graphs.
+    Raises BadInput: the weights are missing, damaged or not those of the folder's graphs.
     """
     from safetensors.torch import load as unpacked  # noqa: PLC0415
 

@@ -119,22 +119,14 @@ class Cr5Tables(Table):
 
 @dataclass(frozen=True)
 class _Task:
-    """A table.
+    """A table."""
 
-    Attributes:
-        name: its name in ``PAPER_DATA``.
-        paper: the paper's figures.
-        source: name of the data.
-        trained: languages of the articles that the encoder learnt from.
-        training: the paper's training, for the concepts that its languages have in common.
-    """
-
-    name: str
+    name: str  # its name in ``PAPER_DATA``
     title: str
-    paper: Mapping[tables.Direction, tables.Published]
-    source: str
-    trained: Sequence[str]
-    training: str = ""
+    paper: Mapping[tables.Direction, tables.Published]  # the paper's figures
+    source: str  # name of the data
+    trained: Sequence[str]  # languages of the articles that the encoder learnt from
+    training: str = ""  # the paper's training, for the concepts that its languages have in common
 
 
 def _log(

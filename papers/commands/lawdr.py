@@ -147,17 +147,12 @@ def _system(
 
 @dataclass(frozen=True)
 class _Table:
-    """The tables of one kind of inputs.
-
-    Attributes:
-        column: the paper's column of the encoder, if it has one.
-        sites: number of WMT16's sites.
-    """
+    """The tables of one kind of inputs."""
 
     inputs: Inputs
-    column: Column | None
+    column: Column | None  # the paper's column of the encoder, if it has one
     spec: EncoderSpec
-    sites: int
+    sites: int  # number of WMT16's sites
 
     def paper(self, task: str, variant: Variant) -> float | None:
         """The paper's figure of a row."""
