@@ -20,7 +20,7 @@ _LINES = {
 
 @click.group(
     cls=LazyGroup,
-    package="papers.commands",
+    package="papers",
     sections={"Commands": _LINES},
     context_settings=cli.CONTEXT,
 )

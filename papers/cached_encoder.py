@@ -7,14 +7,14 @@ import io
 import json
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from encoders.console import Console
-from encoders.document import Document, Encoded, Encoder, EncoderSpec, FloatArray, Passages
+from encoders.document import Document, Encoded, Encoder, EncoderSpec, FloatArray, Passages, encode_in_batches
 from encoders.folder.whole_folder import make_private_folder
 from encoders.wording import counted
 from query import __version__
@@ -154,3 +154,18 @@ def _encoded_of(arrays: _Arrays) -> Encoded:
         [Passages(vectors, offsets) for vectors, offsets in passages],
         arrays["known"].astype(np.bool_, copy=False),
     )
+
+
+def vectors_by_id(
+    title: str, documents: Iterable[Document], encoder: Encoder, batch_size: int, console: Console
+) -> dict[str, FloatArray]:
+    """Encode documents as they are read; returns (dim,) unit vectors by id, of equal ids the last document's.
+
+    ``title`` stands before the progress bar.
+    """
+    total = len(documents) if isinstance(documents, Sized) else None
+    vectors: dict[str, FloatArray] = {}
+    with console.progress(title, total, "documents") as progress:
+        for batch, encoded in encode_in_batches(encoder, documents, batch_size, progress):
+            vectors.update(zip((document.doc_id for document in batch), encoded.vectors, strict=True))
+    return vectors

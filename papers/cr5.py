@@ -1,300 +1,182 @@
-"""Document, sentence and word retrieval by the protocols of the Cr5 paper, sections 4.2 to 4.4."""
+"""``python -m papers cr5``: the paper's tables of document, sentence and word retrieval."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import Any, get_args
 
-import numpy as np
+import click
+import sqlalchemy as sa
 
-from encoders.console import Console
-from encoders.cr5.bag_corpus import Corpus
-from encoders.cr5.cr5_model import Cr5Model
-from encoders.cr5.cr5_settings import Cr5Settings
-from encoders.cr5.estimator import Cr5
-from encoders.document import Document, FloatArray, unit_rows
-from encoders.errors import BadInput
-from papers.cr5_data import Wikipedia
-from papers.published import by_pair, published
-from papers.retrieval import RANKS, Precision, precision
-from papers.systems import rank_scores
-from query.evaluation.drawing import empty_figure, plain_texts
-from query.measures.quality_measures import Scores
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-RankedBy = Literal["cosine", "csls"]
-Direction = tuple[str, str]
-"""Languages of the queries and of the candidates."""
+from encoders.cr5.cr5_settings import Cr5Settings, Pairs
+from encoders.document import EncoderSpec
+from encoders.languages import normalise
+from papers import cr5_retrieval as tables
+from papers.cr5_data import Wikipedia, read_dictionary, read_europarl
+from papers.paper_table import PaperTable, documents_in_words
+from papers.runner import Table, command_of, option
+from papers.systems import System, runs_of_pairs, say_logged
+from query.commands.options.common_options import plot_option
+from query.commands.options.encoder_options import languages_option
+from query.commands.options.option_types import PATH, Number
+from query.evaluation.drawing import save_figure
 
 
-@dataclass(frozen=True)
-class Published:
-    """Published P@1, P@5 and P@10 of one direction, in per cent."""
+@dataclass(frozen=True, kw_only=True)
+class Cr5Tables(Table):
+    """Document retrieval on Wikipedia, sentences of Europarl, words of Dinu et al.
 
-    cosine: Sequence[float]
-    csls: Sequence[float]
-
-
-def _both_directions(rows: dict[str, Sequence[float]]) -> dict[Direction, Published]:
-    """The figures of each direction, from rows of two languages: by cosine, there and back, then by CSLS."""
-    figures = {}
-    for (first, second), row in by_pair(rows).items():
-        figures[first, second] = Published(row[0:3], row[6:9])
-        figures[second, first] = Published(row[3:6], row[9:12])
-    return figures
-
-
-_FIGURES = published("cr5")
-PAPER = {training: _both_directions(rows) for training, rows in _FIGURES["documents"].items()}
-"""Document retrieval by training and direction (table 1, b to e)."""
-_ADVREFINE = _both_directions(_FIGURES["baselines"]["documents"])
-Baselines = Mapping[Direction, Sequence[tuple[str, Sequence[float]]]]
-"""Published P@1, P@5 and P@10 of other methods by direction, in per cent."""
-
-
-def _italian_first(rows: Mapping[str, Sequence[float]]) -> Baselines:
-    """Rows of tables 3 and 4: queries in Italian, then in English."""
-    return {
-        ("it", "en"): [(name, row[0:3]) for name, row in rows.items()],
-        ("en", "it"): [(name, row[3:6]) for name, row in rows.items()],
-    }
-
-
-BASELINES: Mapping[str, Baselines] = {
-    "documents": {
-        langs: [("ADVREFINE, cosine", row.cosine), ("ADVREFINE, CSLS", row.csls)] for langs, row in _ADVREFINE.items()
-    },
-    **{task: _italian_first(_FIGURES["baselines"][task]) for task in ("sentences", "words")},
-}
-"""The paper's baselines by task (tables 1(a), 3 and 4)."""
-PAPER_SENTENCES, PAPER_WORDS = (_both_directions(_FIGURES[task]) for task in ("sentences", "words"))
-"""Sentence retrieval on Europarl (table 3) and word retrieval on the dictionary of Dinu et al. (table 4)."""
-PAPER_DATA: Mapping[str, str] = _FIGURES["data"]
-"""What the paper's figures are of (sections 4.2 to 4.4)."""
-
-
-@dataclass(frozen=True)
-class Retrieved:
-    """Precision in one direction, and the number of candidates."""
-
-    langs: Direction
-    ours: Precision
-    candidates: int
-    queries: Sequence[str]  # names of the queries, in their order
-    in_common: int | None = None  # number of concepts that documents of both languages teach; none: not counted
-
-    def scores(self, ranked_by: RankedBy) -> Scores:
-        """The scores of every query by cosine or by CSLS."""
-        ranks = self.ours.cosine_ranks if ranked_by == "cosine" else self.ours.csls_ranks
-        return rank_scores(dict(zip(self.queries, ranks, strict=True)))
-
-
-def retrieve_documents(
-    data: Wikipedia,
-    langs: Sequence[str],
-    settings: Cr5Settings,
-    queries: int,
-    most: int,
-    console: Console,
-    intersection: int | None = None,
-) -> tuple[dict[Direction, Cr5Model], list[Retrieved]]:
-    """Table 1: train without the queries' concepts, and rank each query's article among those of the other language.
-
-    Args:
-        data: the articles.
-        langs: languages of the articles.
-        settings: how to train.
-        queries: number of query concepts of a pair of languages; the paper sets as many aside to choose the ridge.
-        most: greatest number of ranked articles of a language; articles not learnt from come first.
-        console: shows the progress.
-        intersection: greatest number of concepts that the languages of a group have in common in training, others being
-            left out of it; none: no limit.
-
-    Returns:
-        The models by pair of languages (the same model for all pairs unless training is pairwise), and the results.
-
-    Raises:
-        BadInput: a pair of languages has too few concepts in common, or no concept of a language is left to train with.
+    DIR of --wikipedia has sparse_matrices and word_indices, as the authors publish them. Sentences and words are of the
+    first two languages; the paper's are en,it. For sentences the paper takes idf and the ridge from
+    300,000 others of Europarl; here both are the articles'.
     """
-    concepts = {lang: set(data.concepts(lang)) for lang in langs}
-    held_out = _held_out(concepts, queries, settings.seed)
-    left_out = set().union(*held_out.values())
-    groups = list(combinations(langs, 2)) if settings.pairs == "pairwise" else [tuple(langs)]
-    models: dict[Direction, Cr5Model] = {}
-    results = []
-    for group in groups:
-        untaught = left_out | _beyond([concepts[lang] - left_out for lang in group], intersection, settings.seed)
-        corpus = _corpus(data, {lang: concepts[lang] for lang in group}, untaught, console)
-        fitted = Cr5(settings).fit(corpus, console)
-        model = fitted.model_
-        if untrained := [lang for lang in group if lang not in model.vocabularies]:
-            raise BadInput(
-                f"no article in {' and '.join(untrained)} is left to train with; leave it out of --languages, or take "
-                "other --pairs"
-            )
-        for pair in combinations(group, 2):
-            models[pair] = model
-            sides = {}
-            for lang in pair:
-                taught = set().union(*(concepts[taught_lang] for taught_lang in group if taught_lang != lang))
-                candidates = _candidates(held_out[pair], concepts[lang], taught - untaught, most)
-                sides[lang] = _encoded(data, model, lang, candidates)
-            first, second = (fitted.concept_numbers_[lang] for lang in pair)
-            in_common = len(np.intersect1d(first, second, assume_unique=True))
-            for query_lang, candidate_lang in (pair, pair[::-1]):
-                asked, ours = _precision(sides[query_lang], sides[candidate_lang], held_out[pair])
-                candidate_count = len(sides[candidate_lang][1])
-                results.append(Retrieved((query_lang, candidate_lang), ours, candidate_count, asked, in_common))
-    return models, results
 
+    wikipedia: Path = option(type=PATH, required=True, metavar="DIR", help="The paper's articles, unpacked.")
+    europarl: Path | None = option(type=PATH, metavar="DIR", help="Europarl of the first pair of languages.")
+    dictionary: Path | None = option(type=PATH, metavar="FILE", help="Dinu et al., of the first pair of languages.")
+    languages: list[str] = option(languages_option(default="en,it,da,vi"))
+    pairs: Pairs = option(type=click.Choice(get_args(Pairs)), default="joint", show_default=True, help="As for train.")
+    pivots: tuple[str, ...] = option("--pivot", "pivots", multiple=True, metavar="LANG", help="For --pairs transitive.")
+    queries: int = option(type=click.IntRange(1), default=1000, show_default=True, help="Articles a pair.")
+    candidates: int = option(
+        type=click.IntRange(1),
+        default=200_000,
+        show_default=True,
+        help="Articles of each language to rank; articles not used in training come first "
+        "(the paper ranks only these).",
+    )
+    dimensions: int = option(type=click.IntRange(1), default=300, show_default=True)
+    intersection: int | None = option(
+        type=click.IntRange(1),
+        metavar="N",
+        help="For --pairs pairwise: greatest number of concepts in common that training takes (table 1, d).",
+    )
+    plot: Path | None = option(plot_option("Draw precision at k of documents, figure 2"))
+    ridge: float | None = option(type=Number(0, min_open=True), help="[default: by cross-validation over concepts]")
 
-def _beyond(concepts: Sequence[set[str]], most: int | None, seed: int) -> set[str]:
-    """Concepts that all of these languages have, beyond a number of them that are drawn at random."""
-    common = sorted(set.intersection(*concepts))
-    if most is None or len(common) <= most:
-        return set()
-    return {common[index] for index in np.random.default_rng(seed).permutation(len(common))[most:]}
-
-
-def published_in_common(training: str, langs: Direction) -> str:
-    """Number of concepts that both languages have in the paper's training, as printed; empty if the paper has none."""
-    of_training: dict[str, str] = _FIGURES["in_common"].get(training, {})
-    return of_training.get("-".join(langs)) or of_training.get("-".join(langs[::-1]), "")
-
-
-def precision_figure(results: Sequence[Retrieved], paper: Mapping[Direction, Published]) -> Figure:
-    """Draw precision at k by CSLS for each pair of languages, the mean of both directions (figure 2).
-
-    The paper's P@1, P@5 and P@10 of Cr5 and of ADVREFINE are points beside the curves.
-    """
-    by_langs = {result.langs: result for result in results}
-    ranks = np.arange(1, _DRAWN + 1)
-    figure = empty_figure(7.0, 4.6)
-    with plain_texts():
-        axes = figure.subplots()
-        for number, (langs, result) in enumerate(
-            (langs, result) for langs, result in by_langs.items() if langs[0] < langs[1]
-        ):
-            both = np.array([*result.ours.csls_ranks, *by_langs[langs[::-1]].ours.csls_ranks])
-            colour = f"C{number}"
-            axes.plot(ranks, [100 * (both <= rank).mean() for rank in ranks], color=colour, label=" – ".join(langs))
-            for rows, marker in ((paper, "o"), (_ADVREFINE, "x")):
-                if langs in rows:
-                    values = (np.array(rows[langs].csls) + rows[langs[::-1]].csls) / 2
-                    axes.plot(RANKS, values, marker, color=colour, markersize=5)
-        axes.plot([], [], "o", color="gray", label="paper: Cr5")
-        axes.plot([], [], "x", color="gray", label="paper: ADVREFINE")
-        axes.set(xlabel="k", ylabel="precision at k, in %", ylim=(0, 100))
-        axes.legend(frameon=False, fontsize=8)
-    return figure
-
-
-_DRAWN = 20
-"""Greatest k that is drawn."""
-
-
-def _corpus(data: Wikipedia, concepts: Mapping[str, set[str]], left_out: set[str], console: Console) -> Corpus:
-    """The articles of some languages; ``concepts`` are all concepts by language."""
-    corpus = Corpus()
-    for lang, lang_concepts in concepts.items():
-        with console.progress(f"counting {lang}", len(lang_concepts), "articles") as progress:
-            for concept, article_words in data.articles(lang):
-                if concept not in left_out:
-                    corpus.documents += 1
-                    corpus.add_words(lang, concept, article_words)
-                progress(1)
-    return corpus
-
-
-def _precision(
-    queries: tuple[FloatArray, Sequence[str]], candidates: tuple[FloatArray, Sequence[str]], concepts: set[str]
-) -> tuple[list[str], Precision]:
-    """The queries of some concepts, and their precision; both sides are vectors and their concepts."""
-    candidate_rows = {concept: row for row, concept in enumerate(candidates[1])}
-    rows = [row for row, concept in enumerate(queries[1]) if concept in concepts and concept in candidate_rows]
-    asked = [queries[1][row] for row in rows]
-    return asked, precision(queries[0][rows], candidates[0], [{candidate_rows[concept]} for concept in asked])
-
-
-def _held_out(concepts: Mapping[str, set[str]], queries: int, seed: int) -> dict[Direction, set[str]]:
-    chance = np.random.default_rng(seed)
-    held_out = {}
-    for first, second in combinations(concepts, 2):
-        common = sorted(concepts[first] & concepts[second])
-        if len(common) <= 2 * queries:
-            raise BadInput(
-                f"{first} and {second} have {len(common):,} concepts in common, too few to hold {queries:,} out; "
-                "ask fewer with --queries"
-            )
-        held_out[first, second] = {common[index] for index in chance.permutation(len(common))[:queries]}
-    return held_out
-
-
-def _candidates(query_concepts: set[str], concepts: set[str], taught_concepts: set[str], count: int) -> set[str]:
-    """Candidate concepts of a language: the queries' concepts, then concepts that training had in no other language.
-
-    ``taught_concepts`` are those that training has in another language too: the model may have learnt them.
-    """
-    distractors = sorted(concepts - query_concepts, key=lambda concept: (concept in taught_concepts, concept))
-    return query_concepts | set(distractors[: max(count - len(query_concepts), 0)])
-
-
-def _encoded(data: Wikipedia, model: Cr5Model, lang: str, wanted_concepts: set[str]) -> tuple[FloatArray, list[str]]:
-    """Vectors and concepts of a language's candidates, in the order of its articles."""
-    bags, row_concepts = [], []
-    for concept, article_words in data.articles(lang):
-        if concept in wanted_concepts:
-            bags.append(model.ids(article_words, lang))
-            row_concepts.append(concept)
-    blocks = [unit_rows(model.sums(bags[start : start + 1000])) for start in range(0, len(bags), 1000)]
-    return np.concatenate([np.zeros((0, model.dim), np.float32), *blocks]), row_concepts
-
-
-def retrieve_sentences(
-    model: Cr5Model, langs: tuple[str, str], texts: tuple[Sequence[str], Sequence[str]], queries: int, candidates: int
-) -> list[Retrieved]:
-    """Table 3: each sentence's translation among all candidates of the other language, both directions."""
-    count = min(candidates, len(texts[0]))
-    vectors = {
-        lang: model.encode([Document("", lang, text) for text in lang_texts[:count]])
-        for lang, lang_texts in zip(langs, texts, strict=True)
-    }
-    query_rows = list(range(min(queries, count)))
-    results = []
-    for query_lang, candidate_lang in (langs, langs[::-1]):
-        ours = precision(vectors[query_lang][query_rows], vectors[candidate_lang], [{row} for row in query_rows])
-        results.append(Retrieved((query_lang, candidate_lang), ours, count, [str(row + 1) for row in query_rows]))
-    return results
-
-
-def retrieve_words(
-    model: Cr5Model, langs: tuple[str, str], dictionary: Mapping[str, set[str]], queries: int
-) -> list[Retrieved]:
-    """Table 4: each word's translation among the vocabulary of the other language, both directions.
-
-    A word that the model does not have counts as not found.
-    """
-    reverse: dict[str, set[str]] = {}
-    for word, translations in dictionary.items():
-        for translation in translations:
-            reverse.setdefault(translation, set()).add(word)
-    results = []
-    for (query_lang, candidate_lang), entries in ((langs, dictionary), (langs[::-1], reverse)):
-        word_rows, target_rows = (
-            dict(zip(model.vocabularies[lang], range(10**9), strict=False)) for lang in (query_lang, candidate_lang)
+    def compute(self) -> None:  # noqa: D102
+        training = Cr5Settings(self.dimensions, self.ridge, self.pairs, tuple(normalise(code) for code in self.pivots))
+        if bool(self.pivots) != training.has_pivots:
+            raise click.UsageError("--pairs transitive and --pivot belong together; give both")
+        if self.intersection and self.pairs != "pairwise":
+            raise click.UsageError("--intersection is for --pairs pairwise; give both")
+        data = Wikipedia(self.wikipedia)
+        missing = [lang for lang in self.languages if lang not in data.languages]
+        if missing or len(self.languages) < 2:
+            raise click.UsageError(f"--languages takes two or more of {', '.join(data.languages)}")
+        first, second = self.languages[:2]
+        texts = read_europarl(self.europarl, first, second) if self.europarl else None
+        entries = read_dictionary(self.dictionary, first, second) if self.dictionary else None
+        engine = self.open_log()
+        models, results = tables.retrieve_documents(
+            data, self.languages, training, self.queries, self.candidates, self.console, self.intersection
         )
-        vectors, candidates = (unit_rows(model.words_of(lang)[1]) for lang in (query_lang, candidate_lang))
-        query_words = list(entries)[:queries]
-        rows = np.array([word_rows.get(word, -1) for word in query_words])
-        query_vectors = np.where(rows[:, None] >= 0, vectors[rows], np.float32(0))
-        equivalents = [
-            {target_rows[word] for word in entries[query_word] if word in target_rows} if row >= 0 else set()
-            for query_word, row in zip(query_words, rows.tolist(), strict=True)
-        ]
-        ours = precision(query_vectors, candidates, equivalents, source=vectors)
-        results.append(Retrieved((query_lang, candidate_lang), ours, len(target_rows), query_words))
-    return results
+        title, trained_as = f"Documents, {self.pairs} training", str(self.pairs)
+        if self.intersection:
+            title += f", {self.intersection:,} concepts in common"
+            trained_as = "pairwise, few concepts"
+        paper = tables.PAPER.get(trained_as, {})
+        numbers = self._show(
+            engine, _Task("documents", title, paper, self.wikipedia, trained_as), results, self.languages
+        )
+        if self.plot:
+            save_figure(tables.precision_figure(results, paper), self.plot)
+            self.console.say(f"drawn: {self.plot}")
+        model = models[first, second]
+        trained = self.languages[:2] if self.pairs == "pairwise" else self.languages
+        if texts and self.europarl:
+            task = _Task("sentences", "Sentences of Europarl", tables.PAPER_SENTENCES, self.europarl)
+            results = tables.retrieve_sentences(model, (first, second), texts, 2 * self.queries, self.candidates)
+            numbers += self._show(engine, task, results, trained)
+        if entries and self.dictionary:
+            task = _Task("words", "Words", tables.PAPER_WORDS, self.dictionary)
+            numbers += self._show(engine, task, tables.retrieve_words(model, (first, second), entries, 1500), trained)
+        say_logged(numbers, self.console)
+
+    def _show(
+        self, engine: sa.Engine, task: _Task, results: Sequence[tables.Retrieved], trained: Sequence[str]
+    ) -> list[int]:
+        """Log and print a table, with the languages of the articles that taught; returns its evaluations' numbers."""
+        candidates = {result.langs[1]: result.candidates for result in results}
+        evaluations = self._log(engine, task, results, candidates)
+        queries = sorted({result.ours.queries for result in results})
+        asked = f"{queries[0]:,}" if len(queries) == 1 else f"{queries[0]:,} to {queries[-1]:,}"
+        our_data = f"{task.source.name}; {asked} queries a pair among {documents_in_words(candidates)}"
+        our_data += ", those not used in training first" if task.name == "documents" else ""
+        our_data += f"; trained on {', '.join(trained)}"
+        our_data += "; idf and ridge are the articles'" if task.name == "sentences" else ""
+        table = PaperTable(
+            f"{task.title}, in %",
+            ["", ""],
+            ["paper P@1 5 10"],
+            ["ours P@1 5 10"],
+            ["queries", *(["concepts in common", "paper"] if task.training else [])],
+            paper_data=tables.PAPER_DATA[task.name],
+            our_data=our_data,
+        )
+        rows: list[dict[str, Any]] = []
+        for result in results:
+            for measure, name in (("cosine", "cosine"), ("csls", "CSLS")):
+                paper: Sequence[float] = getattr(task.paper.get(result.langs), measure, ())
+                ours = [100 * value for value in getattr(result.ours, measure).values()]
+                counts = [f"{result.ours.queries:,} among {result.candidates:,}"]
+                if task.training:
+                    counts.append("" if result.in_common is None else f"{result.in_common:,}")
+                    counts.append(tables.published_in_common(task.training, result.langs))
+                table.add([" → ".join(result.langs), name], [paper], [ours], *counts)
+                rows.append(
+                    {
+                        "query": result.langs[0],
+                        "candidates": result.langs[1],
+                        "measure": measure,
+                        "paper": list(paper) or None,
+                        "ours": [round(value, 3) for value in ours],
+                        **({} if result.in_common is None else {"in_common": result.in_common}),
+                    }
+                )
+        baselines: list[dict[str, Any]] = []
+        for query_lang, candidate_lang in (result.langs for result in results):
+            for name, figures in tables.BASELINES[task.name].get((query_lang, candidate_lang), []):
+                table.add([f"{query_lang} → {candidate_lang}", name], [figures], [None], *[""] * len(table.counts))
+                baselines.append(
+                    {"query": query_lang, "candidates": candidate_lang, "method": name, "paper": list(figures)}
+                )
+        table.show(self.console)
+        about = {"task": task.title, "evaluations": evaluations, **table.data_json()}
+        self.console.show({**about, "rows": rows, "baselines": baselines})
+        return [*evaluations.values()]
+
+    def _log(
+        self, engine: sa.Engine, task: _Task, results: Sequence[tables.Retrieved], candidates: Mapping[str, int]
+    ) -> dict[tables.RankedBy, int]:
+        """Log a task by cosine and by CSLS; returns the numbers of the evaluations."""
+        encoder = EncoderSpec(f"cr5-{self.pairs}", "cr5", self.dimensions, tuple(self.languages), "", "")
+        about: dict[str, Any] = {
+            "dimensions": self.dimensions,
+            "ridge": self.ridge or "by cross-validation",
+            "pivots": [normalise(code) for code in self.pivots],
+            **({"intersection": self.intersection} if self.intersection else {}),
+        }
+        numbers: dict[tables.RankedBy, int] = {}
+        for ranked_by in get_args(tables.RankedBy):
+            runs = runs_of_pairs({result.langs: result.scores(ranked_by) for result in results}, {})
+            name = f"cr5, {task.name}"
+            system = System(name, ranked_by, encoder, candidates, runs, task.source.name, settings=about)
+            numbers[ranked_by] = system.log(engine)
+        return numbers
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A task of the paper."""
+
+    name: str  # in ``PAPER_DATA``
+    title: str
+    paper: Mapping[tables.Direction, tables.Published]  # the paper's figures
+    source: Path  # the data
+    training: str = ""  # the paper's training, for the concepts that its languages have in common
+
+
+command = command_of(Cr5Tables, "cr5")

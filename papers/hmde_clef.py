@@ -1,4 +1,4 @@
-"""The table of retrieval of the HMDE paper: documents of one language by topics in another, on CLEF-2003."""
+"""``python -m papers hmde-clef``: documents of one language by topics in another, on CLEF-2003 or on your data."""
 
 from __future__ import annotations
 
@@ -7,18 +7,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
 import numpy as np
 
 from encoders.console import Console
 from encoders.document import Document, Encoder, FloatArray
 from encoders.errors import BadInput
 from encoders.folder.model_cache import file_hash
+from encoders.languages import language_list, normalise
+from encoders.machine.placement import Device
 from encoders.wording import counted
 from indexer.indexing.reading import readings
 from indexer.readers.source import ReadOptions, Refusal, Remark
-from papers.encoding import vectors_by_id
-from papers.published import by_pair, published
-from papers.systems import runs_of_pairs, tag
+from papers.cached_encoder import vectors_by_id
+from papers.hmde_methods import METHOD, open_method
+from papers.paper_table import PaperTable, by_pair, documents_in_words, published
+from papers.runner import Table, command_of, option
+from papers.systems import System, runs_of_pairs, say_logged, tag
+from query.commands.options.common_options import gathered
+from query.commands.options.encoder_options import default_encoder_option, device_option
+from query.commands.options.option_types import FILLED, PATH, Decorator
 from query.evaluation.scored_runs import ScoredRun
 from query.measures.quality_measures import DEFAULT_MEASURES, Scores, parse_measures, relevant_topics, score
 from query.trec_files.qrels import read_qrels
@@ -37,50 +45,18 @@ RANKED_BY = "cosine"
 _DEPTH = 1000
 _BATCH = 256
 
-TopicsByPair = Mapping[str, Mapping[str, Sequence[Topic]]]
-"""Topics by language of the documents, then by their own language."""
-
 
 @dataclass(frozen=True)
 class RetrievalData:
-    """Documents, topics and judgements of retrieval between languages.
+    """Documents, topics and judgements of retrieval between languages."""
 
-    Attributes:
-        documents: sources by language.
-        topics: in another language than the documents', each with a relevant document.
-        qrels: judgements by language of the documents.
-        topics_name, topics_hash, qrels_hash: names and hashes of the files.
-    """
-
-    documents: Mapping[str, Sequence[str]]
-    topics: TopicsByPair
-    qrels: Mapping[str, Sequence[Qrel]]
-    topics_name: str
-    topics_hash: str
-    qrels_hash: str
-
-    @classmethod
-    def read(
-        cls,
-        documents: Mapping[str, Sequence[str]],
-        qrels: Mapping[str, Sequence[Path]],
-        topics: Sequence[Path],
-        query_langs: Sequence[str],
-    ) -> RetrievalData:
-        """Read the files of judgements and topics; documents are read when they are encoded.
-
-        Raises BadInput: a file can't be read, or no topic in another language than the documents' is judged.
-        """
-        selected_topics = [topic for file in topics for topic in read_topics(file) if topic.lang in query_langs]
-        judgements = {lang: read_qrels(files) for lang, files in qrels.items()}
-        return cls(
-            documents,
-            topics_by_pair(selected_topics, judgements),
-            judgements,
-            ", ".join(file.name for file in topics),
-            file_hash(*topics),
-            file_hash(*(file for files in qrels.values() for file in files)),
-        )
+    documents: Mapping[str, Sequence[str]]  # sources by language
+    # by language of the documents, then by their own, another one; each has a relevant document
+    topics: Mapping[str, Mapping[str, Sequence[Topic]]]
+    qrels: Mapping[str, Sequence[Qrel]]  # by language of the documents
+    topics_name: str  # names of the files
+    topics_hash: str  # of the files
+    qrels_hash: str  # of the files
 
 
 @dataclass(frozen=True)
@@ -127,10 +103,9 @@ class ClefTable:
 
     def runs(self) -> list[ScoredRun]:
         """The runs of the pairs, and the pooled run."""
-        by_langs = {(pair.query, pair.documents): pair for pair in self.pairs}
         return runs_of_pairs(
-            {langs: pair.scores for langs, pair in by_langs.items()},
-            {langs: pair.run for langs, pair in by_langs.items()},
+            {(pair.query, pair.documents): pair.scores for pair in self.pairs},
+            {(pair.query, pair.documents): pair.run for pair in self.pairs},
         )
 
     @property
@@ -140,7 +115,7 @@ class ClefTable:
         return sum(scores) / len(scores) if len(scores) == len(PAPER) else None
 
 
-def topics_by_pair(topics: Sequence[Topic], qrels: Mapping[str, Sequence[Qrel]]) -> TopicsByPair:
+def topics_by_pair(topics: Sequence[Topic], qrels: Mapping[str, Sequence[Qrel]]) -> dict[str, dict[str, list[Topic]]]:
     """Topics in another language than the documents' that have a relevant document.
 
     ``qrels`` are the judgements by language of the documents. Raises BadInput: there is no such topic.
@@ -148,11 +123,11 @@ def topics_by_pair(topics: Sequence[Topic], qrels: Mapping[str, Sequence[Qrel]])
     by_pair: dict[str, dict[str, list[Topic]]] = {}
     for lang, lang_qrels in qrels.items():
         judged = relevant_topics(lang_qrels)
-        by_lang: dict[str, list[Topic]] = {topic.lang: [] for topic in topics if topic.lang != lang}
-        for topic in topics:
-            if topic.lang != lang and topic.qid in judged:
-                by_lang[topic.lang].append(topic)
-        by_pair[lang] = {topic_lang: lang_topics for topic_lang, lang_topics in by_lang.items() if lang_topics}
+        by_pair[lang] = {}
+        for topic_lang in dict.fromkeys(topic.lang for topic in topics if topic.lang != lang):
+            selected = [topic for topic in topics if topic.lang == topic_lang and topic.qid in judged]
+            if selected:
+                by_pair[lang][topic_lang] = selected
     if not any(by_pair.values()):
         raise BadInput("no topic in another language than the documents' is judged; give topics in several languages")
     return by_pair
@@ -204,3 +179,158 @@ def _rankings(
         best = np.argsort(-cosines, kind="stable")[:_DEPTH]
         rankings[topic.qid] = [(doc_ids[row], float(cosines[row])) for row in best.tolist()]
     return rankings
+
+
+def clef_options(*, required: bool) -> Decorator:
+    """``--documents``, ``--qrels``, ``--topics`` and ``--langs``; the command gets ``retrieval``.
+
+    ``retrieval`` is None if no documents are named, which only a command that requires them refuses.
+    """
+    return gathered(
+        "retrieval",
+        _retrieval_data,
+        click.option(
+            "--documents",
+            callback=_by_language,
+            multiple=True,
+            required=required,
+            metavar="LANG=PATH",
+            help="Documents of each language.",
+        ),
+        click.option(
+            "--qrels",
+            type=FILLED,
+            callback=_by_language,
+            multiple=True,
+            required=required,
+            metavar="LANG=FILE",
+            help="Judgements of these documents.",
+        ),
+        click.option(
+            "--topics",
+            type=PATH,
+            multiple=True,
+            required=required,
+            metavar="FILE",
+            help="Topics in all query languages.",
+        ),
+        click.option(
+            "--langs", default="", metavar="LANG,…", help="Query languages.  [default: those of the documents, and en]"
+        ),
+    )
+
+
+def _retrieval_data(
+    documents: dict[str, list[str]], qrels: dict[str, list[str]], topics: tuple[Path, ...], langs: str
+) -> RetrievalData | None:
+    """Read the files of judgements and topics; documents are read when they are encoded.
+
+    Raises BadInput: a file can't be read, or no topic in another language than the documents' is judged.
+    """
+    if documents.keys() != qrels.keys():
+        raise click.UsageError("--documents and --qrels belong together; give both for each language")
+    if bool(documents) != bool(topics):
+        raise click.UsageError("--documents and --topics belong together; give both")
+    if not documents:
+        return None
+    query_langs = language_list(langs) or [*documents, "en"]
+    files = {lang: [Path(file) for file in lang_files] for lang, lang_files in qrels.items()}
+    judgements = {lang: read_qrels(lang_files) for lang, lang_files in files.items()}
+    selected_topics = [topic for file in topics for topic in read_topics(file) if topic.lang in query_langs]
+    return RetrievalData(
+        documents,
+        topics_by_pair(selected_topics, judgements),
+        judgements,
+        ", ".join(file.name for file in topics),
+        file_hash(*topics),
+        file_hash(*(file for lang_files in files.values() for file in lang_files)),
+    )
+
+
+def _by_language(_context: click.Context, option: click.Parameter, values: Sequence[str]) -> dict[str, list[str]]:
+    """Paths by language, from values LANG=PATH; a language may have several."""
+    by_lang: dict[str, list[str]] = {}
+    for value in values:
+        lang, equals, path = value.partition("=")
+        if not (lang and equals and path):
+            raise click.BadParameter(f"{value!r} is not LANG=PATH, as in de=fr94", param=option)
+        by_lang.setdefault(normalise(lang), []).append(path)
+    return by_lang
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetrievalTable(Table):
+    """Retrieval between languages by plain cosine, title and description (table 2).
+
+    The paper's data is CLEF-2003: --documents de=DIR, and the same for fi, it and ru, folders of the disks; --qrels in
+    the same way; --topics, the files of topics 141 to 200. Any collection with topics in several languages will do.
+    """
+
+    retrieval: RetrievalData = option(clef_options(required=True))
+    encoder: str = option(default_encoder_option())
+    method: str | None = option(**METHOD)
+    device: Device = option(device_option)
+
+    def compute(self) -> None:  # noqa: D102
+        engine = self.open_log()
+        loaded = self.cached(open_method(self.encoder, self.method, self.device, self.console))
+        table = score_pairs(self.retrieval, loaded, self.console)
+        system = System(
+            "hmde-clef",
+            RANKED_BY,
+            loaded.spec,
+            table.documents,
+            table.runs(),
+            self.retrieval.topics_name,
+            self.retrieval.topics_hash,
+            self.retrieval.qrels_hash,
+        )
+        number = system.log(engine)
+        self._show(table, f"{loaded.spec.name} by {loaded.spec.method}", number)
+        say_logged([number], self.console)
+        loaded.say_cached()
+
+    def _show(self, table: ClefTable, encoder: str, evaluation: int) -> None:
+        shown = PaperTable(
+            "MAP; the paper, and ours",
+            [""],
+            SYSTEMS,
+            [encoder],
+            ["topics"],
+            digits=3,
+            paper_data=PAPER_DATA,
+            our_data=f"topics of {self.retrieval.topics_name}; documents: {documents_in_words(table.documents)}",
+        )
+        for pair in table.pairs:
+            searched = f"{pair.topics:,} in {pair.searched:,}"
+            shown.add([f"{pair.query} → {pair.documents}"], pair.paper, [pair.map], searched)
+        mean = table.paper_pairs_mean
+        if mean is not None:
+            means = [sum(column) / len(PAPER) for column in zip(*PAPER.values(), strict=True)]
+            shown.add(["mean of the paper's nine"], means, [mean], "")
+        if mean is None or len(table.pairs) > len(PAPER):
+            shown.add([f"mean of all {len(table.pairs)}"], [], [table.mean], "")
+        shown.show(self.console)
+        self.console.show(
+            {
+                "evaluation": evaluation,
+                "encoder": encoder,
+                **shown.data_json(),
+                "mean": round(table.mean, 6),
+                "paper_pairs_mean": None if mean is None else round(mean, 6),
+                "pairs": [
+                    {
+                        "query": pair.query,
+                        "documents": pair.documents,
+                        "map": round(pair.map, 6),
+                        "topics": pair.topics,
+                        "searched": pair.searched,
+                        "paper": dict(zip(SYSTEMS, pair.paper, strict=False)) or None,
+                    }
+                    for pair in table.pairs
+                ],
+            }
+        )
+
+
+command = command_of(RetrievalTable, "hmde-clef")

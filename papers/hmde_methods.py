@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from encoders.console import Console
 from encoders.document import Encoder
@@ -14,6 +17,7 @@ from encoders.methods.titled_windows import TitledWindows
 from encoders.methods.token_windows import Segments
 from onnx_export.huggingface.hub_source import require_torch
 from onnx_export.models import find_model, open_named
+from query.commands.options.option_types import PATH, Number
 
 if TYPE_CHECKING:
     from papers.trainable import Trainable
@@ -32,6 +36,11 @@ class FineTuning:
     warmup: float = 0.125  # share of the steps until the peak; afterwards the rate falls linearly to 0
     patience: int = 7  # epochs without a smaller loss on the dev part until training stops
     seed: int = 0
+
+    @classmethod
+    def of(cls, epochs: int | None, rate: float | None) -> FineTuning:
+        """The defaults but for what is given."""
+        return cls(rate=rate or cls.rate, epochs=epochs or cls.epochs)
 
     def rate_at(self, step: int, steps: int) -> float:
         """Learning rate of a step; steps count from 0."""
@@ -53,8 +62,7 @@ def open_method(
             method = Segments.method
         return open_named(reference, method, console, device=device)
     require_torch()
-    from papers.torch_encoder import TorchEncoder  # noqa: PLC0415 - torch
-    from papers.trainable import open_trainable  # noqa: PLC0415
+    from papers.trainable import TorchEncoder, open_trainable  # noqa: PLC0415 - torch
 
     return TorchEncoder(open_trainable(reference, method, checkpoint, device, console), method)
 
@@ -68,9 +76,36 @@ def trainable_encoder(
     PyTorch is not installed.
     """
     require_torch()
-    from papers.torch_encoder import TorchEncoder  # noqa: PLC0415 - torch
-    from papers.trainable import open_trainable  # noqa: PLC0415
+    from papers.trainable import TorchEncoder, open_trainable  # noqa: PLC0415 - torch
 
     if isinstance(encoder, TorchEncoder):
         return encoder.trainable
     return open_trainable(reference, encoder.spec.method, checkpoint, device, console)
+
+
+# Options of the tables that classify, for ``papers.runner.option``.
+TAUGHT: dict[str, Any] = {
+    "default": "en",
+    "show_default": True,
+    "metavar": "LANG",
+    "help": "Language to learn from.",
+}
+EPOCHS: dict[str, Any] = {
+    "type": click.IntRange(1),
+    "help": f"With --fine-tuned: maximum passes over the training part.  [default: {FineTuning.epochs}]",
+}
+RATE: dict[str, Any] = {
+    "type": Number(0, min_open=True),
+    "help": f"With --fine-tuned: peak learning rate.  [default: {FineTuning.rate:g}]",
+}
+MLDOC: dict[str, Any] = {"type": PATH, "metavar": "DIR", "help": "Folder that MLDoc's own script filled."}
+METHOD: dict[str, Any] = {
+    "type": click.Choice(METHODS),
+    "help": "How a document's vector is made; longformer needs PyTorch.",
+}
+
+
+def require_fine_tuned(values: Sequence[object], *, fine_tuned: bool) -> None:
+    """Refuse values of --checkpoint, --epochs and --rate without --fine-tuned."""
+    if any(values) and not fine_tuned:
+        raise click.UsageError("--checkpoint, --epochs and --rate belong to --fine-tuned; give it too")

@@ -1,265 +1,246 @@
-"""LAWDR's alignment tables: recall of each variant on WMT16 and WMT19, and the language probe."""
+"""``python -m papers lawdr``: tables of document alignment and of the language probe."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from functools import lru_cache, partial
-from itertools import combinations
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Literal, get_args
 
-import numpy as np
+import click
+import sqlalchemy as sa
 
 from encoders.console import Console
-from encoders.document import Document, FloatArray
-from encoders.errors import BadInput
-from papers.cached_encoder import SentenceVectors
-from papers.lawdr_data import Commentary, Site, match_urls, read_site
-from papers.lawdr_paper import VARIANTS, Variant
-from papers.lawdr_vectors import (
-    Group,
-    LanguageCorpus,
-    SummedGroup,
-    count_sentences,
-    sum_sentences,
-)
-from papers.separability import RankChoice, accuracy_by_component, smallest_rank
-from papers.systems import mean_scores, runs_of_pairs
-from query.alignment.matching import align
-from query.evaluation.drawing import empty_figure, plain_texts
-from query.evaluation.scored_runs import ScoredRun
+from encoders.document import EncoderSpec
+from encoders.folder.model_config import ModelConfig
+from encoders.machine.placement import Device
+from encoders.methods.sentences import Sentences
+from encoders.wording import counted
+from onnx_export.models import open_sentence
+from papers.lawdr_alignment import Data, Probe, Recalls, alignment_tables, sentences_figure
+from papers.lawdr_data import lett_files, read_commentary
+from papers.lawdr_vectors import VARIANTS, Variant, unit_sentences
+from papers.paper_table import PaperTable, documents_in_words, published
+from papers.runner import Table, command_of, option
+from papers.systems import System, say_logged
+from query.alignment.gold import stated_pairs
+from query.commands.options.common_options import plot_option
+from query.commands.options.encoder_options import default_encoder_option, device_option
+from query.commands.options.option_types import PATH
+from query.evaluation.drawing import save_figure
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+Inputs = Literal["single", "multi"]
+"""What the encoder reads at once: a sentence, or as many sentences as fit (section 7)."""
+_INPUTS: Mapping[Inputs, str] = {"single": "single sentences", "multi": "sentences together"}
+Column = tuple[str, str]
+"""An encoder of the paper and its pooling: ST (special token) or MP (mean pooling)."""
+_NAMES = {
+    "BERT": r"m-?bert|bert-base-multilingual-(un)?cased",
+    "XLM": r"xlm(-mlm-100-1280)?",
+    "XLM-R": r"xlm-?r(oberta)?(-(base|large))?",
+}
+_POOLING = {"cls": "ST", "mean": "MP"}
 
-LANGS = ("en", "fr")
-"""Languages of WMT16."""
-_SENTENCES = 2_000
-"""Greatest number of a language's sentences that the probe takes."""
-_NEIGHBOURS = 4
-"""Neighbours of the margin; a quarter of the smaller side where that is less."""
 
-Matched = Mapping[tuple[str, str], Mapping[str, bool]]
-"""For each true pair whether it was matched, by languages."""
+def paper_column(config: ModelConfig) -> Column | None:
+    """The paper's column of an encoder, by its name and pooling; none if the paper has no figures of it."""
+    encoder = config.name.rpartition("/")[2].lower()
+    name = next((name for name, pattern in _NAMES.items() if re.fullmatch(pattern, encoder)), None)
+    pooling = _POOLING.get(config.pooling)
+    return (name, pooling) if name and pooling else None
 
 
-@dataclass(frozen=True)
-class Recalls:
-    """Recall of a task of ``PAPER`` by variant, in per cent."""
-
-    task: str
-    recall: dict[Variant, float]
-    pairs: int  # number of true pairs; for WMT19, of language pairs
-    matched: Mapping[Variant, Matched]  # for each true pair whether it was matched, by variant, then by languages
-    documents: Mapping[str, int]  # number of documents by language
-    rank: int  # of the language subspaces that were taken out; 0: the mean was
-
-    def runs(self, variant: Variant) -> list[ScoredRun]:
-        """The runs of a variant: its recall of each true pair, by the languages."""
-        scores = {
-            langs: mean_scores({qid: {"R@1": float(is_matched)} for qid, is_matched in by_pair.items()})
-            for langs, by_pair in self.matched[variant].items()
+_FIGURES = published("lawdr")
+_COLUMNS: Sequence[Column] = [tuple(column.split()) for column in _FIGURES["columns"]]
+PAPER: Mapping[str, Mapping[Inputs, Mapping[Column, Mapping[Variant, float]]]] = {
+    task: {
+        inputs: {
+            column: dict(zip(VARIANTS, figures, strict=True))
+            for column, figures in zip(_COLUMNS, zip(*rows, strict=True), strict=True)
         }
-        return runs_of_pairs(scores, {})
+        for inputs, rows in by_inputs.items()
+    }
+    for task, by_inputs in _FIGURES["recall"].items()
+}
+"""Recall in per cent by task, inputs, column and row (tables 3, 4, 7 and 8; table 5 is a part of table 8)."""
+BASELINES: Mapping[str, str] = _FIGURES["baselines"]
+PAPER_DATA: Mapping[str, str] = _FIGURES["data"]
+PAPER_PROBE: Mapping[Column, Sequence[float]] = {tuple(name.split()): row for name, row in _FIGURES["probe"].items()}
+"""Accuracy in per cent: vectors, language component, semantic component (tables 1 and 6)."""
+PAPER_RANK: Mapping[str, int] = _FIGURES["rank"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlignmentTables(Table):
+    """Document alignment on WMT16 and on the news commentary of WMT19, and the language probe.
+
+    --wmt16 takes the folder of the task's websites, --wmt19 the unpacked documents of news commentary v14: a folder a
+    language, in it a file a document, of the same name in every language; or the .tsv.gz files of pairs of languages.
+    Language subspaces and densities are those of the task's own sentences, language by language.
+    """
+
+    lett: Path | None = option("--wmt16", "lett", type=PATH, metavar="DIR", help="Folder of DOMAIN.lett.gz files.")
+    pairs: Path | None = option(type=PATH, metavar="FILE", help="True pairs of WMT16: URL in English, tab, in French.")
+    commentary: Path | None = option(
+        "--wmt19", "commentary", type=PATH, metavar="DIR", help="Unpacked documents.tgz, or the .tsv.gz files."
+    )
+    rank: str = option(
+        default="auto",
+        show_default=True,
+        metavar="auto|M",
+        help="Rank of the language subspaces; auto: by the paper's rule; 0: the mean.",
+    )
+    inputs: str = option(
+        type=click.Choice([*get_args(Inputs), "both"]),
+        default="single",
+        show_default=True,
+        help="Read single sentences, or as many together as fit.",
+    )
+    unnormalised: bool = option(is_flag=True, help="Add up sentences' vectors as they are, not scaled to unit length.")
+    plot: Path | None = option(plot_option("Draw the sentences by language, figure 1"))
+    encoder: str = option(default_encoder_option())
+    device: Device = option(device_option)
+
+    def compute(self) -> None:  # noqa: D102
+        if not (self.lett or self.commentary):
+            raise click.UsageError("name the data: --wmt16 DIR --pairs FILE, --wmt19 DIR, or both")
+        if bool(self.lett) != bool(self.pairs):
+            raise click.UsageError("--wmt16 and --pairs belong together; give both")
+        asked_rank = _asked_rank(self.rank)
+        data = Data(
+            lett_files(self.lett) if self.lett else [],
+            stated_pairs(self.pairs) if self.pairs else set(),
+            list(read_commentary(self.commentary)) if self.commentary else [],
+        )
+        engine = self.open_log()
+        sentence = open_sentence(self.encoder, self.console, self.device, unnormalised=self.unnormalised)
+        numbers: list[int] = []
+        results: list[dict[str, Any]] = []
+        for read in get_args(Inputs) if self.inputs == "both" else (self.inputs,):
+            method = Sentences(sentence, together=read == "multi")
+            cached = self.cached(method)
+            vectors = (
+                partial(cached.sentences, method.sentence_vectors) if self.unnormalised else unit_sentences(cached)
+            )
+            recalls, probes = alignment_tables(data, asked_rank, vectors, method.spec.dim, self.console)
+            tables = _Tables(read, paper_column(sentence.folder.config), method.spec, data, self.console)
+            evaluations = [tables.log(recall, engine) for recall in recalls]
+            numbers += chain.from_iterable(evaluations)
+            results.append(
+                {
+                    "inputs": read,
+                    "paper_column": list(tables.column) if tables.column else None,
+                    "recall": [tables.show_recall(*pair) for pair in zip(recalls, evaluations, strict=True)],
+                    "probes": [tables.show_probe(probe) for probe in probes],
+                }
+            )
+            if self.plot:
+                drawn = self.plot.with_stem(f"{self.plot.stem}-{read}") if self.inputs == "both" else self.plot
+                save_figure(sentences_figure(probes, method.spec.name), drawn)
+                self.console.say(f"drawn: {drawn}")
+            cached.say_cached()
+        self.console.show(
+            {"encoder": sentence.folder.config.name, "unnormalised": self.unnormalised, "inputs": results}
+        )
+        say_logged(numbers, self.console)
+
+
+def _asked_rank(text: str) -> int | None:
+    if text == "auto":
+        return None
+    if not (text.isascii() and text.isdigit() and int(text) <= 1000):
+        raise click.UsageError(f"--rank takes auto, 0, or a rank such as 1, not {text!r}")
+    return int(text)
 
 
 @dataclass(frozen=True)
-class Probe:
-    """The result of the language probe on sentences' vectors."""
+class _Tables:
+    """The tables of one kind of inputs."""
 
-    task: str
-    choice: RankChoice  # the choice of the paper's rule
-    rank: int  # of the language components: the rank asked for, the rule's choice, or the largest rank tried
-    # in per cent on the vectors, on their language component, and on their semantic component
-    accuracies: tuple[float, float, float]
-    vectors: FloatArray  # (sentences, dim) of the sentences
-    langs: Sequence[str]  # languages of the sentences
+    inputs: Inputs
+    column: Column | None  # the paper's column of the encoder, if it has one
+    spec: EncoderSpec
+    data: Data
+    console: Console
 
+    @property
+    def _head(self) -> str:
+        return f"paper: {' '.join(self.column)}" if self.column else f"paper: has no {self.spec.name}"
 
-@dataclass(frozen=True)
-class Data:
-    """The tasks' data."""
+    def log(self, recall: Recalls, engine: sa.Engine) -> list[int]:
+        """Log each variant; returns the numbers of the evaluations."""
+        topics = recall.task if recall.task == "WMT19" else self.data.lett[0].parent.name
+        return [
+            System(
+                f"lawdr, {recall.task}, {self.inputs}",
+                variant.name,
+                self.spec,
+                recall.documents,
+                recall.runs(variant),
+                topics,
+                settings={"rank": recall.rank} if variant.debiased else {},
+            ).log(engine)
+            for variant in VARIANTS
+        ]
 
-    lett: Sequence[Path]  # files of WMT16's sites
-    gold: AbstractSet[tuple[str, str]]  # true pairs of their URLs
-    corpora: Sequence[Commentary]  # of WMT19
+    def show_recall(self, recall: Recalls, evaluations: Sequence[int]) -> dict[str, Any]:
+        """Print the recall of a task, and return it as JSON."""
+        is_wmt19 = recall.task == "WMT19"
+        pairs_of = "pairs of languages" if is_wmt19 else "true pairs"
+        source = (
+            counted(recall.pairs, "pair") + " of languages" if is_wmt19 else counted(len(self.data.lett), "website")
+        )
+        taken_out = f"subspaces of rank {recall.rank}" if recall.rank else "the mean"
+        table = PaperTable(
+            f"{recall.task}, {_INPUTS[self.inputs]}, recall in %, {recall.pairs:,} {pairs_of}",
+            [""],
+            [self._head],
+            [self.spec.name],
+            paper_data=PAPER_DATA[recall.task],
+            our_data=f"{source}; documents: {documents_in_words(recall.documents)}; taken out: {taken_out}",
+        )
+        variants = []
+        for variant, evaluation in zip(VARIANTS, evaluations, strict=True):
+            paper = PAPER[recall.task][self.inputs][self.column][variant] if self.column else None
+            table.add([variant.name], [paper], [recall.recall[variant]])
+            ours = round(recall.recall[variant], 3)
+            variants.append({**asdict(variant), "evaluation": evaluation, "paper": paper, "ours": ours})
+        table.show(self.console)
+        self.console.print(f"the paper's baselines: {BASELINES[recall.task]}")
+        about = {"task": recall.task, "pairs": recall.pairs, "rank": recall.rank}
+        return {**about, **table.data_json(), "variants": variants}
 
-    def pages(self) -> list[Group]:
-        """The documents of WMT16, English and French of each site in turn."""
-        originals = {french: english for english, french in self.gold}
-
-        def name(page: Document) -> str:
-            return originals.get(page.doc_id, page.doc_id)
-
-        return [Group(lang, partial(_pages, file, lang), name) for file in self.lett for lang in LANGS]
-
-    def articles(self) -> list[Group]:
-        """The documents of WMT19, corpus by corpus.
-
-        Several corpora may have the same English article; its text is the name of the article and its translations.
-        """
-
-        def name(number: int, originals: Mapping[str, str], article: Document) -> str:
-            concept = article.fields["concept"]
-            return originals.get(concept, f"{number}:{concept}")
-
-        groups = []
-        for number, corpus in enumerate(self.corpora, 1):
-            originals = {article.fields["concept"]: article.text for article in corpus.get("en", ())}
-            of_corpus = partial(name, number, originals)
-            groups += [Group(lang, partial(list, documents), of_corpus) for lang, documents in corpus.items()]
-        return groups
-
-
-def _pages(file: Path, lang: str) -> Sequence[Document]:
-    site = _last_site(file)
-    return site.first if lang == LANGS[0] else site.second
-
-
-@lru_cache(maxsize=1)
-def _last_site(file: Path) -> Site:
-    return read_site(file, *LANGS)
-
-
-def alignment_tables(
-    data: Data, rank: int | None, sentences: SentenceVectors, dim: int, console: Console
-) -> tuple[list[Recalls], list[Probe]]:
-    """Tables 3 and 4: align each task's documents by algorithm 1 and probe the languages of its sentences.
-
-    Subspaces and densities are those of the languages' own sentences in the task.
-
-    Args:
-        data: the tasks' data.
-        rank: of the language subspaces; 0: the mean; none: by the paper's rule, for each task.
-        sentences: makes the vectors of documents' sentences.
-        dim: their width.
-        console: shows the progress.
-
-    Raises:
-        BadInput: the data has no second language, or too few sentences.
-    """
-    recalls: list[Recalls] = []
-    probes: list[Probe] = []
-    for task, groups in (("WMT16", data.pages()), ("WMT19", data.articles())):
-        if not groups:
-            continue
-        with console.progress(f"encoding {task}", None, "documents") as progress:
-            corpora = count_sentences(groups, sentences, dim, progress)
-        probes.append(probe(task, corpora, rank))
-        with console.progress(f"weighting {task}", None, "documents") as progress:
-            summed = sum_sentences(groups, corpora, sentences, progress)
-        taken_out = probes[-1].rank if rank is None else rank
-        if task == "WMT16":
-            recalls += wmt16(list(zip(summed[::2], summed[1::2], strict=True)), data.gold, taken_out)
-        else:
-            remaining = iter(summed)
-            by_corpus = [{lang: next(remaining) for lang in corpus} for corpus in data.corpora]
-            recalls.append(wmt19(by_corpus, taken_out))
-    return recalls, probes
+    def show_probe(self, probe: Probe) -> dict[str, Any]:
+        """Print the probe of a task's languages, and return it as JSON; the paper's read single sentences."""
+        langs, choice = sorted(set(probe.langs)), probe.choice
+        paper = PAPER_PROBE[self.column] if self.column and self.inputs == "single" else None
+        rank = f", rank {PAPER_RANK[self.column[0]]}" if self.column else ""
+        table = PaperTable(
+            f"Telling {len(langs)} languages apart, accuracy in % of a linear SVM",
+            [""],
+            [f"{self._head}{rank}"],
+            [f"{self.spec.name}, rank {probe.rank}"],
+            paper_data=PAPER_DATA["probe"],
+            our_data=f"{probe.task}; {len(probe.langs):,} sentences in {', '.join(langs)}",
+        )
+        labels = ("vectors", "their language component", "what is left")
+        for row, (label, ours) in enumerate(zip(labels, probe.accuracies, strict=True)):
+            table.add([label], [paper[row] if paper else None], [ours])
+        table.show(self.console)
+        if choice.rank is None:
+            self.console.say(f"no rank tried came below {choice.bar:.0%}")
+        return {
+            "languages": langs,
+            **table.data_json(),
+            "paper": paper,
+            "rank": choice.rank,
+            "bar": round(choice.bar, 6),
+            "by_rank": {str(rank): round(value, 6) for rank, value in choice.accuracies.items()},
+            "accuracies": [round(value, 3) for value in probe.accuracies],
+        }
 
 
-def wmt16(
-    sites: Sequence[tuple[SummedGroup, SummedGroup]], gold: AbstractSet[tuple[str, str]], rank: int
-) -> list[Recalls]:
-    """Recall over all sites, with pairs within each site, without matching URLs and with matching URLs paired first.
-
-    ``sites`` are the two sides of each site, ``gold`` the true pairs of URLs. Raises BadInput: no true pair has both
-    URLs in these sites.
-    """
-    site_urls = {url for site in sites for side in site for url in side.doc_ids}
-    if not any(first in site_urls and second in site_urls for first, second in gold):
-        raise BadInput("no true pair is of these sites; see that the pairs' file belongs to them, English URLs first")
-    url_pairs = [match_urls(first.doc_ids, second.doc_ids, LANGS) for first, second in sites]
-    documents = {lang: sum(len(site[index].doc_ids) for site in sites) for index, lang in enumerate(LANGS)}
-    tables = []
-    for task, given_pairs in (("WMT16", [[] for _ in sites]), ("WMT16 with URLs", url_pairs)):
-        recall, matched_gold = {}, {}
-        for variant in VARIANTS:
-            matched: set[tuple[str, str]] = set()
-            for site, site_pairs in zip(sites, given_pairs, strict=True):
-                matched |= {*site_pairs, *_aligned(*site, variant, rank, {url for pair in site_pairs for url in pair})}
-            recall[variant] = 100 * len(matched & gold) / len(gold)
-            matched_gold[variant] = {LANGS: {" ".join(pair): pair in matched for pair in sorted(gold)}}
-        tables.append(Recalls(task, recall, len(gold), matched_gold, documents, rank))
-    return tables
-
-
-def wmt19(corpora: Iterable[Mapping[str, SummedGroup]], rank: int) -> Recalls:
-    """Recall on news commentary, the mean over all pairs of languages of each corpus; a true pair shares its name.
-
-    Raises BadInput: no two languages share a document.
-    """
-    recalls: dict[Variant, list[float]] = {variant: [] for variant in VARIANTS}
-    matched: dict[Variant, dict[tuple[str, str], dict[str, bool]]] = {variant: {} for variant in VARIANTS}
-    documents: dict[str, int] = {}
-    for sides in corpora:
-        for lang, side in sides.items():
-            documents[lang] = documents.get(lang, 0) + len(side.doc_ids)
-        for a, b in combinations(sides, 2):
-            first, second = (dict(zip(sides[lang].doc_ids, sides[lang].names, strict=True)) for lang in (a, b))
-            common = set(first.values()) & set(second.values())
-            for variant in VARIANTS if common else ():
-                pairs = _aligned(sides[a], sides[b], variant, rank)
-                shared = {first[doc_id] for doc_id, other in pairs if first[doc_id] == second[other]}
-                recalls[variant].append(100 * len(shared) / len(common))
-                by_name = matched[variant].setdefault((a, b), {})
-                by_name.update({name: name in shared for name in sorted(common)})
-    if not any(recalls.values()):
-        raise BadInput("no two languages share a document; translations have files of the same name")
-    means = {variant: float(np.mean(values)) for variant, values in recalls.items()}
-    return Recalls("WMT19", means, len(recalls[VARIANTS[0]]), matched, documents, rank)
-
-
-def _aligned(
-    first: SummedGroup, second: SummedGroup, variant: Variant, rank: int, left_out: AbstractSet[str] = frozenset()
-) -> list[tuple[str, str]]:
-    """Ids of the documents that a variant pairs; ``left_out`` are paired already."""
-    sides = []
-    for side in (first, second):
-        rows = [row for row, doc_id in enumerate(side.doc_ids) if doc_id not in left_out]
-        sides.append(([side.doc_ids[row] for row in rows], side.vectors(variant, rank)[rows]))
-    (first_ids, x), (second_ids, y) = sides
-    k = max(1, min(_NEIGHBOURS, len(first_ids) // 4, len(second_ids) // 4))  # a mean over most documents is near 0
-    pairs = align(x, y, k=k, margin="ratio" if variant.margin else "absolute")
-    return [
-        (first_ids[row], second_ids[col]) for row, col in zip(pairs.rows.tolist(), pairs.cols.tolist(), strict=True)
-    ]
-
-
-def probe(task: str, corpora: Mapping[str, LanguageCorpus], rank: int | None = None, seed: int = 0) -> Probe:
-    """Accuracy of telling languages apart by sentences' vectors and by their components (tables 1 and 6).
-
-    A document's sentences, and those of its translations, are all of the classifier's training or all of its test.
-    ``rank`` is that of the components; none or 0: the choice of the paper's rule, or the largest rank tried. Raises
-    BadInput: there are fewer than two languages, or too few sentences.
-    """
-    vectors, langs, names = [], list[str](), list[str]()
-    for lang, corpus in sorted(corpora.items()):
-        rows, of_documents = corpus.sample.drawn(corpus.dim)
-        vectors.append(rows[:_SENTENCES])
-        names += of_documents[:_SENTENCES]
-        langs += [lang] * len(vectors[-1])
-    all_vectors = np.concatenate(vectors)
-    choice = smallest_rank(all_vectors, langs, seed=seed, documents=names)
-    chosen = rank or choice.rank or max(choice.accuracies)
-    whole, inside, outside = accuracy_by_component(all_vectors, langs, chosen, seed, documents=names)
-    accuracies = (100 * whole, 100 * inside, 100 * outside)
-    return Probe(task, choice, chosen, accuracies, all_vectors, langs)
-
-
-def sentences_figure(probes: Sequence[Probe], encoder: str) -> Figure:
-    """Draw the first two principal components of each task's sentences, coloured by language (figures 1 and 2)."""
-    figure = empty_figure(4.6 * len(probes), 4.2)
-    with plain_texts():
-        for axes, probe_of_task in zip(np.atleast_1d(figure.subplots(1, len(probes))), probes, strict=True):
-            centred = probe_of_task.vectors - probe_of_task.vectors.mean(axis=0)
-            _, _, directions = np.linalg.svd(centred, full_matrices=False)
-            places = centred @ directions[:2].T
-            langs = np.array(probe_of_task.langs)
-            for lang in np.unique(langs):
-                axes.scatter(*places[langs == lang].T, s=4, alpha=0.5, label=str(lang))
-            axes.set_title(f"{probe_of_task.task}, sentences by {encoder}", fontsize=10)
-            axes.legend(frameon=False, fontsize=8, markerscale=2)
-    return figure
+command = command_of(AlignmentTables, "lawdr")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -12,11 +12,30 @@ from encoders.document import Document, Encoder, FloatArray, unit_rows
 from encoders.methods.density import DensityWeights
 from encoders.methods.moments import Moments
 from papers.cached_encoder import SentenceVectors
-from papers.lawdr_paper import Variant
 
 SAMPLE = 20_000
 """Greatest number of sentences that the density of a language is estimated from."""
 _BATCH = 64
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A row of tables 3 and 4."""
+
+    debiased: bool
+    weighted: bool
+    margin: bool
+
+    @property
+    def name(self) -> str:
+        """Name of the variant."""
+        bias, weights = ("debiased" if self.debiased else "biased"), ("weighted" if self.weighted else "mean")
+        return f"{bias}, {weights}, {'margin' if self.margin else 'cosine'}"
+
+
+_BOTH = (False, True)
+VARIANTS = tuple(Variant(debiased, weighted, margin) for debiased in _BOTH for weighted in _BOTH for margin in _BOTH)
+"""The rows in the order of tables 3 and 4."""
 
 
 def unit_sentences(encoder: Encoder) -> SentenceVectors:
@@ -59,12 +78,7 @@ class VectorSample:
 
 
 class LanguageCorpus:
-    """The sentences of one language in a task.
-
-    Attributes:
-        moments: of all sentences.
-        sample: of the sentences.
-    """
+    """The sentences of one language in a task: their moments, and a sample of them."""
 
     def __init__(self, dim: int, seed: int = 0) -> None:
         """Make an empty corpus of vectors of this width."""
@@ -92,29 +106,30 @@ class LanguageCorpus:
         return np.asarray(sums.vectors - sums.vectors @ subspace.T @ subspace, np.float32)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Sums:
-    """Weighted sums of sentences' vectors: (documents, dim), and the sums of the weights, (documents,)."""
+    """Weighted sums of the sentences' vectors of each document, and the sums of the weights."""
 
-    vectors: FloatArray
-    weights: FloatArray
+    dim: int
+    density: DensityWeights | None = None  # gives the weights; none: equal weights
+    rows: list[FloatArray] = field(default_factory=list)
+    totals: list[float] = field(default_factory=list)
 
-    @classmethod
-    def of(cls, documents: Sequence[FloatArray], dim: int, density: DensityWeights | None = None) -> Sums:
-        """Sum each document's (sentences, dim) vectors, by the density's weights or by equal weights (eq. 3)."""
-        vectors, totals = np.zeros((len(documents), dim), np.float32), np.zeros(len(documents), np.float32)
-        for row, sentences in enumerate(documents):
-            weights = density.weights(sentences) if density else np.ones(len(sentences), np.float32)
-            vectors[row], totals[row] = weights @ sentences, weights.sum()
-        return cls(vectors, totals)
+    def add(self, sentences: FloatArray) -> None:
+        """Sum a document's (sentences, dim) vectors (eq. 3)."""
+        weights = self.density.weights(sentences) if self.density else np.ones(len(sentences), np.float32)
+        self.rows.append(weights @ sentences)
+        self.totals.append(float(weights.sum()))
 
-    @classmethod
-    def joined(cls, parts: Sequence[Sums], dim: int) -> Sums:
-        """The sums of all parts."""
-        return cls(
-            np.concatenate([np.zeros((0, dim), np.float32), *(part.vectors for part in parts)]),
-            np.concatenate([np.zeros(0, np.float32), *(part.weights for part in parts)]),
-        )
+    @property
+    def vectors(self) -> FloatArray:
+        """(documents, dim) sums."""
+        return np.array(self.rows, np.float32).reshape(-1, self.dim)
+
+    @property
+    def weights(self) -> FloatArray:
+        """(documents,) sums of the weights."""
+        return np.array(self.totals, np.float32)
 
 
 @dataclass(frozen=True)
@@ -128,20 +143,14 @@ class Group:
 
 @dataclass(frozen=True)
 class SummedGroup:
-    """The documents of a group that have a sentence.
-
-    Attributes:
-        doc_ids: ids of the documents.
-        names: names of the documents.
-        mean, weighted: sums of their sentences with equal weights, and with the density's weights.
-    """
+    """The documents of a group that have a sentence."""
 
     lang: str
-    doc_ids: Sequence[str]
-    names: Sequence[str]
     corpus: LanguageCorpus
-    mean: Sums
-    weighted: Sums
+    mean: Sums  # with equal weights
+    weighted: Sums  # with the density's weights
+    doc_ids: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
 
     def vectors(self, variant: Variant, rank: int) -> FloatArray:
         """(documents, dim) unit rows of a row of tables 3 and 4."""
@@ -149,26 +158,25 @@ class SummedGroup:
         return unit_rows(self.corpus.without_language(sums, rank) if variant.debiased else sums.vectors)
 
 
+def _sentences(
+    group: Group, sentences: SentenceVectors, progress: Callable[[int], None]
+) -> Iterator[tuple[Document, FloatArray]]:
+    """Each document of a group with its sentences' vectors; ``progress`` gets numbers of encoded documents."""
+    documents = iter(group.read())
+    while batch := list(islice(documents, _BATCH)):
+        yield from zip(batch, sentences(batch), strict=True)
+        progress(len(batch))
+
+
 def count_sentences(
     groups: Sequence[Group], sentences: SentenceVectors, dim: int, progress: Callable[[int], None], seed: int = 0
 ) -> dict[str, LanguageCorpus]:
-    """The sentences of each language, over all of its groups.
-
-    Args:
-        groups: several may be of one language.
-        sentences: makes the vectors.
-        dim: width of the vectors.
-        progress: called with numbers of encoded documents.
-        seed: of the samples.
-    """
+    """The sentences of each language, over all of its groups; ``seed`` draws the samples."""
     corpora: dict[str, LanguageCorpus] = {}
     for group in groups:
         corpus = corpora.setdefault(group.lang, LanguageCorpus(dim, seed))
-        documents = iter(group.read())
-        while batch := list(islice(documents, _BATCH)):
-            for document, rows in zip(batch, sentences(batch), strict=True):
-                corpus.add(group.name(document), rows)
-            progress(len(batch))
+        for document, rows in _sentences(group, sentences, progress):
+            corpus.add(group.name(document), rows)
     return corpora
 
 
@@ -182,20 +190,13 @@ def sum_sentences(
     densities = {lang: corpus.density() for lang, corpus in corpora.items() if corpus.moments.count}
     summed = []
     for group in groups:
-        corpus, known_names, mean, weighted = corpora[group.lang], list[tuple[str, str]](), list[Sums](), list[Sums]()
-        documents = iter(group.read())
-        while batch := list(islice(documents, _BATCH)):
-            vectors = sentences(batch)
-            known = [rows for rows in vectors if len(rows)]
-            known_names += [
-                (document.doc_id, group.name(document))
-                for document, rows in zip(batch, vectors, strict=True)
-                if len(rows)
-            ]
-            mean.append(Sums.of(known, corpus.dim))
-            weighted.append(Sums.of(known, corpus.dim, densities.get(group.lang)))
-            progress(len(batch))
-        sums = (Sums.joined(parts, corpus.dim) for parts in (mean, weighted))
-        doc_ids, names = [doc_id for doc_id, _ in known_names], [name for _, name in known_names]
-        summed.append(SummedGroup(group.lang, doc_ids, names, corpus, *sums))
+        corpus = corpora[group.lang]
+        documents = SummedGroup(group.lang, corpus, Sums(corpus.dim), Sums(corpus.dim, densities.get(group.lang)))
+        for document, rows in _sentences(group, sentences, progress):
+            if len(rows):
+                documents.doc_ids.append(document.doc_id)
+                documents.names.append(group.name(document))
+                documents.mean.add(rows)
+                documents.weighted.add(rows)
+        summed.append(documents)
     return summed

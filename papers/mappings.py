@@ -11,16 +11,20 @@ diacritics are written like ``%eacute;``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from encoders.console import Console
-from encoders.document import Document, Encoder
+import click
+import sqlalchemy as sa
+
+from encoders.document import Document, EncoderSpec
 from encoders.errors import BadInput
 from encoders.languages import normalise
+from encoders.machine.placement import Device
 from encoders.maps.mate_scores import Comparer
 from encoders.maps.parallel import ConceptSplit
+from encoders.methods.method_registry import METHODS
 from indexer.readers.files import SourceFile, UnreadableFileError
 from indexer.readers.newspapers.markup import Tag, tokens
 from indexer.readers.source import ReadOptions
@@ -28,9 +32,15 @@ from indexer.readers.source_documents import whole_data
 from indexer.readers.tasks import JRC
 from indexer.training.aligned_documents import AlignedVectors, add_encoded
 from onnx_export.huggingface.hub_source import require_torch
-from papers.published import published
-from papers.systems import mean_scores
-from query.alignment.mate_retrieval_sweep import Point, Sweep, run_sweep
+from onnx_export.models import open_named
+from papers.paper_table import PaperTable, published
+from papers.runner import Table, command_of, option
+from papers.systems import System, mean_scores, say_logged
+from query.alignment.mate_retrieval_sweep import Point, Sweep, mates_figure, run_sweep
+from query.commands.mates import sweep_options
+from query.commands.options.encoder_options import default_encoder_option, device_option, languages_option
+from query.commands.options.option_types import PATH
+from query.evaluation.drawing import save_figure
 from query.evaluation.scored_runs import ScoredRun
 
 Published = Mapping[str, Mapping[str, Sequence[float]]]
@@ -41,30 +51,12 @@ NCA = "nca"
 _BLANKS = re.compile(r"\s+")
 
 
-@dataclass(frozen=True)
-class MatesTable:
-    """Mate retrieval over all ordered pairs of languages; ``documents`` is the number of documents of each language."""
-
-    languages: Sequence[str]
-    documents: int
-    points: list[Point]
-
-
 def logged_run(point: Point) -> ScoredRun:
     """The run of a point: a topic is a concept, with means over the pairs of languages and the splits that test it."""
     scores = mean_scores(
         {concept: {"Success@1": mates.rate, "RR": mates.mrr} for concept, mates in point.concepts.items()}
     )
     return ScoredRun("all", "language", "mul", scores, None)
-
-
-def retrieve_mates(documents: Iterable[Document], encoder: Encoder, sweep: Sweep, console: Console) -> MatesTable:
-    """Encode documents with the field ``concept``, and find each document's translation by every method of a sweep.
-
-    Raises BadInput: there are too few languages, or too few concepts that all languages have.
-    """
-    parallel = add_encoded(AlignedVectors(), documents, encoder, console).only(()).parallel()
-    return MatesTable(list(parallel.rows), len(parallel.concepts), run_sweep(parallel, sweep, console))
 
 
 def learn_networks(split: ConceptSplit, seed: int) -> Comparer:
@@ -150,3 +142,88 @@ def _articles(block: str) -> Iterator[Document]:
                 yield Document(f"{concept}-{lang}", lang, text, title, {"concept": concept})
             case str() if inside:
                 parts.append(_BLANKS.sub(" ", token))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatesTables(Table):
+    """Mate retrieval over all ordered pairs of languages: 60 % teach, 20 % validate, 20 % are tested.
+
+    --jrc takes the folder where jrc-LL.tgz were unpacked, --wikipedia comparable articles of two languages as
+    linguatools publishes them (wikicomp-2014_LLLL.xml, compressed or not).
+    """
+
+    jrc: Path | None = option(type=PATH, metavar="DIR", help="JRC-Acquis, the archives of its languages unpacked.")
+    wikipedia: tuple[Path, ...] = option(
+        type=PATH, multiple=True, metavar="FILE", help="A wikicomp file; may be repeated."
+    )
+    languages: list[str] = option(languages_option("Languages of JRC-Acquis.", default="en,ro,nl,de,fr"))
+    documents: int = option(
+        type=click.IntRange(1), default=6538, show_default=True, help="Documents of a language, at most."
+    )
+    encoder: str = option(default_encoder_option())
+    method: str = option(type=click.Choice(METHODS), default="first", show_default=True, help="The paper's: first.")
+    device: Device = option(device_option)
+    sweep: Sweep = option(sweep_options({NCA: learn_networks}))
+    plot: Path | None = option()
+
+    def compute(self) -> None:  # noqa: D102
+        if not self.jrc and not self.wikipedia:
+            raise click.UsageError("name the data: --jrc DIR, --wikipedia FILE, or both")
+        if NCA in self.sweep.methods:
+            require_torch()  # before documents are encoded
+        engine = self.open_log()
+        loaded = self.cached(open_named(self.encoder, self.method, self.console, device=self.device))
+        drawn_points: list[Point] = []
+        numbers: list[int] = []
+        sources = [("JRC-Acquis", read_jrc(self.jrc, self.languages, self.documents), PAPER)] if self.jrc else []
+        sources += [(file.name, read_wikicomp(file, self.documents), {}) for file in self.wikipedia]
+        for name, documents, paper in sources:
+            parallel = add_encoded(AlignedVectors(), documents, loaded, self.console).only(()).parallel()
+            points = run_sweep(parallel, self.sweep, self.console)
+            drawn_points = drawn_points or points
+            counts = dict.fromkeys(parallel.rows, len(parallel.concepts))
+            numbers += self._show(name, counts, points, loaded.spec, paper, engine)
+        say_logged(numbers, self.console)
+        loaded.say_cached()
+        if self.plot:
+            save_figure(mates_figure(drawn_points, self.sweep), self.plot)
+            self.console.say(f"drawn: {self.plot}")
+
+    def _show(
+        self,
+        name: str,
+        documents: Mapping[str, int],
+        points: Sequence[Point],
+        encoder: EncoderSpec,
+        paper: Published,
+        engine: sa.Engine,
+    ) -> list[int]:
+        """Log and print the points of a collection, whose languages have so many documents; returns their numbers."""
+        languages, count = ", ".join(documents), max(documents.values())
+        table = PaperTable(
+            f"{name}: rate and MRR, {languages}, {count:,} documents each",
+            ["method", self.sweep.swept],
+            [f"paper: {model}" for model in paper],
+            [encoder.name],
+            digits=3,
+            paper_data=PAPER_DATA if paper else "not this collection; its figures are of JRC-Acquis alone",
+            our_data=f"{name}: {count:,} documents in each of {languages}; split in the same shares",
+        )
+        points_json, numbers = [], []
+        for point in points:
+            figures = {model: by_method.get(point.method) for model, by_method in paper.items()}
+            table.add([point.method, point.value_text], list(figures.values()), [(point.mean.rate, point.mean.mrr)])
+            about = {"splits": self.sweep.splits, "seed": self.sweep.seed}
+            about |= {self.sweep.swept: point.value} if point.value else {}
+            run = logged_run(point)
+            system = System(f"mappings, {name}", point.method, encoder, documents, [run], name, settings=about)
+            numbers.append(system.log(engine))
+            paper_json = {model: pair for model, pair in figures.items() if pair}
+            points_json.append({**point.as_json(), "evaluation": numbers[-1], "paper": paper_json})
+        table.show(self.console)
+        about_table = {"task": name, "languages": list(documents), "documents": count, **table.data_json()}
+        self.console.show({**about_table, "points": points_json})
+        return numbers
+
+
+command = command_of(MatesTables, "mappings")

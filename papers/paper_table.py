@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 from encoders import table_layout
 from encoders.console import Console
@@ -14,23 +18,16 @@ Figures = str | float | Sequence[float] | None
 
 @dataclass(frozen=True)
 class PaperTable:
-    """A paper's figures beside ours.
-
-    Attributes:
-        labels: heads of the first columns, which say what a row is.
-        paper, ours, counts: heads of the other columns.
-        digits: digits of a figure after the point.
-        paper_data, our_data: the data of the paper's figures, and of ours.
-    """
+    """A paper's figures beside ours."""
 
     title: str
-    labels: Sequence[str]
-    paper: Sequence[str]
-    ours: Sequence[str]
-    counts: Sequence[str] = ()
-    digits: int = 1
-    paper_data: str = ""
-    our_data: str = ""
+    labels: Sequence[str]  # heads of the first columns, which say what a row is
+    paper: Sequence[str]  # heads of the columns of the paper's figures
+    ours: Sequence[str]  # heads of the columns of our figures
+    counts: Sequence[str] = ()  # heads of the last columns
+    digits: int = 1  # of a figure after the point
+    paper_data: str = ""  # what the paper's figures are of
+    our_data: str = ""  # what ours are of
     rows: list[list[str]] = field(default_factory=list)
 
     def add(self, labels: Sequence[str], paper: Sequence[Figures], ours: Sequence[Figures], *counts: str) -> None:
@@ -42,7 +39,13 @@ class PaperTable:
         """Print the table."""
         figure_columns = [f">{head}" for head in (*self.paper, *self.ours, *self.counts)]
         console.print([table_layout.Table([*self.labels, *figure_columns], self.rows, self.title)])
-        show_data(self.paper_data, self.our_data, console)
+        if self.paper_data or self.our_data:
+            console.print(f"the paper's data: {self.paper_data}")
+            console.print(f"here: {self.our_data}")
+
+    def data_json(self) -> dict[str, str]:
+        """What the paper's figures are of, and ours, as JSON values."""
+        return {"paper_data": self.paper_data, "our_data": self.our_data}
 
     def _cell(self, figures: Figures) -> str:
         if figures is None or isinstance(figures, str):
@@ -51,18 +54,21 @@ class PaperTable:
         return " ".join(f"{number:.{self.digits}f}" for number in numbers)
 
 
-def show_data(paper: str, ours: str, console: Console) -> None:
-    """Print which data a paper's figures are of, and which ours are of."""
-    if paper or ours:
-        console.print(f"the paper's data: {paper}")
-        console.print(f"here: {ours}")
-
-
-def data_json(paper: str, ours: str) -> dict[str, str]:
-    """The same as JSON values."""
-    return {"paper_data": paper, "our_data": ours}
-
-
 def documents_in_words(counts: Mapping[str, int]) -> str:
     """Numbers of documents by language, such as ``de 12, fi 3,400``."""
     return ", ".join(f"{lang} {count:,}" for lang, count in counts.items())
+
+
+@cache
+def published(paper: str) -> dict[str, Any]:
+    """The figures of a paper, by the names of its file."""
+    return tomllib.loads((Path(__file__).parent / "figures" / f"{paper}.toml").read_text(encoding="utf-8"))
+
+
+def by_pair(rows: dict[str, Any]) -> dict[tuple[str, str], Any]:
+    """Rows by pair of languages, from names like ``de-fi``."""
+    pairs = {}
+    for name, row in rows.items():
+        first, _, second = name.partition("-")
+        pairs[first, second] = row
+    return pairs

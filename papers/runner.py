@@ -10,10 +10,13 @@ import click
 import sqlalchemy as sa
 
 from encoders.console import Console
+from encoders.document import Encoder
 from indexer.collection.settings import Settings
-from papers.systems import open_log
+from indexer.ledger.database import open_database, require_writable
+from papers.cached_encoder import CachedEncoder
 from query.commands.options.common_options import common_options
 from query.commands.options.help import Command
+from query.evaluation.evaluation_log import EvaluationRow
 
 
 def option(*names: str | Callable[..., Any], **settings: Any) -> Any:
@@ -37,8 +40,14 @@ class Table:
         raise NotImplementedError
 
     def open_log(self) -> sa.Engine:
-        """The evaluation log, open until the command ends."""
-        return click.get_current_context().with_resource(open_log(self.settings))
+        """The evaluation log, open until the command ends. Raises StoreError: the log can't be written."""
+        engine: sa.Engine = click.get_current_context().with_resource(open_database(self.settings.database))
+        require_writable(engine, EvaluationRow)
+        return engine
+
+    def cached(self, encoder: Encoder) -> CachedEncoder:
+        """The encoder with the cache of vectors in the home."""
+        return CachedEncoder(encoder, self.settings.home, self.console)
 
 
 def command_of(table: type[Table], name: str) -> click.Command:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,22 +11,12 @@ import sqlalchemy as sa
 
 from encoders.console import Console
 from encoders.document import EncoderSpec, short_hash
-from indexer.collection.settings import Settings
-from indexer.ledger.database import open_database, require_writable
 from papers.retrieval import RANKS
 from query.evaluation import evaluation_log
 from query.evaluation.evaluation_log import Setup
 from query.evaluation.scored_runs import ScoredRun, pair_name
 from query.measures.quality_measures import Scores, parse_measures, pooled
 from query.trec_files.trec_run import Run, pack
-
-
-@contextmanager
-def open_log(settings: Settings) -> Iterator[sa.Engine]:
-    """The evaluation log, opened before hours of encoding. Raises StoreError: the log can't be written."""
-    with open_database(settings.database) as engine:
-        require_writable(engine, evaluation_log.EvaluationRow)
-        yield engine
 
 
 @dataclass(frozen=True)

@@ -4,30 +4,47 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any, get_args
 
+import click
 import numpy as np
+import numpy.typing as npt
 
 from encoders.console import Console
-from encoders.document import Document, Encoder, FloatArray
+from encoders.cr5.bags_of_words import BagsOfWords, is_cr5
+from encoders.document import Document, Encoder
 from encoders.errors import BadInput
+from encoders.folder.model_folder import ModelFolder
 from encoders.languages import UNDETERMINED, normalise
+from encoders.machine.placement import Device
+from encoders.methods.combined_encoder import SEPARATOR
+from encoders.methods.method_registry import SENTENCE_METHODS
+from encoders.methods.token_windows import First
 from encoders.tlaser.similarity import search_error
+from encoders.wording import counted
 from indexer.readers.files import text_lines
+from onnx_export.huggingface.hub_source import require_torch
+from onnx_export.models import find_model, open_named
+from papers.cached_encoder import CachedEncoder, vectors_by_id
 from papers.classification import (
     PARTS,
     Classifier,
     Labelled,
     Part,
+    averages,
     by_language,
+    labelled_documents,
+    read_mldoc,
     split,
     stated_parts,
     zero_shot,
 )
-from papers.encoding import vectors_by_id
-from papers.mldoc_data import read_mldoc
-from papers.published import published
+from papers.paper_table import PaperTable, documents_in_words, published
+from papers.runner import Table, command_of, option
+from query.commands.options.encoder_options import device_option, encoder_option, languages_option
+from query.commands.options.option_types import PATH
 from query.report.language_pairs import PairTable
 
 FIGURES = published("tlaser")
@@ -71,29 +88,28 @@ def mldoc_corpus(folder: Path, languages: Sequence[str]) -> Corpus:
 
 
 def classify_mldoc(
-    corpus: Corpus, encoder: Encoder, console: Console, classifier: Classifier = "logistic"
+    corpus: Corpus, encoder: Encoder, console: Console, classifier: Classifier, words: int | None
 ) -> PairTable:
     """Accuracy by pair of languages: the classifier learns in one and is tested in the other."""
     data: dict[str, dict[Part, Labelled]] = {}
     for lang, parts in corpus.items():
         data[lang] = {}
-        for part, documents in parts.items():
+        for part, whole_documents in parts.items():
+            documents = first_words(whole_documents, words)
             vectors = vectors_by_id(f"encoding {lang} {part}", documents, encoder, _BATCH, console)
             data[lang][part] = Labelled.of(documents, vectors)
     return zero_shot(data, classifier)
 
 
-def first_words(documents: Sequence[Document], words: int) -> list[Document]:
-    """Documents with the first words of their texts alone, blanks between them."""
+def first_words(documents: Sequence[Document], words: int | None) -> Sequence[Document]:
+    """Documents with the first words of their texts alone, blanks between them; no number: unchanged documents."""
+    if not words:
+        return documents
     return [replace(document, text=" ".join(document.text.split()[:words])) for document in documents]
 
 
 def classify_documents(
-    documents: Sequence[Document],
-    splits: int,
-    encoder: Encoder,
-    console: Console,
-    classifier: Classifier = "logistic",
+    documents: Sequence[Document], splits: int, encoder: Encoder, console: Console, classifier: Classifier
 ) -> list[PairTable]:
     """Accuracies by pair of languages for several splits of labelled documents by concept.
 
@@ -109,12 +125,6 @@ def classify_documents(
             for lang, parts in sorted(corpus.items())
         }
         tables.append(zero_shot(data, classifier))
-    _warn_untaught(tables, console)
-    return tables
-
-
-def _warn_untaught(tables: Sequence[PairTable], console: Console) -> None:
-    """Warn of languages that had too few documents or labels in at least one split."""
     taught = np.isfinite([table.values for table in tables]).any(axis=2).sum(axis=0).tolist()
     if not any(taught):
         raise BadInput(
@@ -125,6 +135,7 @@ def _warn_untaught(tables: Sequence[PairTable], console: Console) -> None:
             console.warn(
                 f"{lang} has too few documents or labels to learn from in {len(tables) - count} of {len(tables)} splits"
             )
+    return tables
 
 
 def read_tatoeba(folder: Path, languages: Sequence[str]) -> Translations:
@@ -165,12 +176,228 @@ def search_sentences(pairs: Translations, encoder: Encoder, console: Console) ->
     """Search for each sentence's translation among all sentences of the other language, in both directions."""
     errors = []
     for langs, sides in pairs.items():
-        first, second = (_vectors(lang, texts, encoder, console) for lang, texts in zip(langs, sides, strict=True))
+        vectors = []
+        for lang, texts in zip(langs, sides, strict=True):
+            documents = [Document(str(row), lang, text) for row, text in enumerate(texts)]
+            vectors.append(
+                np.array(list(vectors_by_id(f"encoding {lang}", documents, encoder, _BATCH, console).values()))
+            )
+        first, second = vectors
         errors.append(SearchErrors(langs, search_error(first, second), search_error(second, first), len(first)))
     return errors
 
 
-def _vectors(lang: str, texts: Sequence[str], encoder: Encoder, console: Console) -> FloatArray:
-    """(texts, dim) unit rows."""
-    documents = [Document(str(row), lang, text) for row, text in enumerate(texts)]
-    return np.array(list(vectors_by_id(f"encoding {lang}", documents, encoder, _BATCH, console).values()))
+_PAPER_SEARCH = "none: the paper has no table of similarity search"
+_AVERAGES = ["cross", "same", "all"]
+_BILINGUAL = {"en", "es"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TlaserTables(Table):
+    """Topic classification from each language to each other, and similarity search, on frozen vectors.
+
+    A classifier learns in one language and is tested in all. --documents takes files as for index whose documents have
+    the fields label and concept: they are split by concept, several times, and the spread is told. For documents take
+    --method sentences where the encoder was made by train tlaser: it has read sentences. With --words 750 a document is
+    one sequence, as in the paper. Tatoeba's sentences are encoded whole (method first), whatever --method says.
+    """
+
+    encoder: str = option(encoder_option("Made by train tlaser, or any other.", required=True))
+    mldoc: Path | None = option(type=PATH, metavar="DIR", help="Folder of english.train.1000, english.dev and so on.")
+    tatoeba: Path | None = option(type=PATH, metavar="DIR", help="Folder of tatoeba.deu-eng.deu and so on.")
+    documents: tuple[str, ...] = option(
+        multiple=True, metavar="SOURCE", help="Documents of your own with label and concept."
+    )
+    languages: list[str] = option(languages_option("[default: en,de,fr,es,it of MLDoc, else all]"))
+    splits: int = option(type=click.IntRange(1), default=5, show_default=True, help="Random splits of --documents.")
+    method: str | None = option(
+        type=click.Choice(SENTENCE_METHODS),
+        help="How a document's vector is made.  [default: as for index]",
+    )
+    words: int | None = option(
+        type=click.IntRange(1),
+        metavar="N",
+        help="Encode the first N words of a document as one sequence.  [the paper's T-LASER: 750]",
+    )
+    classifier: Classifier = option(
+        type=click.Choice(get_args(Classifier)),
+        default="logistic",
+        show_default=True,
+        help="feed-forward: the paper's network, which needs the train extra.",
+    )
+    device: Device = option(device_option)
+
+    def compute(self) -> None:  # noqa: D102
+        if not (self.mldoc or self.tatoeba or self.documents):
+            raise click.UsageError("name the data: --mldoc DIR, --tatoeba DIR, or --documents SOURCE")
+        if self.words and self.method:
+            raise click.UsageError("--words makes one sequence of a document; leave --method out")
+        if self.classifier == "feed-forward":
+            require_torch()  # before documents are encoded
+        corpus = mldoc_corpus(self.mldoc, self.languages or list(FIGURES["pairs"])) if self.mldoc else {}
+        pairs = read_tatoeba(self.tatoeba, self.languages) if self.tatoeba else {}
+        labelled = labelled_documents(self.documents, self.console, self.languages) if self.documents else []
+        if self.words:
+            self._warn_short(self.words)
+        if corpus or labelled:
+            loaded = self._open(self._whole_text_method() if self.words else self.method)
+            if corpus:
+                tests = {lang: len(parts["test"]) for lang, parts in corpus.items()}
+                table = classify_mldoc(corpus, loaded, self.console, self.classifier, self.words)
+                _show_mldoc(table, loaded.spec.name, tests, self.console)
+            if labelled:
+                results = classify_documents(
+                    first_words(labelled, self.words), self.splits, loaded, self.console, self.classifier
+                )
+                _show_documents(results, loaded.spec.name, self.console)
+            loaded.say_cached()
+        if pairs:
+            sentence_encoder = self._open(self._whole_text_method())
+            _show_search(search_sentences(pairs, sentence_encoder, self.console), self.console)
+            sentence_encoder.say_cached()
+
+    def _open(self, method: str | None) -> CachedEncoder:
+        return self.cached(open_named(self.encoder, method, self.console, device=self.device))
+
+    def _folders(self) -> dict[str, ModelFolder]:
+        """The folders of the encoders by the names that ``encoder`` joins."""
+        return {name: find_model(name, self.console) for name in self.encoder.split(SEPARATOR)}
+
+    def _whole_text_method(self) -> str:
+        """Names of the methods by which the encoders encode a whole text as one sentence."""
+        return SEPARATOR.join(
+            BagsOfWords.method if is_cr5(folder) else First.method for folder in self._folders().values()
+        )
+
+    def _warn_short(self, words: int) -> None:
+        """Warn of encoders that read fewer tokens than a document has words."""
+        for name, folder in self._folders().items():
+            limit = words if is_cr5(folder) else folder.config.max_tokens
+            if limit < words:
+                self.console.warn(f"{name} reads {limit:,} tokens at most, fewer than {words:,} words")
+
+
+def _show_mldoc(table: PairTable, encoder: str, tests: Mapping[str, int], console: Console) -> None:
+    """Print tables 2 to 6: ours by pair of languages, trained in English, bilingual, and averages, with the paper's."""
+    name = f"ours: {encoder}"
+    matrix = PaperTable(
+        "MLDoc, accuracy in %: the paper's LASER (2018) and cT-LASER, ours (tables 3, 5)",
+        ["trained in"],
+        [],
+        table.documents,
+    )
+    for lang, accuracies in _accuracies(table).items():
+        published_pairs = (FIGURES["laser_pairs"].get(lang, {}), FIGURES["pairs"].get(lang, {}))
+        cells = [
+            "  ".join([*(str(paper.get(test, "–")) for paper in published_pairs), _percent(accuracy)])
+            for test, accuracy in accuracies.items()
+        ]
+        matrix.add([lang], [], cells)
+    matrix.show(console)
+    tested = [lang for lang in table.documents if lang != "en"]
+    if "en" in table.queries and tested:
+        english = PaperTable("MLDoc, trained in English, accuracy in % (table 2)", [""], [], tested)
+        for system, paper in FIGURES["english"].items():
+            english.add([system], [], [str(paper.get(lang, "–")) for lang in tested])
+        english.add([name], [], [_percent(_accuracies(table)["en"][lang]) for lang in tested])
+        english.show(console)
+    if set(table.documents) == _BILINGUAL:
+        pairs = [(lang, test) for lang in table.queries for test in table.documents]
+        title = "MLDoc, encoders trained on English and Spanish alone, accuracy in % (table 6)"
+        bilingual = PaperTable(title, [""], [], [f"{lang}-{test}" for lang, test in pairs])
+        for system, paper in FIGURES["bilingual"].items():
+            bilingual.add([system], [], [str(paper[lang][test]) for lang, test in pairs])
+        bilingual.add([name], [], [_percent(value) for value in table.values.ravel().tolist()])
+        bilingual.show(console)
+    means = PaperTable(
+        "MLDoc, averages in %, the paper's over five languages; words/s in training (table 4)",
+        [""],
+        [],
+        _AVERAGES,
+        ["words/s"],
+        paper_data=FIGURES["data"],
+        our_data=f"MLDoc; documents to test: {documents_in_words(tests)}",
+    )
+    for system, values in FIGURES["averages"].items():
+        speed = FIGURES["words_per_second"].get(system)
+        means.add([system], [], values, f"{speed:,}" if speed else "")
+    means.add([name], [], [_percent(value) for value in asdict(averages(table)).values()], "")
+    means.show(console)
+    console.show(
+        {
+            "task": "MLDoc",
+            **means.data_json(),
+            "paper": FIGURES["averages"],
+            "paper_words_per_second": FIGURES["words_per_second"],
+            **{f"paper_{part}": FIGURES[part] for part in ("english", "laser_pairs", "pairs", "bilingual")},
+            "splits": [_as_json(table)],
+        }
+    )
+
+
+def _show_documents(results: Sequence[PairTable], encoder: str, console: Console) -> None:
+    """Print means and deviations over splits: of each pair of languages, and of the averages."""
+    title = f"Own documents, accuracy in %, mean ± deviation over {len(results)} splits by concept"
+    matrix = PaperTable(title, ["trained in"], [], results[0].documents)
+    values = np.array([table.values for table in results])
+    for row, lang in enumerate(results[0].documents):
+        matrix.add([lang], [], [_spread(column) for column in values[:, row].T])
+    matrix.show(console)
+    table_of_means = PaperTable("", [""], [], _AVERAGES, paper_data=FIGURES["data"], our_data="your documents")
+    means = np.array([list(asdict(averages(table)).values()) for table in results])
+    table_of_means.add([encoder], [], [_spread(column) for column in means.T])
+    table_of_means.show(console)
+    splits = [_as_json(table) for table in results]
+    console.show({"task": "documents", **table_of_means.data_json(), "splits": splits})
+
+
+def _show_search(results: Sequence[SearchErrors], console: Console) -> None:
+    table = PaperTable(
+        "Similarity search, error in %",
+        [""],
+        [],
+        ["error there", "error back"],
+        ["sentences"],
+        paper_data=_PAPER_SEARCH,
+        our_data=f"Tatoeba, {counted(len(results), 'pair')} of languages",
+    )
+    rows = []
+    for result in results:
+        errors = result.forward, result.backward
+        table.add([" – ".join(result.langs)], [], [100 * error for error in errors], f"{result.sentences:,}")
+        rows.append(
+            {"pair": result.langs, "errors": [round(error, 6) for error in errors], "sentences": result.sentences}
+        )
+    table.show(console)
+    console.show({"task": "similarity search", **table.data_json(), "rows": rows})
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f}" if np.isfinite(value) else "–"
+
+
+def _spread(values: npt.NDArray[np.float64]) -> str:
+    """Mean and standard deviation of the finite values, in %."""
+    finite = values[np.isfinite(values)]
+    return f"{100 * finite.mean():.1f} ± {100 * finite.std():.1f}" if len(finite) else "–"
+
+
+def _accuracies(table: PairTable) -> dict[str, dict[str, float]]:
+    """Accuracies by language of training, then of the test."""
+    rows = zip(table.queries, table.values.tolist(), strict=True)
+    return {lang: dict(zip(table.documents, row, strict=True)) for lang, row in rows}
+
+
+def _as_json(table: PairTable) -> dict[str, Any]:
+    """Averages and accuracies of one split."""
+
+    def rounded(values: Mapping[str, float]) -> dict[str, float | None]:
+        return {name: round(value, 6) if np.isfinite(value) else None for name, value in values.items()}
+
+    return {
+        **rounded(asdict(averages(table))),
+        "pairs": {lang: rounded(row) for lang, row in _accuracies(table).items()},
+    }
+
+
+command = command_of(TlaserTables, "tlaser")

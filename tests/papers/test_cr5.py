@@ -11,8 +11,8 @@ import pytest
 
 from encoders.errors import BadInput
 from papers.__main__ import run as compute
-from papers.cr5 import _candidates
 from papers.cr5_data import Wikipedia, read_dictionary, read_europarl
+from papers.cr5_retrieval import _candidates
 from query.cli import run
 
 LANGS = ("en", "it", "da", "vi")

@@ -12,12 +12,11 @@ from encoders.document import Document, unit_rows
 from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
 from papers.__main__ import run as compute
-from papers.classification import Labelled, classify, split_by_concept, stored_split, subsampled
+from papers.classification import Labelled, classify, read_mldoc, split_by_concept, stored_split, subsampled
 from papers.hmde_clef import PAPER as PAPER_CLIR
 from papers.hmde_mldoc import PAPER as PAPER_XLDC
 from papers.hmde_mldoc import Accuracies
 from papers.hmde_variants import PAPER as PAPER_VARIANTS
-from papers.mldoc_data import read_mldoc
 from query.cli import run
 from trials import DEMO
 

@@ -18,12 +18,14 @@ from encoders.folder.model_folder import ModelFolder, link_files, publishing
 from encoders.methods.density import DensityWeights
 from papers.__main__ import run as compute
 from papers.cached_encoder import SentenceVectors
-from papers.lawdr import Data, wmt16, wmt19
+from papers.lawdr import PAPER, paper_column
+from papers.lawdr_alignment import Data, wmt16, wmt19
 from papers.lawdr_data import lett_files, match_urls, neutral, read_commentary, read_site
-from papers.lawdr_paper import PAPER, VARIANTS, Variant, paper_column
 from papers.lawdr_vectors import (
+    VARIANTS,
     Group,
     SummedGroup,
+    Variant,
     VectorSample,
     count_sentences,
     sum_sentences,

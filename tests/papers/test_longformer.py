@@ -20,8 +20,7 @@ from onnx_export.huggingface.hub_source import load, reference_vectors
 from papers import longformer
 from papers.__main__ import run as compute
 from papers.longformer import TILES, WholeText, converted
-from papers.torch_encoder import TorchEncoder
-from papers.trainable import open_trainable
+from papers.trainable import TorchEncoder, open_trainable
 from tests.onnx_export.conftest import POSITIONS
 
 pytestmark = pytest.mark.torch

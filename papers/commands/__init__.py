@@ -1,1 +1,0 @@
-"""One file for each table: options in, a table out."""
