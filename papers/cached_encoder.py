@@ -33,17 +33,12 @@ class CachedEncoder:
     A file holds the vectors of the texts that were encoded together. Its name is the SHA-256 of this program's version,
     the ids of model and build, and the texts with their languages and titles. It begins with the SHA-256 of its
     content: texts of a damaged or torn file are encoded again.
-
-    Attributes:
-        spec: the encoder's.
-        encoded: number of texts that were encoded.
-        cached: number of texts whose vectors were in the cache when they were first asked for.
     """
 
     def __init__(self, encoder: Encoder, home: Path, console: Console) -> None:
         """Take the encoder and the home; the console warns if the home can't be written."""
         self.spec: EncoderSpec = encoder.spec
-        self.encoded = self.cached = 0
+        self.encoded = self.cached = 0  # texts that were encoded, and texts whose vectors were in the cache at first
         self._encoder, self._folder, self._console = encoder, home / FOLDER, console
         self._writable = True
         self._counted: set[str] = set()

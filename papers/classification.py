@@ -62,14 +62,8 @@ def zero_shot(data: Mapping[str, Mapping[Part, Labelled]], classifier: Classifie
     Logistic regression standardises by means and deviations of the training part, and its penalty is chosen on the
     development part of the same language; so is the epoch of the feed-forward network. The classifier has seen no other
     language before the test.
-
-    Args:
-        data: documents by language and part. A language without a development part, or with fewer than two classes in
-            its training part, has a row of NaN; a language without test documents has a column of NaN.
-        classifier: the feed-forward network needs the train extra.
-
-    Raises:
-        MissingPart: torch is not installed.
+    A language without a development part, or with fewer than two classes in its training part, has a row of NaN; a
+    language without test documents has a column of NaN.
     """
     languages = list(data)
     tests = {lang: parts["test"] for lang, parts in data.items()}
@@ -101,8 +95,7 @@ def classify(
     """Accuracy in each language, 0 to 1, of a softmax classifier over frozen vectors, trained in one language.
 
     ``strengths`` are inverse penalties: the accuracy on ``dev`` decides. The accuracy on no test documents is NaN.
-    ``standardised`` vectors have mean 0 and deviation 1 in each dimension of the training documents. Raises BadInput:
-    the training documents have fewer than two labels.
+    ``standardised`` vectors have mean 0 and deviation 1 in each dimension of the training documents.
     """
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 - takes a second
     from sklearn.pipeline import make_pipeline  # noqa: PLC0415
@@ -129,7 +122,7 @@ def _classify_by_network(train: Labelled, dev: Labelled, tests: Mapping[str, Lab
     dev_classes = np.searchsorted(names, dev.labels)
     dev_classes[~np.isin(dev.labels, names)] = -1
     network = feed_forward.train((train.vectors, classes), (dev.vectors, dev_classes))
-    return _accuracies(lambda vectors: names[network.predict(vectors)], tests)
+    return _accuracies(lambda vectors: names[feed_forward.predict(network, vectors)], tests)
 
 
 def _accuracies(
@@ -186,17 +179,14 @@ def all_documents(splits: Sequence[LabelledSplit]) -> list[Document]:
 
 
 def stored_split(documents: Sequence[Document], taught: str) -> LabelledSplit:
-    """The split that the documents' field ``split`` states.
-
-    Raises BadInput: there are no documents of a part to learn from, to choose by or to test on.
-    """
+    """The split that the documents' field ``split`` states."""
     if not any("split" in document.fields for document in documents):
         raise BadInput("no document has the field split, which says its part: train, dev or test; or give --splits 5")
     return _split(documents, stated_parts(documents), taught)
 
 
 def split_by_concept(documents: Sequence[Document], taught: str, seed: int) -> LabelledSplit:
-    """A split by the field ``concept``, with the parts of ``split``. Raises BadInput: as in ``stored_split``."""
+    """A split by the field ``concept``, with the parts of ``split``."""
     return _split(documents, split(documents, seed), taught)
 
 
@@ -224,7 +214,7 @@ def labelled_documents(sources: Sequence[str], console: Console, languages: Sequ
     """Documents of sources that have the field ``label``, in the given languages or all; warns of left-out documents.
 
     As in indexing, the language of a document that names none is detected, and the last of several documents with the
-    same id is taken. Raises BadInput: no document has the field.
+    same id is taken.
     """
     labelled: dict[str, Document] = {}
     unlabelled = repeated = 0
@@ -268,10 +258,7 @@ _PARTS = {"train.1000": "train", "dev": "dev", "test": "test"}
 
 
 def read_mldoc(folder: Path) -> list[Document]:
-    """Documents with the fields ``label`` and ``split``, language after language; other files are ignored.
-
-    Raises BadInput: there are no such files, or a file can't be read.
-    """
+    """Documents with the fields ``label`` and ``split``, language after language; other files are ignored."""
     if not folder.is_dir():
         raise BadInput(f"{folder} is no folder; name the one that MLDoc's script filled")
     paths = sorted(path for path in folder.iterdir() if path.is_file())

@@ -28,14 +28,10 @@ _PAIR = re.compile(r"\.([a-z]{2,3})-([a-z]{2,3})\.([a-z]{2,3})(\.\w+)?$")
 
 
 class Wikipedia:
-    """Articles as counted words, by language.
-
-    Attributes:
-        languages: the languages that have articles, sorted.
-    """
+    """Articles as counted words, by language."""
 
     def __init__(self, folder: Path) -> None:
-        """Find the files. Raises BadInput: the folder has no files of this layout."""
+        """Find the files."""
         root = folder / "matlab_input" if (folder / "matlab_input").is_dir() else folder
         matrices = sorted((root / "sparse_matrices").glob("sparse_matrix_*")) if root.is_dir() else []
         self._matrices = {normalise(match[1]): path for path in matrices if (match := _MATRIX.search(path.name))}
@@ -49,10 +45,7 @@ class Wikipedia:
         return [concept for concept, _ in self._lines_by_concept(lang)]
 
     def articles(self, lang: str) -> Iterator[tuple[str, list[str]]]:
-        """Concept and words of each article; a word is repeated as often as it occurs.
-
-        Raises BadInput: a line is no count, or counts a word that the index doesn't have.
-        """
+        """Concept and words of each article; a word is repeated as often as it occurs."""
         words = self._words(lang)
         for concept, lines in self._lines_by_concept(lang):
             article_words: list[str] = []
@@ -72,10 +65,7 @@ class Wikipedia:
 
 
 def read_europarl(folder: Path, lang: str, other: str) -> tuple[list[str], list[str]]:
-    """Aligned sentences of two languages; pairs with an empty sentence are left out.
-
-    Raises BadInput: a file is missing, the files don't have the same number of lines, or no pair is left.
-    """
+    """Aligned sentences of two languages; pairs with an empty sentence are left out."""
     files = {}
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
         match = _PAIR.search(path.name)
@@ -95,10 +85,7 @@ def read_europarl(folder: Path, lang: str, other: str) -> tuple[list[str], list[
 
 
 def read_dictionary(path: Path, lang: str, other: str) -> dict[str, set[str]]:
-    """Translations by word, both folded; a word may have several lines.
-
-    Raises BadInput: a line has fewer than two words, or the file has no line.
-    """
+    """Translations by word, both folded; a word may have several lines."""
     translations: dict[str, set[str]] = {}
     for _, (word, translation, *_) in _columns(path, 2):
         translations.setdefault(folded(word, lang), set()).add(folded(translation, other))

@@ -104,21 +104,10 @@ def retrieve_documents(
 ) -> tuple[dict[Direction, Cr5Model], list[Retrieved]]:
     """Table 1: train without the queries' concepts, and rank each query's article among those of the other language.
 
-    Args:
-        data: the articles.
-        langs: languages of the articles.
-        settings: how to train.
-        queries: number of query concepts of a pair of languages; the paper sets as many aside to choose the ridge.
-        most: greatest number of ranked articles of a language; articles not learnt from come first.
-        console: shows the progress.
-        intersection: greatest number of concepts that the languages of a group have in common in training, others being
-            left out of it; none: no limit.
-
-    Returns:
-        The models by pair of languages (the same model for all pairs unless training is pairwise), and the results.
-
-    Raises:
-        BadInput: a pair of languages has too few concepts in common, or no concept of a language is left to train with.
+    ``queries`` concepts of each pair of languages are asked; the paper sets as many aside to choose the ridge. At most
+    ``most`` articles of a language are ranked, those not learnt from first. The languages of a group have at most
+    ``intersection`` concepts in common in training. Returns the models by pair of languages (the same model for all
+    pairs unless training is pairwise), and the results.
     """
     concepts = {lang: set(data.concepts(lang)) for lang in langs}
     held_out = _held_out(concepts, queries, settings.seed)

@@ -26,37 +26,24 @@ class FeedForwardTraining:
     seed: int = 1
 
 
-class FeedForward:
-    """A trained classifier, computed by NumPy."""
-
-    def __init__(self, layers: list[tuple[FloatArray, FloatArray]]) -> None:
-        """Take (inputs, outputs) weights and (outputs,) biases of each layer."""
-        self._layers = layers
-
-    def predict(self, vectors: FloatArray) -> npt.NDArray[np.intp]:
-        """(n,) classes of (n, dim) vectors."""
-        states = vectors
-        for number, (weights, biases) in enumerate(self._layers):
-            states = (states if number == 0 else np.tanh(states)) @ weights + biases
-        classes: npt.NDArray[np.intp] = np.argmax(states, axis=1)
-        return classes
+def predict(network: torch.nn.Module, vectors: FloatArray) -> npt.NDArray[np.intp]:
+    """(n,) classes of (n, dim) vectors."""
+    with torch.no_grad():
+        classes: npt.NDArray[np.intp] = network(torch.from_numpy(np.ascontiguousarray(vectors))).argmax(dim=1).numpy()
+    return classes
 
 
 def train(
     training: tuple[FloatArray, npt.NDArray[np.intp]],
     development: tuple[FloatArray, npt.NDArray[np.intp]],
     settings: FeedForwardTraining | None = None,
-) -> FeedForward:
+) -> torch.nn.Sequential:
     """Train by cross-entropy and Adam; the weights are those of the last epoch with the best accuracy on development.
 
-    Args:
-        training: (n, dim) vectors and (n,) classes from 0.
-        development: the same; a class that training lacks is never predicted.
-        settings: the published settings by default.
+    Both are (n, dim) vectors and (n,) classes from 0; a class that training lacks is never predicted.
     """
     settings = settings or FeedForwardTraining()
     vectors, classes = (torch.from_numpy(np.ascontiguousarray(values)) for values in training)
-    held_out = torch.from_numpy(np.ascontiguousarray(development[0]))
     seed_torch(settings.seed)
     widths = [vectors.shape[1], *settings.hidden, int(classes.max()) + 1]
     parts: list[torch.nn.Module] = []
@@ -76,11 +63,8 @@ def train(
             loss(network(vectors[batch]), classes[batch]).backward()
             optimizer.step()
         network.eval()
-        with torch.no_grad():
-            predicted = network(held_out).argmax(dim=1).numpy()
-        accuracy = float(np.mean(predicted == development[1]))
+        accuracy = float(np.mean(predict(network, development[0]) == development[1]))
         if accuracy >= best_accuracy:
             best_accuracy, best_weights = accuracy, copy.deepcopy(network.state_dict())
     network.load_state_dict(best_weights)
-    linear = [part for part in network if isinstance(part, torch.nn.Linear)]
-    return FeedForward([(layer.weight.detach().numpy().T, layer.bias.detach().numpy()) for layer in linear])
+    return network

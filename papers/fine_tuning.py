@@ -42,32 +42,21 @@ def load_documents(
 
 
 class Classifier:
-    """A document encoder and a linear layer, trained together.
-
-    Attributes:
-        losses: mean loss on ``dev`` after each epoch.
-        best: the epoch whose weights are kept, from 1.
-    """
+    """A document encoder and a linear layer, trained together."""
 
     def __init__(self, encoder: Trainable, labels: Sequence[str], settings: FineTuning) -> None:
-        """Put a linear layer with random weights on an encoder; ``settings.seed`` decides the weights.
-
-        Raises BadInput: there are fewer than two labels.
-        """
+        """Put a linear layer with random weights on an encoder; ``settings.seed`` decides the weights."""
         self.labels = sorted(set(labels))
         if len(self.labels) < 2:
             raise BadInput(f"the training documents have the label {labels[0]!r} alone; give some of two or more")
         self._encoder, self._settings = encoder, settings
         seed_torch(settings.seed)
         self._layer = torch.nn.Linear(encoder.dim, len(self.labels)).to(encoder.parameters()[0].device)
-        self.losses: list[float] = []
-        self.best = 0
+        self.losses: list[float] = []  # mean loss on ``dev`` after each epoch
+        self.best = 0  # the epoch whose weights are kept, from 1
 
     def train(self, train: Examples, dev: Examples, console: Console) -> None:
-        """Train, and keep the weights of the epoch with the smallest loss on ``dev``.
-
-        Raises BadInput: no document of ``dev`` has a label of ``train``, or the loss is not a finite number.
-        """
+        """Train, and keep the weights of the epoch with the smallest loss on ``dev``."""
         settings = self._settings
         if not set(dev.labels) & set(self.labels):
             raise BadInput("no document of the part 'dev' has a label of the part 'train'; give some that have")

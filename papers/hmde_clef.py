@@ -118,7 +118,7 @@ class ClefTable:
 def topics_by_pair(topics: Sequence[Topic], qrels: Mapping[str, Sequence[Qrel]]) -> dict[str, dict[str, list[Topic]]]:
     """Topics in another language than the documents' that have a relevant document.
 
-    ``qrels`` are the judgements by language of the documents. Raises BadInput: there is no such topic.
+    ``qrels`` are the judgements by language of the documents.
     """
     by_pair: dict[str, dict[str, list[Topic]]] = {}
     for lang, lang_qrels in qrels.items():
@@ -134,10 +134,7 @@ def topics_by_pair(topics: Sequence[Topic], qrels: Mapping[str, Sequence[Qrel]])
 
 
 def score_pairs(retrieval: RetrievalData, encoder: Encoder, console: Console) -> ClefTable:
-    """Rank the documents of each language by plain cosine for the topics of each other language, as in the paper.
-
-    Raises BadInput: a source can't be read or has no document.
-    """
+    """Rank the documents of each language by plain cosine for the topics of each other language, as in the paper."""
     pairs: list[PairScore] = []
     for lang, paths in retrieval.documents.items():
         vectors = vectors_by_id(f"encoding {lang}", _documents(paths, lang, console), encoder, _BATCH, console)
@@ -223,10 +220,7 @@ def clef_options(*, required: bool) -> Decorator:
 def _retrieval_data(
     documents: dict[str, list[str]], qrels: dict[str, list[str]], topics: tuple[Path, ...], langs: str
 ) -> RetrievalData | None:
-    """Read the files of judgements and topics; documents are read when they are encoded.
-
-    Raises BadInput: a file can't be read, or no topic in another language than the documents' is judged.
-    """
+    """Read the files of judgements and topics; documents are read when they are encoded."""
     if documents.keys() != qrels.keys():
         raise click.UsageError("--documents and --qrels belong together; give both for each language")
     if bool(documents) != bool(topics):

@@ -53,8 +53,7 @@ def open_method(
 ) -> Encoder:
     """Open an encoder by a method; for *longformer*, by the default's name or by a Hugging Face folder or name.
 
-    Without a method, a folder that was trained for none is opened by *segments*, as the paper does. Raises BadInput:
-    there is no such encoder or method; MissingPart: a package that the method needs is not installed.
+    Without a method, a folder that was trained for none is opened by *segments*, as the paper does.
     """
     if method != LONGFORMER:
         folder = find_model(reference, console)
@@ -70,11 +69,7 @@ def open_method(
 def trainable_encoder(
     encoder: Encoder, reference: str, checkpoint: str | None, device: Device, console: Console
 ) -> Trainable:
-    """The trainable form of an open encoder: that of a ``TorchEncoder``, else one loaded from the checkpoint.
-
-    Raises BadInput: the encoder can't be trained, or the checkpoint is missing or another encoder's; MissingPart:
-    PyTorch is not installed.
-    """
+    """The trainable form of an open encoder: that of a ``TorchEncoder``, else one loaded from the checkpoint."""
     require_torch()
     from papers.trainable import TorchEncoder, open_trainable  # noqa: PLC0415 - torch
 

@@ -110,10 +110,7 @@ class Accuracies:
 
 
 def classify_frozen(splits: Sequence[LabelledSplit], taught: str, encoder: Encoder, console: Console) -> Accuracies:
-    """Accuracies of a softmax classifier over frozen vectors (HMDE eq. 2); each document is encoded once.
-
-    Raises BadInput: the training documents of a split have fewer than two labels.
-    """
+    """Accuracies of a softmax classifier over frozen vectors (HMDE eq. 2); each document is encoded once."""
     vectors = vectors_by_id("encoding", all_documents(splits), encoder, _BATCH, console)
     by_split = []
     for split in splits:
@@ -126,10 +123,7 @@ def classify_frozen(splits: Sequence[LabelledSplit], taught: str, encoder: Encod
 def classify_fine_tuned(
     splits: Sequence[LabelledSplit], taught: str, encoder: Trainable, settings: FineTuning, console: Console
 ) -> Accuracies:
-    """Accuracies of the encoder with a linear layer, trained anew for each split.
-
-    Raises BadInput: the training documents of a split have fewer than two labels, or the loss is not a finite number.
-    """
+    """Accuracies of the encoder with a linear layer, trained anew for each split."""
     from papers.fine_tuning import Classifier, Examples, load_documents  # noqa: PLC0415 - torch
 
     documents = all_documents(splits)

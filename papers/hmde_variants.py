@@ -56,10 +56,7 @@ PAPER_DATA: str = _FIGURES["data"]
 
 
 def variant_of(folder: ModelFolder) -> Variant:
-    """What a folder says of its training, without scores.
-
-    Raises BadInput: the folder was not made by ``dragoman train hmde``, or is damaged.
-    """
+    """What a folder says of its training, without scores."""
     if not is_hmde(folder):
         raise BadInput(f"{folder.path} was not trained by dragoman train hmde; name folders that were")
     file = UpperFile.read(folder)

@@ -129,17 +129,8 @@ def alignment_tables(
 ) -> tuple[list[Recalls], list[Probe]]:
     """Tables 3 and 4: align each task's documents by algorithm 1 and probe the languages of its sentences.
 
-    Subspaces and densities are those of the languages' own sentences in the task.
-
-    Args:
-        data: the tasks' data.
-        rank: of the language subspaces; 0: the mean; none: by the paper's rule, for each task.
-        sentences: makes the vectors of documents' sentences.
-        dim: their width.
-        console: shows the progress.
-
-    Raises:
-        BadInput: the data has no second language, or too few sentences.
+    Subspaces and densities are those of the languages' own sentences in the task. ``rank`` is that of the subspaces;
+    0: the mean; none: by the paper's rule, for each task. ``dim`` is the width of the sentences' vectors.
     """
     recalls: list[Recalls] = []
     probes: list[Probe] = []
@@ -166,8 +157,7 @@ def wmt16(
 ) -> list[Recalls]:
     """Recall over all sites, with pairs within each site, without matching URLs and with matching URLs paired first.
 
-    ``sites`` are the two sides of each site, ``gold`` the true pairs of URLs. Raises BadInput: no true pair has both
-    URLs in these sites.
+    ``sites`` are the two sides of each site, ``gold`` the true pairs of URLs.
     """
     site_urls = {url for site in sites for side in site for url in side.doc_ids}
     if not any(first in site_urls and second in site_urls for first, second in gold):
@@ -188,10 +178,7 @@ def wmt16(
 
 
 def wmt19(corpora: Iterable[Mapping[str, SummedGroup]], rank: int) -> Recalls:
-    """Recall on news commentary, the mean over all pairs of languages of each corpus; a true pair shares its name.
-
-    Raises BadInput: no two languages share a document.
-    """
+    """Recall on news commentary, the mean over all pairs of languages of each corpus; a true pair shares its name."""
     recalls: dict[Variant, list[float]] = {variant: [] for variant in VARIANTS}
     matched: dict[Variant, dict[tuple[str, str], dict[str, bool]]] = {variant: {} for variant in VARIANTS}
     documents: dict[str, int] = {}
@@ -243,9 +230,9 @@ def probe(task: str, corpora: Mapping[str, LanguageCorpus], rank: int | None = N
         names += of_documents[:_SENTENCES]
         langs += [lang] * len(vectors[-1])
     all_vectors = np.concatenate(vectors)
-    choice = smallest_rank(all_vectors, langs, seed=seed, documents=names)
+    choice = smallest_rank(all_vectors, langs, names, seed=seed)
     chosen = rank or choice.rank or max(choice.accuracies)
-    whole, inside, outside = accuracy_by_component(all_vectors, langs, chosen, seed, documents=names)
+    whole, inside, outside = accuracy_by_component(all_vectors, langs, names, chosen, seed)
     accuracies = (100 * whole, 100 * inside, 100 * outside)
     return Probe(task, choice, chosen, accuracies, all_vectors, langs)
 

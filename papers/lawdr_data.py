@@ -28,7 +28,7 @@ class Site:
 
 
 def lett_files(folder: Path) -> list[Path]:
-    """The files of a WMT16 folder, one for each site, sorted by name. Raises BadInput: the folder has no such file."""
+    """The files of a WMT16 folder, one for each site, sorted by name."""
     files = sorted(path for path in folder.iterdir() if LETT.search(path.name)) if folder.is_dir() else []
     if not files:
         raise BadInput(f"{folder} has no .lett or .lett.gz file; name the folder of the WMT16 task's websites")
@@ -36,10 +36,7 @@ def lett_files(folder: Path) -> list[Path]:
 
 
 def read_site(path: Path, first: str = "en", second: str = "fr") -> Site:
-    """The pages of one site in two languages; pages without text and pages in other languages are left out.
-
-    Raises BadInput: the file can't be read, or a line is not a page.
-    """
+    """The pages of one site in two languages; pages without text and pages in other languages are left out."""
     pages: dict[str, dict[str, Document]] = {first: {}, second: {}}
     for where, line in text_lines(path):
         try:
@@ -56,10 +53,7 @@ Commentary = Mapping[str, Sequence[Document]]
 
 
 def read_commentary(path: Path) -> Iterator[Commentary]:
-    """News commentary from the folder of its documents, from a TSV file, or from each TSV file of a folder.
-
-    Raises BadInput: the path has neither layout, or a file can't be read.
-    """
+    """News commentary from the folder of its documents, from a TSV file, or from each TSV file of a folder."""
     if not (path.is_file() or path.is_dir()):
         raise BadInput(f"{path} does not exist; name the folder of news commentary, or a .tsv.gz file of it")
     files = [path] if path.is_file() else sorted(file for file in path.iterdir() if COMMENTARY.search(file.name))

@@ -24,8 +24,7 @@ def converted(encoder: Any, tiles: int = TILES) -> Any:
     """Return a ``LongformerModel`` with the weights of a BERT or XLM-R, its position table copied ``tiles`` times.
 
     A text of up to half a window has the same hidden states as in the encoder. The projections of the first token,
-    whose attention is global, start as copies of the projections of all tokens. Raises BadInput: the encoder is neither
-    a BERT nor an XLM-R.
+    whose attention is global, start as copies of the projections of all tokens.
     """
     encoder_weights, config = encoder.state_dict(), encoder.config
     table = getattr(getattr(encoder, "embeddings", None), "position_embeddings", None)
@@ -59,11 +58,7 @@ def converted(encoder: Any, tiles: int = TILES) -> Any:
 
 
 class WholeText(torch.nn.Module):
-    """A Longformer with mean pooling: (input_ids, attention_mask) → unit rows.
-
-    Attributes:
-        longest: maximum tokens of a text, the number of positions.
-    """
+    """A Longformer with mean pooling: (input_ids, attention_mask) → unit rows."""
 
     def __init__(self, longformer: Any) -> None:
         """Take the model; the attention of the first token is global."""
@@ -71,6 +66,7 @@ class WholeText(torch.nn.Module):
         self.longformer = longformer
         self._first = longformer.config.pad_token_id + 1
         self._window = max(longformer.config.attention_window)
+        # maximum tokens of a text, the number of positions
         self.longest: int = longformer.config.max_position_embeddings - self._first
 
     def states(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:

@@ -60,7 +60,7 @@ def logged_run(point: Point) -> ScoredRun:
 
 
 def learn_networks(split: ConceptSplit, seed: int) -> Comparer:
-    """NCA's comparer, which needs the train extra. Raises MissingPart: torch is not installed."""
+    """NCA's comparer, which needs the train extra."""
     require_torch()
     from papers.nca import comparer  # noqa: PLC0415 - torch
 
@@ -90,7 +90,7 @@ def read_jrc(folder: Path, langs: Sequence[str], most: int = 0) -> Iterator[Docu
 def read_wikicomp(path: Path, most: int = 0) -> Iterator[Document]:
     """Both articles of each pair, pair after pair; pairs with an article without text are left out.
 
-    ``most`` is the greatest number of pairs; 0: all. Raises BadInput: the file is missing or damaged, or has no pair.
+    ``most`` is the greatest number of pairs; 0: all.
     """
     count = 0
     for block in _pairs(path):

@@ -29,18 +29,13 @@ class NcaTraining:
 
 @dataclass(frozen=True)
 class Network:
-    """One direction of NCA: from rows of one space, as the encoder made them, to centred rows of another.
-
-    Attributes:
-        mean, scale: a row less ``mean`` is divided by ``scale``.
-        layers: (inputs, outputs) weights and (outputs,) biases of the ELU units and of the output.
-        target_scale: multiplies the output.
-    """
+    """One direction of NCA: from rows of one space, as the encoder made them, to centred rows of another."""
 
     mean: FloatArray
-    scale: float
+    scale: float  # a row less ``mean`` is divided by it
+    # (inputs, outputs) weights and (outputs,) biases of the ELU units and of the output
     layers: tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
-    target_scale: float
+    target_scale: float  # multiplies the output
 
     def transform(self, rows: FloatArray) -> FloatArray:
         """Map (n, dim) rows to centred rows of the other space."""

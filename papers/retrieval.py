@@ -41,12 +41,9 @@ def precision(
 ) -> Precision:
     """Rank all candidates for each query; the rank that counts is that of the nearest equivalent.
 
-    Args:
-        queries: (q, dim) unit rows.
-        candidates: (c, dim) unit rows.
-        equivalents: rows of the equivalent candidates by query; a query without equivalents counts as not found.
-        source: (n, dim) unit rows of the queries' side, from which CSLS takes the candidates' neighbours; by default
-            the queries.
+    Queries (q, dim), candidates (c, dim) and source (n, dim) are unit rows; ``equivalents`` are rows of candidates by
+    query, and a query without any counts as not found. CSLS takes the candidates' neighbours from ``source``, the
+    queries' side; by default the queries.
     """
     source = queries if source is None else source
     neighbours = min(_NEIGHBOURS, len(source))

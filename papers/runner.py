@@ -40,7 +40,7 @@ class Table:
         raise NotImplementedError
 
     def open_log(self) -> sa.Engine:
-        """The evaluation log, open until the command ends. Raises StoreError: the log can't be written."""
+        """The evaluation log, open until the command ends."""
         engine: sa.Engine = click.get_current_context().with_resource(open_database(self.settings.database))
         require_writable(engine, EvaluationRow)
         return engine

@@ -32,32 +32,22 @@ class RankChoice:
     accuracies: Mapping[int, float]  # accuracy by rank, for the ranks tried; rank 0 is the vectors as they are
 
 
-def _split(codes: IntArray, seed: int, documents: Sequence[str] | None = None) -> tuple[list[IntArray], list[IntArray]]:
-    """Training rows and test rows of each language, by rows or by the documents that the rows are of."""
+def _split(codes: IntArray, documents: Sequence[str], seed: int) -> tuple[list[IntArray], list[IntArray]]:
+    """Training rows and test rows of each language; a fifth of the documents, drawn at random, are in the test."""
     random = np.random.default_rng(seed)
     limit = max(_FEWEST, min(_MOST, _IN_ALL // len(np.unique(codes))))
-    tested = _tested_rows(documents, random) if documents is not None else None
+    names, numbers = np.unique(np.asarray(documents), return_inverse=True)
+    tested_names = np.zeros(len(names), dtype=np.bool_)
+    tested_names[random.permutation(len(names))[: max(1, round(_TEST * len(names)))]] = True
+    tested = tested_names[numbers]
     train, test = [], []
     for code in np.unique(codes):
         drawn = random.permutation(np.flatnonzero(codes == code))[:limit]
-        if tested is None:
-            held_out = max(1, round(_TEST * len(drawn)))
-            test.append(drawn[:held_out])
-            train.append(drawn[held_out:])
-        else:
-            test.append(drawn[tested[drawn]])
-            train.append(drawn[~tested[drawn]])
+        test.append(drawn[tested[drawn]])
+        train.append(drawn[~tested[drawn]])
     if not all(len(rows) for rows in (*train, *test)):
         raise BadInput("a language has too few documents to be tested on others than it is learnt from; take more")
     return train, test
-
-
-def _tested_rows(documents: Sequence[str], random: np.random.Generator) -> npt.NDArray[np.bool_]:
-    """(n,) whether a row is of a fifth of the documents, drawn at random."""
-    names, numbers = np.unique(np.asarray(documents), return_inverse=True)
-    tested = np.zeros(len(names), dtype=np.bool_)
-    tested[random.permutation(len(names))[: max(1, round(_TEST * len(names)))]] = True
-    return tested[numbers]
 
 
 def _accuracy(
@@ -76,7 +66,7 @@ def _accuracy(
 
 
 def _codes(langs: Sequence[str]) -> IntArray:
-    """(n,) number of each vector's language; raises ``BadInput`` if languages or vectors are too few."""
+    """(n,) number of each vector's language."""
     names, codes, counts = np.unique(np.asarray(langs), return_inverse=True, return_counts=True)
     if len(names) < 2:
         raise BadInput("telling languages apart takes two of them at least; there is one")
@@ -97,21 +87,15 @@ def bar(languages: int) -> float:
 
 
 def accuracy_by_component(
-    vectors: FloatArray,
-    langs: Sequence[str],
-    rank: int,
-    seed: int = 0,
-    *,
-    documents: Sequence[str] | None = None,
+    vectors: FloatArray, langs: Sequence[str], documents: Sequence[str], rank: int, seed: int = 0
 ) -> tuple[float, float, float]:
     """Accuracy on vectors, on their components in their language's subspace, and on the rest (LAWDR, table 1).
 
     The subspaces come from the training vectors, so that the test vectors are new to subspaces and classifier.
-    ``documents`` names the document of each vector; if given, all vectors of a name are trained on or tested on. Raises
-    BadInput: there is only one language, or a language has fewer than five vectors or too few documents.
+    ``documents`` names the document of each vector: all vectors of a name are trained on or tested on.
     """
     codes = _codes(langs)
-    train, test = _split(codes, seed, documents)
+    train, test = _split(codes, documents, seed)
     within = _language_parts(vectors, rank, train, test)
     whole, inside, outside = (_accuracy(rows, codes, train, test, seed) for rows in (vectors, within, vectors - within))
     return whole, inside, outside
@@ -132,31 +116,23 @@ def _language_parts(vectors: FloatArray, rank: int, train: Sequence[IntArray], t
 def smallest_rank(
     vectors: FloatArray,
     langs: Sequence[str],
+    documents: Sequence[str],
     ranks: Sequence[int] | None = None,
     seed: int = 0,
-    *,
-    documents: Sequence[str] | None = None,
 ) -> RankChoice:
     """The smallest rank of language subspaces without which languages can't be told apart (LAWDR, section 10.1).
 
     The subspaces come from the training vectors. The ranks to try ascend; unless given, they are 1, 2, 4 … up to half
-    the width. ``documents`` is as for ``accuracy_by_component``. Raises BadInput: as ``accuracy_by_component``.
+    the width. ``documents`` is as for ``accuracy_by_component``.
     """
     codes = _codes(langs)
-    train, test = _split(codes, seed, documents)
+    train, test = _split(codes, documents, seed)
     limit = bar(len(train))
     accuracies = {0: _accuracy(vectors, codes, train, test, seed)}
-    for rank in ranks if ranks is not None else _doubled(vectors.shape[1] // 2):
+    doubled = [1 << power for power in range(max(1, (vectors.shape[1] // 2).bit_length()))]
+    for rank in doubled if ranks is None else ranks:
         rest = vectors - _language_parts(vectors, rank, train, test)
         accuracies[rank] = _accuracy(rest, codes, train, test, seed)
         if accuracies[rank] < limit:
             return RankChoice(rank, limit, accuracies)
     return RankChoice(None, limit, accuracies)
-
-
-def _doubled(limit: int) -> list[int]:
-    """1, 2, 4 … up to a limit; at least 1."""
-    ranks = [1]
-    while ranks[-1] * 2 <= limit:
-        ranks.append(ranks[-1] * 2)
-    return ranks

@@ -69,10 +69,7 @@ class SearchErrors:
 
 
 def mldoc_corpus(folder: Path, languages: Sequence[str]) -> Corpus:
-    """MLDoc in some languages, of those that have all three parts.
-
-    Raises BadInput: no such language has all three parts, or a line has no class.
-    """
+    """MLDoc in some languages, of those that have all three parts."""
     documents = read_mldoc(folder)
     corpus = by_language(documents, stated_parts(documents))
     complete = {lang: parts for lang, parts in corpus.items() if len(parts) == len(PARTS)}
@@ -141,8 +138,7 @@ def classify_documents(
 def read_tatoeba(folder: Path, languages: Sequence[str]) -> Translations:
     """Tatoeba's sentences as in LASER's repository, of the pairs of some languages; of all pairs if none is named.
 
-    Lines of the same number of ``tatoeba.deu-eng.deu`` and ``tatoeba.deu-eng.eng`` are translations. Raises BadInput:
-    the folder has no such pair of files, or the files of a pair are empty or differ in length.
+    Lines of the same number of ``tatoeba.deu-eng.deu`` and ``tatoeba.deu-eng.eng`` are translations.
     """
     sentences = {}
     for file in sorted(folder.glob("tatoeba.*-*.*")):

@@ -127,8 +127,7 @@ def open_trainable(reference: str, method: str, checkpoint: str | None, device: 
 
     ``reference`` is the default's name or an exported folder, for *longformer* also a Hugging Face folder or name.
     ``checkpoint`` is the Hugging Face folder or name that the folder, or its lower encoder, was exported from; the
-    default encoder needs none. Raises BadInput: the method can't learn, a checkpoint is needed and none was named, or
-    the checkpoint is of another encoder; MissingPart: torch or the requested device is missing.
+    default encoder needs none.
     """
     if method not in METHODS:
         raise BadInput(f"a document encoder by method {method} can't be trained; give --method {' or '.join(METHODS)}")
@@ -163,10 +162,7 @@ def open_trainable(reference: str, method: str, checkpoint: str | None, device: 
 
 
 def _load_weights(folder: ModelFolder) -> tuple[Upper, dict[str, torch.Tensor]]:
-    """Load the upper encoder of a folder, and the lower encoder's weights by name; none if it was frozen.
-
-    Raises BadInput: the weights are missing, damaged or not those of the folder's graphs.
-    """
+    """Load the upper encoder of a folder, and the lower encoder's weights by name; none if it was frozen."""
     from safetensors.torch import load as unpacked  # noqa: PLC0415
 
     about = UpperFile.read(folder)
@@ -261,15 +257,11 @@ def part_of(documents: Sequence[Sequence[Int32Array]]) -> Part:
 
 
 class TorchEncoder:
-    """Encodes by the current weights of a trainable encoder; the only passage of a document is its whole text.
-
-    Attributes:
-        trainable: the encoder, which can learn; encoding here replaces the documents that it has taken.
-    """
+    """Encodes by the current weights of a trainable encoder; the only passage of a document is its whole text."""
 
     def __init__(self, encoder: Trainable, method: str) -> None:
         """Take the encoder and the name of its method."""
-        self.trainable = encoder
+        self.trainable = encoder  # can learn; encoding here replaces the documents that it has taken
         config = encoder.config
         spec = config.spec(method, tokens=config.max_tokens)
         self.spec = replace(spec, build=short_hash(config.weights, "torch"))

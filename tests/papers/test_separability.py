@@ -8,29 +8,30 @@ from encoders.errors import BadInput
 from papers.separability import accuracy_by_component, bar, smallest_rank
 
 
-def vectors_of(sizes: dict[str, int], shift: float, dim: int = 24) -> tuple[FloatArray, list[str]]:
-    """Random vectors, each language moved along an axis of its own."""
+def vectors_of(sizes: dict[str, int], shift: float, dim: int = 24) -> tuple[FloatArray, list[str], list[str]]:
+    """Random vectors, each language moved along an axis of its own; their languages, and a document for each."""
     chance = np.random.default_rng(0)
     parts = []
     for at, size in enumerate(sizes.values()):
         rows = chance.standard_normal((size, dim)).astype(np.float32)
         rows[:, at] += shift * np.sqrt(dim)
         parts.append(rows)
-    return unit_rows(np.concatenate(parts)), [lang for lang, size in sizes.items() for _ in range(size)]
+    langs = [lang for lang, size in sizes.items() for _ in range(size)]
+    return unit_rows(np.concatenate(parts)), langs, [str(row) for row in range(len(langs))]
 
 
-def accuracy(vectors: FloatArray, langs: list[str], seed: int = 0) -> float:
-    return accuracy_by_component(vectors, langs, 1, seed)[0]
+def accuracy(sizes: dict[str, int], shift: float) -> float:
+    return accuracy_by_component(*vectors_of(sizes, shift), 1)[0]
 
 
 def test_languages_apart_are_told_and_mixed_ones_are_not() -> None:
     sizes = {"en": 300, "de": 300}
-    assert accuracy(*vectors_of(sizes, 2.0)) > 0.97
-    assert 0.3 < accuracy(*vectors_of(sizes, 0.0)) < 0.7
+    assert accuracy(sizes, 2.0) > 0.97
+    assert 0.3 < accuracy(sizes, 0.0) < 0.7
 
 
 def test_a_large_language_does_not_hide_a_small_one() -> None:
-    assert accuracy(*vectors_of({"en": 900, "fi": 40}, 0.0)) < 0.75
+    assert accuracy({"en": 900, "fi": 40}, 0.0) < 0.75
 
 
 def test_the_rule_takes_the_smallest_rank_below_the_bar() -> None:
@@ -51,12 +52,12 @@ def test_a_classifier_that_knows_the_documents_tells_nothing_of_documents_it_has
     vectors = unit_rows(np.repeat(documents, 10, axis=0) + 0.1 * chance.standard_normal((800, 24)).astype(np.float32))
     langs = ["en" if row // 10 % 2 else "de" for row in range(800)]
     names = [str(row // 10) for row in range(800)]
-    by_rows, _, _ = accuracy_by_component(vectors, langs, 1)
-    by_documents, _, _ = accuracy_by_component(vectors, langs, 1, documents=names)
+    by_rows, _, _ = accuracy_by_component(vectors, langs, [str(row) for row in range(800)], 1)
+    by_documents, _, _ = accuracy_by_component(vectors, langs, names, 1)
     assert by_documents < by_rows - 0.1
-    assert smallest_rank(vectors, langs, [1], documents=names).accuracies[0] == by_documents
+    assert smallest_rank(vectors, langs, names, [1]).accuracies[0] == by_documents
     with pytest.raises(BadInput, match="too few documents to be tested on others"):
-        accuracy_by_component(vectors, langs, 1, documents=["all"] * 800)
+        accuracy_by_component(vectors, langs, ["all"] * 800, 1)
 
 
 def test_no_rank_is_an_answer() -> None:
@@ -79,7 +80,7 @@ def test_the_bar_is_a_tenth_above_chance() -> None:
 
 def test_the_same_seed_gives_the_same_figure() -> None:
     data = vectors_of({"en": 100, "de": 100}, 0.3)
-    assert accuracy(*data, seed=4) == accuracy(*data, seed=4)
+    assert accuracy_by_component(*data, 1, 4) == accuracy_by_component(*data, 1, 4)
 
 
 def test_one_language_or_a_handful_of_vectors_is_refused() -> None:
