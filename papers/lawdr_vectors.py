@@ -106,30 +106,24 @@ class LanguageCorpus:
         return np.asarray(sums.vectors - sums.vectors @ subspace.T @ subspace, np.float32)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Sums:
     """Weighted sums of the sentences' vectors of each document, and the sums of the weights."""
 
-    dim: int
-    density: DensityWeights | None = None  # gives the weights; none: equal weights
-    rows: list[FloatArray] = field(default_factory=list)
-    totals: list[float] = field(default_factory=list)
+    vectors: FloatArray  # (documents, dim)
+    weights: FloatArray  # (documents,)
 
-    def add(self, sentences: FloatArray) -> None:
-        """Sum a document's (sentences, dim) vectors (eq. 3)."""
-        weights = self.density.weights(sentences) if self.density else np.ones(len(sentences), np.float32)
-        self.rows.append(weights @ sentences)
-        self.totals.append(float(weights.sum()))
+    @classmethod
+    def of(cls, sums: Sequence[tuple[FloatArray, float]], dim: int) -> Sums:
+        """The sums of documents, from that of each."""
+        vectors = np.array([vector for vector, _ in sums], np.float32).reshape(-1, dim)
+        return cls(vectors, np.array([weight for _, weight in sums], np.float32))
 
-    @property
-    def vectors(self) -> FloatArray:
-        """(documents, dim) sums."""
-        return np.array(self.rows, np.float32).reshape(-1, self.dim)
 
-    @property
-    def weights(self) -> FloatArray:
-        """(documents,) sums of the weights."""
-        return np.array(self.totals, np.float32)
+def _sum(sentences: FloatArray, density: DensityWeights | None = None) -> tuple[FloatArray, float]:
+    """Sum a document's (sentences, dim) vectors by the density's weights or by equal weights (eq. 3)."""
+    weights = density.weights(sentences) if density else np.ones(len(sentences), np.float32)
+    return weights @ sentences, float(weights.sum())
 
 
 @dataclass(frozen=True)
@@ -146,11 +140,11 @@ class SummedGroup:
     """The documents of a group that have a sentence."""
 
     lang: str
+    doc_ids: Sequence[str]
+    names: Sequence[str]
     corpus: LanguageCorpus
     mean: Sums  # with equal weights
     weighted: Sums  # with the density's weights
-    doc_ids: list[str] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
 
     def vectors(self, variant: Variant, rank: int) -> FloatArray:
         """(documents, dim) unit rows of a row of tables 3 and 4."""
@@ -190,13 +184,14 @@ def sum_sentences(
     densities = {lang: corpus.density() for lang, corpus in corpora.items() if corpus.moments.count}
     summed = []
     for group in groups:
-        corpus = corpora[group.lang]
-        documents = SummedGroup(group.lang, corpus, Sums(corpus.dim), Sums(corpus.dim, densities.get(group.lang)))
+        corpus, density = corpora[group.lang], densities.get(group.lang)
+        doc_ids, names, mean, weighted = [], [], [], []
         for document, rows in _sentences(group, sentences, progress):
             if len(rows):
-                documents.doc_ids.append(document.doc_id)
-                documents.names.append(group.name(document))
-                documents.mean.add(rows)
-                documents.weighted.add(rows)
-        summed.append(documents)
+                doc_ids.append(document.doc_id)
+                names.append(group.name(document))
+                mean.append(_sum(rows))
+                weighted.append(_sum(rows, density))
+        sums = (Sums.of(of_documents, corpus.dim) for of_documents in (mean, weighted))
+        summed.append(SummedGroup(group.lang, doc_ids, names, corpus, *sums))
     return summed
