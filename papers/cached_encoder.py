@@ -16,7 +16,7 @@ import numpy.typing as npt
 from encoders.console import Console
 from encoders.document import Document, Encoded, Encoder, EncoderSpec, FloatArray, Passages, encode_in_batches
 from encoders.folder.whole_folder import make_private_folder
-from encoders.wording import counted
+from encoders.phrases import counted
 from query import __version__
 
 FOLDER = "vectors"

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from encoders.console import Console
 from encoders.document import Document, FloatArray, short_hash
 from encoders.errors import BadInput
-from encoders.wording import counted
+from encoders.phrases import counted
 from indexer.readers.files import text_lines
 from indexer.readers.source_documents import SourceDocuments, Sources
 from onnx_export.huggingface.hub_source import require_torch

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from encoders.errors import BadInput
 from encoders.languages import normalise
+from encoders.phrases import counted
 from encoders.text.words import folded
-from encoders.wording import counted
 from indexer.readers.files import text_lines
 
 _MATRIX = re.compile(r"sparse_matrix_([a-z]{2,3})\.txt(\.\w+)?$")

@@ -16,7 +16,7 @@ from encoders.errors import BadInput
 from encoders.folder.model_cache import file_hash
 from encoders.languages import language_list, normalise
 from encoders.machine.placement import Device
-from encoders.wording import counted
+from encoders.phrases import counted
 from indexer.indexing.reading import readings
 from indexer.readers.source import ReadOptions, Refusal, Remark
 from papers.cached_encoder import vectors_by_id

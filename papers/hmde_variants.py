@@ -13,7 +13,7 @@ from encoders.folder.model_folder import ModelFolder
 from encoders.hmde.upper import ABOUT, UpperFile, is_hmde
 from encoders.languages import normalise
 from encoders.machine.placement import Device
-from encoders.wording import counted
+from encoders.phrases import counted
 from onnx_export.models import find_model
 from papers.classification import LabelledSplit, labelled_documents, read_mldoc, stored_split
 from papers.hmde_clef import RetrievalData, clef_options, score_pairs

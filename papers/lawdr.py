@@ -18,7 +18,7 @@ from encoders.document import EncoderSpec
 from encoders.folder.model_config import ModelConfig
 from encoders.machine.placement import Device
 from encoders.methods.sentences import Sentences
-from encoders.wording import counted
+from encoders.phrases import counted
 from onnx_export.models import open_sentence
 from papers.lawdr_alignment import Data, Probe, Recalls, alignment_tables, sentences_figure
 from papers.lawdr_data import lett_files, read_commentary

@@ -22,8 +22,8 @@ from encoders.machine.placement import Device
 from encoders.methods.combined_encoder import SEPARATOR
 from encoders.methods.method_registry import SENTENCE_METHODS
 from encoders.methods.token_windows import First
+from encoders.phrases import counted
 from encoders.tlaser.similarity import search_error
-from encoders.wording import counted
 from indexer.readers.files import text_lines
 from onnx_export.huggingface.hub_source import require_torch
 from onnx_export.models import find_model, open_named

@@ -19,9 +19,9 @@ from encoders.hmde.upper import ABOUT, WEIGHTS, UpperFile, is_hmde
 from encoders.machine.placement import Device
 from encoders.methods.hmde_method import Hmde
 from encoders.methods.token_windows import First, Segments
+from encoders.phrases import first_line
 from encoders.text.segmentation import windows
 from encoders.text.tokens import Tokenizer
-from encoders.wording import first_line
 from onnx_export.hmde import lower_base as bases
 from onnx_export.hmde.hmde_settings import Settings
 from onnx_export.hmde.lower_base import TrainedBase

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from encoders.wording import install_command
+from encoders.phrases import install_command
 from query.commands.program import program
 from trials import ROOT
 

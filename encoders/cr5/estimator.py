@@ -18,7 +18,7 @@ from encoders.cr5.selection import Rows, linked_rows, rows_within_limits, transi
 from encoders.cr5.word_vocabulary import Vocabulary, fit_vocabulary
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
-from encoders.wording import counted
+from encoders.phrases import counted
 
 
 class Cr5:

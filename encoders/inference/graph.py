@@ -14,8 +14,8 @@ from encoders.document import FloatArray, IntArray
 from encoders.errors import BadInput, MissingPart
 from encoders.inference.unpadded import remove_padding
 from encoders.machine.placement import Gpu, GpuUnavailable, NoCuda, Placement, check_runtime
+from encoders.phrases import first_line, install_command
 from encoders.unnormalised import unnormalise
-from encoders.wording import first_line, install_command
 
 if TYPE_CHECKING:
     import onnxruntime

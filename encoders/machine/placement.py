@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any
 
 from encoders.errors import MissingPart
-from encoders.wording import install_command
+from encoders.phrases import install_command
 
 Device = str
 """``auto``, ``cpu``, ``cuda`` (the first card) or ``cuda:N``."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from encoders.document import FloatArray
 from encoders.errors import BadInput
 from encoders.maps.ridge_path import AlignedMoments
-from encoders.wording import counted
+from encoders.phrases import counted
 
 FEWEST = 15
 """Minimum concepts in all languages: validation and test then have three each."""

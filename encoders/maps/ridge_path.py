@@ -7,7 +7,7 @@ import numpy as np
 from encoders.document import Float64Array, FloatArray
 from encoders.errors import BadInput
 from encoders.methods.moments import Moments
-from encoders.wording import counted
+from encoders.phrases import counted
 
 RIDGES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 """Ridges to choose from, in units of the vectors' mean squared distance from their mean: so they fit any scale."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from encoders.document import BoolArray, EncoderSpec, FloatArray, unit_rows
 from encoders.errors import BadInput
-from encoders.wording import counted
+from encoders.phrases import counted
 
 
 @dataclass(frozen=True)

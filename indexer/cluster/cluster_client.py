@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from encoders.errors import MissingPart, StoreError
-from encoders.wording import install_command
+from encoders.phrases import install_command
 from indexer.cluster.cluster_address import Credentials
 from indexer.cluster.cluster_errors import IndexGone, NotAllowed, TemporaryFailure, away_sentence, reason, sentence
 

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from encoders.document import EncoderSpec
 from encoders.errors import BadInput, ModelMismatch
-from encoders.wording import did_you_mean
+from encoders.phrases import did_you_mean
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.ledger import index_runs

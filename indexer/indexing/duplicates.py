@@ -14,7 +14,7 @@ import numpy as np
 from encoders.console import Console
 from encoders.document import Document
 from encoders.errors import BadInput
-from encoders.wording import counted
+from encoders.phrases import counted
 from indexer.ledger.findings import DUPLICATE
 from indexer.ledger.ledger import id_key
 from indexer.readers.formats import count_distinct, read_all

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from encoders.console import Console, Progress
 from encoders.document import Document, Encoded, Encoder
-from encoders.wording import counted
+from encoders.phrases import counted
 from indexer.indexing import pruning
 from indexer.indexing.duplicates import OnDuplicate, survey, without_losers
 from indexer.indexing.encoding_queue import EncodingQueue

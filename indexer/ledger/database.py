@@ -18,7 +18,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from encoders.errors import StoreError
 from encoders.folder.whole_folder import make_private_folder
-from encoders.wording import install_command
+from encoders.phrases import install_command
 from indexer.ledger import sqlite
 
 MIGRATIONS = Path(__file__).parent / "migrations"

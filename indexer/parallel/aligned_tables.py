@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED, normalise
-from encoders.wording import counted
+from encoders.phrases import counted
 from indexer.parallel.aligned_sentence import NOT_UTF8, AlignedSentence, decoded, row
 from indexer.readers.files import SourceFile, UnreadableFileError
 from indexer.readers.source import Refusal

@@ -6,7 +6,7 @@ import csv
 from collections import deque
 from collections.abc import Iterator
 
-from encoders.wording import counted
+from encoders.phrases import counted
 from indexer.readers.encodings import UndecodableError, decode, encoding_remark
 from indexer.readers.files import LONG_LINE, RECORD_LIMIT, SourceFile
 from indexer.readers.record import id_remark, make_document

@@ -7,7 +7,7 @@ from typing import Any
 
 from encoders.errors import BadInput, MissingPart
 from encoders.languages import normalise
-from encoders.wording import counted, install_command
+from encoders.phrases import counted, install_command
 from indexer.readers.record import make_document
 from indexer.readers.source import Reading, ReadOptions, Refusal
 

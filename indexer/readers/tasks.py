@@ -23,7 +23,7 @@ from itertools import groupby
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from encoders.wording import counted
+from encoders.phrases import counted
 from indexer.readers.files import SourceFile
 from indexer.readers.newspapers.markup import tokens
 from indexer.readers.record import make_document

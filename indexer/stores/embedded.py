@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from encoders.document import Document, FloatArray, Passages
 from encoders.errors import BadInput, StoreError
 from encoders.folder.whole_folder import make_private_folder
-from encoders.wording import did_you_mean
+from encoders.phrases import did_you_mean
 from indexer.stores import embedded_tables, word_tables
 from indexer.stores.acceptance import admit, other_width, unknown_model
 from indexer.stores.collection_names import check_collection_name

@@ -13,9 +13,9 @@ import tokenizers
 from encoders.console import Progress
 from encoders.document import Int32Array
 from encoders.errors import BadInput
+from encoders.phrases import counted
 from encoders.tlaser.tlaser_settings import TlaserPlan
 from encoders.tlaser.token_corpus import Corpus, Direction, Sentences
-from encoders.wording import counted
 from indexer.parallel.aligned_sentence import AlignedSentence
 from indexer.parallel.scripts import wrong_script
 from indexer.readers.record import clean_line

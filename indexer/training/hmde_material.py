@@ -18,7 +18,7 @@ from encoders.document import Document, short_hash
 from encoders.errors import BadInput
 from encoders.folder.training_texts import text_key
 from encoders.hmde.triples import TripleDocument, page_of
-from encoders.wording import counted
+from encoders.phrases import counted
 from indexer.readers.source_documents import SourceDocuments, Sources
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from encoders.folder.model_config import Precision
 from encoders.folder.model_folder import ModelFolder, free_target
 from encoders.hmde.triples import TripleDocument, Triples, held_out
 from encoders.machine.placement import Device
-from encoders.wording import counted
+from encoders.phrases import counted
 from indexer.indexing.reading import check_sources
 from indexer.readers.source import Refusal, Remark
 from indexer.readers.source_documents import Sources

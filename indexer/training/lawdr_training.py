@@ -17,7 +17,7 @@ from encoders.methods.density import DensityWeights
 from encoders.methods.lawdr_method import publish
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import Sentences
-from encoders.wording import counted
+from encoders.phrases import counted
 from indexer.readers.source import Refusal
 from indexer.readers.source_documents import SourceDocuments, Sources
 from indexer.training.sentence_sample import SentenceSample

@@ -20,7 +20,7 @@ from encoders.maps.mate_scores import MateScores, mean_mates, ranks
 from encoders.maps.ridge_path import RIDGES, AlignedMoments, RidgePath
 from encoders.maps.space_maps import ANY, HEADER, NETWORKS, WEIGHTS, SpaceMaps
 from encoders.methods.combined_encoder import refuse_combined
-from encoders.wording import counted
+from encoders.phrases import counted
 from indexer.training.aligned_documents import AlignedVectors
 
 Linear = Literal["lca", "lcc"]

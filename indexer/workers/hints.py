@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from encoders.errors import BadInput, MissingPart, StoreError
-from encoders.wording import install_command
+from encoders.phrases import install_command
 
 if TYPE_CHECKING:
     from celery import Celery

@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from encoders.errors import BadInput, MissingPart
-from encoders.wording import install_command
+from encoders.phrases import install_command
 
 _SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)
 

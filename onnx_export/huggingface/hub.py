@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from encoders.errors import BadInput, MissingPart
 from encoders.languages import UNDETERMINED, normalise
-from encoders.wording import install_command
+from encoders.phrases import install_command
 from onnx_export.huggingface.hub_layout import read_layout
 
 TRAIN_EXTRA = f"this needs PyTorch and transformers; install them: {install_command('train')}"

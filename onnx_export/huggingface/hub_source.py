@@ -16,7 +16,7 @@ import numpy as np
 
 from encoders.document import FloatArray
 from encoders.errors import BadInput, MissingPart
-from encoders.wording import first_line
+from encoders.phrases import first_line
 from onnx_export.huggingface.hub import TRAIN_EXTRA
 from onnx_export.huggingface.hub_layout import DenseLayer, Layout, Recipe, read_layout, stated_object
 

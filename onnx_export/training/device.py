@@ -12,7 +12,7 @@ from transformers.masking_utils import sdpa_mask
 
 from encoders.console import Console
 from encoders.machine.placement import Device, NoCuda, place
-from encoders.wording import install_command
+from encoders.phrases import install_command
 
 _PRIME = 2**64 - 59
 """The largest prime below 2⁶⁴; modulo this prime, different seeds that were shifted past 64 bits stay different."""

@@ -12,7 +12,7 @@ from encoders.document import Document, Encoder
 from encoders.errors import BadInput, ModelMismatch
 from encoders.languages import normalise
 from encoders.machine.placement import Device
-from encoders.wording import counted
+from encoders.phrases import counted
 from indexer.collection import collection as collections
 from indexer.collection.encoder import open_encoder_of
 from indexer.collection.settings import Settings

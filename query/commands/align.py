@@ -12,7 +12,7 @@ import click
 
 from encoders.console import Console, Note, Part
 from encoders.machine.placement import Device
-from encoders.wording import counted
+from encoders.phrases import counted
 from indexer.collection.settings import Settings
 from onnx_export.models import DEFAULT
 from query.alignment.gold import Gold, recall_of, shared_values, stated_pairs

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from encoders.console import Console, Part
 from encoders.errors import BadInput
-from encoders.wording import counted
+from encoders.phrases import counted
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from encoders.console import Console
+from encoders.phrases import counted
 from encoders.table_layout import Table
-from encoders.wording import counted
 from indexer.training.mapping_sources import AlignedSources
 from query.alignment.mate_retrieval import METHODS, mates_by_method
 from query.alignment.mate_retrieval_sweep import Learner, Point, Sweep, mates_figure, run_sweep

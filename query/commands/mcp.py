@@ -8,7 +8,7 @@ import click
 
 from encoders.console import Console
 from encoders.errors import MissingPart
-from encoders.wording import install_command
+from encoders.phrases import install_command
 from indexer.collection.settings import Settings
 from query.commands.options.common_options import collections_option, common_options
 from query.commands.options.encoder_options import device_option, rerank_option

@@ -11,8 +11,8 @@ from encoders.console import Alert, Console, Note, Part, values_of
 from encoders.machine.placement import Device
 from encoders.maps.space_maps import QueryEncoderSpec
 from encoders.methods.method_registry import METHODS
+from encoders.phrases import counted
 from encoders.table_layout import Table
-from encoders.wording import counted
 from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.collection.collection import Collection

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from encoders.console import Console, Note
+from encoders.phrases import counted
 from encoders.table_layout import Table
-from encoders.wording import counted
 from indexer.collection.settings import Settings
 from query.commands.options.common_options import collection_option, common_options
 from query.commands.options.help import Command

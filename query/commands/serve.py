@@ -14,7 +14,7 @@ from encoders.console import Console
 from encoders.errors import BadInput, MissingPart, StoreError
 from encoders.machine.cores import available_cores
 from encoders.machine.freed_memory import share_arenas
-from encoders.wording import install_command
+from encoders.phrases import install_command
 from indexer.collection.settings import Settings
 from query.commands.options.common_options import collections_option, common_options
 from query.commands.options.encoder_options import device_option, rerank_option

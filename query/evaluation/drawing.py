@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from encoders.errors import BadInput
+from encoders.phrases import counted
 from encoders.printable import one_line
-from encoders.wording import counted
 from query.measures.significance import Comparison
 from query.trec_files.output_files import PICTURES
 

@@ -17,7 +17,7 @@ from encoders.console import Console, values_of
 from encoders.errors import BadInput
 from encoders.machine.placement import Device
 from encoders.maps.space_maps import QueryEncoderSpec
-from encoders.wording import counted
+from encoders.phrases import counted
 from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.collection.collection import Collection

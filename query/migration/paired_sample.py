@@ -11,7 +11,7 @@ import numpy as np
 from encoders.console import Console
 from encoders.document import Document, Encoder, FloatArray, Passages, encode_in_batches, unit_rows
 from encoders.errors import BadInput
-from encoders.wording import counted
+from encoders.phrases import counted
 from indexer.stores.contract import VectorStore, read_existing
 from query.calibration_fitting.document_samples import draw
 from query.calibration_fitting.language_statistics import pseudo_queries

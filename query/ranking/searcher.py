@@ -17,7 +17,7 @@ from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED, normalised_list, require_list
 from encoders.machine.placement import Device
 from encoders.methods.vector_parts import VectorParts
-from encoders.wording import counted
+from encoders.phrases import counted
 from indexer.collection.settings import Settings
 from indexer.stores.contract import ChecksFields, Filters, MissingDocuments, VectorStore
 from indexer.text.language_detection import Detection, Detector

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.folder.model_cache import file_hash
-from encoders.wording import counted
+from encoders.phrases import counted
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings

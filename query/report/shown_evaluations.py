@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import sqlalchemy as sa
 
 from encoders.errors import BadInput
-from encoders.wording import counted
+from encoders.phrases import counted
 from query.evaluation import evaluation_log
 from query.evaluation.evaluation_log import LoggedRun
 from query.measures.fairness import OWN_LANGUAGE, PEER, is_fairness

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from encoders.console import Console
 from encoders.errors import BadInput, MissingPart, ModelMismatch
-from encoders.wording import did_you_mean
+from encoders.phrases import did_you_mean
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection, NoCollection
 from indexer.ledger.database import connect

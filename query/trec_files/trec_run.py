@@ -14,7 +14,7 @@ import numpy as np
 
 from encoders import zstd
 from encoders.errors import BadInput
-from encoders.wording import counted
+from encoders.phrases import counted
 from indexer.readers.files import SourceFile, UnreadableFileError
 
 RunEntry = tuple[str, float]

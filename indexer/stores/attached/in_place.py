@@ -9,7 +9,7 @@ from typing import Any
 
 from encoders.document import Document, short_hash
 from encoders.errors import StoreError
-from encoders.wording import counted
+from encoders.phrases import counted
 from indexer.cluster import cluster_client, index_changes
 from indexer.cluster.cluster_address import Credentials
 from indexer.cluster.cluster_client import PAGE, pages

@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from encoders.console import Console
-from encoders.wording import did_you_mean
+from encoders.phrases import did_you_mean
 
 
 class CommonOption(click.Option):

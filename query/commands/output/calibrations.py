@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from encoders.console import Alert, Console, Note, Part
 from encoders.methods.vector_parts import shown_weights
-from encoders.wording import counted
+from encoders.phrases import counted
 from query.calibration.calibration_summary import MatesSummary, Summary
 from query.calibration_fitting.calibration_fit import CalibrationReport
 from query.calibration_fitting.recalibration import UpkeepReport

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from encoders.console import Alert, Part, values_of
+from encoders.phrases import counted
 from encoders.table_layout import Table
-from encoders.wording import counted
 from query.evaluation.pair_matrix import PairMatrix
 from query.measures.quality_measures import mean_name
 from query.measures.significance import ALPHA, HIGHER, LOWER, Comparison

@@ -8,7 +8,7 @@ from typing import Any
 
 from encoders.console import Console, Note, Part
 from encoders.folder.model_folder import ModelFolder
-from encoders.wording import counted
+from encoders.phrases import counted
 from indexer.indexing.pipeline import IndexReport, RunReport
 from indexer.ledger.findings import Finding
 from indexer.readers.source import Refusal, Remark

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from encoders.console import Console, values_of
+from encoders.phrases import counted
 from encoders.printable import one_line
-from encoders.wording import counted
 from indexer.ledger.tables import READING
 from indexer.workers.progress import standstill_reason
 from indexer.workers.run_watch import RunView

@@ -7,8 +7,8 @@ from typing import Any
 
 from encoders.console import Console
 from encoders.methods.vector_parts import shown_weights
+from encoders.phrases import counted
 from encoders.printable import one_line
-from encoders.wording import counted
 from indexer.collection.settings import Settings
 from indexer.ledger import tables
 

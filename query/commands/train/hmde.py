@@ -14,8 +14,8 @@ from encoders.errors import DragomanError
 from encoders.folder.model_config import Precision
 from encoders.hmde.upper import Segmentation
 from encoders.machine.placement import Device
+from encoders.phrases import counted, install_command
 from encoders.table_layout import Table
-from encoders.wording import counted, install_command
 from indexer.readers.source import ReadOptions
 from onnx_export.hmde.hmde_settings import PRESETS, Preset, Settings, settings_of
 from query.commands.options.common_options import FieldOption, field_options, output_options

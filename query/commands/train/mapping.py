@@ -8,7 +8,7 @@ import click
 
 from encoders.console import Alert, Console, Note
 from encoders.languages import normalise
-from encoders.wording import counted
+from encoders.phrases import counted
 from indexer.training.mapping_sources import AlignedSources
 from indexer.training.mapping_training import Linear, MappingPlan, learn, require_writable, write
 from query.commands.options.common_options import output_options, place_options, seed_option

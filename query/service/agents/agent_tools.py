@@ -22,8 +22,8 @@ from mcp.types import (
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from encoders.phrases import counted
 from encoders.printable import one_line
-from encoders.wording import counted
 from query.ranking.search_hits import ScoreParts
 from query.service.agents.tool_messages import (
     DOCUMENT_CHARACTERS,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from encoders.wording import counted, first_line
+from encoders.phrases import counted, first_line
 
 
 @pytest.mark.parametrize(
