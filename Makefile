@@ -50,7 +50,7 @@ lint: $(VENV)/.dev ## ruff, mypy --strict, import rules, links of the pages
 	$(BIN)/lint-imports
 	$(BIN)/pytest -q tests/test_pages.py
 
-bench: $(VENV)/.bench ## four of the measurements (benchmarks/__main__.py); writes benchmarks/RESULTS.md
+bench: $(VENV)/.bench ## three of the measurements (benchmarks/__main__.py); writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
 
 # pages lie in build/pages as in the repository, so that their links work in both places

@@ -3,6 +3,6 @@
 import runpy
 import sys
 
-for name in ("encoding", "search", "memory", "language_detection"):
+for name in ("encoding", "search", "memory"):
     sys.argv = [name]
     runpy.run_module(f"benchmarks.{name}", run_name="__main__")

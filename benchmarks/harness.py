@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
@@ -32,7 +33,6 @@ from encoders.phrases import counted
 from indexer.collection.settings import Settings
 from indexer.stores.contract import StoredDocument, VectorStore
 from indexer.stores.embedded import EmbeddedStore
-from indexer.text.language_detection import Detector
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_table import NONE
 from query.calibration.comparison_space import PLAIN_SPACE
@@ -227,14 +227,9 @@ def measure_apart(code: str, *arguments: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def file_of(collection: str, lang: str) -> Path:
-    """The file of an open collection's documents in one language."""
-    return DATA / collection / f"docs.{lang}.jsonl.gz"
-
-
 def read(collection: str, lang: str, limit: int | None = None) -> Iterator[Record]:
     """The first ``limit`` records, or all, of an open collection in one language."""
-    with gzip.open(file_of(collection, lang), "rt", encoding="utf-8") as lines:
+    with gzip.open(DATA / collection / f"docs.{lang}.jsonl.gz", "rt", encoding="utf-8") as lines:
         yield from map(json.loads, islice(lines, limit))
 
 
@@ -331,18 +326,6 @@ def open_searcher(collection: str, home: Path, ranking: RankingOptions | None = 
     return Searcher.open(collection, Settings.read(home=home), device="cpu", ranking=ranking)
 
 
-def index_encoded(encoder: Encoder, batches: Iterable[tuple[Sequence[Document], Encoded]], folder: Path) -> Searcher:
-    """Put encoded documents into a store in a folder; returns an uncalibrated searcher of them."""
-    store = EmbeddedStore(folder, "unseen")
-    store.create(encoder.spec.model, encoder.spec.dim)
-    for documents, encoded in batches:
-        store.put(
-            encoder.spec.model, [StoredDocument.of(document, encoded, row) for row, document in enumerate(documents)]
-        )
-    languages = store.count()
-    return Searcher("unseen", encoder, store, languages, Detector(languages.keys()))
-
-
 def rankers(store: VectorStore, calibration: Calibration) -> dict[str, FairRanker]:
     """By documents' vectors alone, plain and without the languages' means; with passages, too; as calibrated."""
     plain = Calibration.none(calibration.model, calibration.vector_parts)
@@ -373,10 +356,13 @@ def rank(
 def means(encoder: Encoder, pages: Sequence[Document], collection: str) -> dict[str, float]:
     """MAP of a collection's topics over some of its pages, those with a relevant page among them, by ranking."""
     batches = encode_in_batches(encoder, pages, BATCH, lambda _: None)
-    with tempfile.TemporaryDirectory() as folder, index_encoded(encoder, batches, Path(folder)) as searcher:
-        samples = draw_samples(searcher.store, encoder)
-        calibration = decide(searcher.store, samples, searcher.spec.model).calibration
-        langs, doc_ids = sorted(searcher.languages), set(searcher.store.ids())
+    with tempfile.TemporaryDirectory() as folder, closing(EmbeddedStore(Path(folder), "unseen")) as store:
+        store.create(encoder.spec.model, encoder.spec.dim)
+        for batch, encoded in batches:
+            items = [StoredDocument.of(document, encoded, row) for row, document in enumerate(batch)]
+            store.put(encoder.spec.model, items)
+        calibration = decide(store, draw_samples(store, encoder), encoder.spec.model).calibration
+        langs, doc_ids = sorted(store.count()), set(store.ids())
         all_topics, judged = topics(collection, langs)
         qrels = [qrel for qrel in judgements(judged, langs) if qrel.doc_id in doc_ids]
         answered = {qrel.query_id for qrel in qrels if qrel.relevance > 0}
@@ -384,7 +370,7 @@ def means(encoder: Encoder, pages: Sequence[Document], collection: str) -> dict[
         vectors = encoder.encode_queries(asked)
         return {
             name: mean(average_precisions(asked, rank(ranker, asked, vectors, langs), qrels))
-            for name, ranker in rankers(searcher.store, calibration).items()
+            for name, ranker in rankers(store, calibration).items()
         }
 
 

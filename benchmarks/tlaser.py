@@ -16,14 +16,14 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import harness
-from benchmarks.classification import accuracies
 from encoders.console import Console
-from encoders.document import Document, Encoder
+from encoders.document import Document, Encoder, FloatArray
 from encoders.folder.model_folder import ModelFolder
 from encoders.machine.placement import Device
 from encoders.methods.method_registry import open_encoder
 from encoders.tlaser.similarity import search_error
 from encoders.tlaser.tlaser_settings import NAMES, Variant, preset
+from papers.classification import PARTS, Averages, Labelled, averages, split, zero_shot
 
 _LANGUAGES = ("de", "en", "es")
 _SPLITS = 5
@@ -71,6 +71,22 @@ def train(variant: Variant, seed: int, steps: int, device: Device, work: Path) -
     return report.folder, watch.seconds
 
 
+def accuracies(pages: Sequence[Document], vectors: FloatArray) -> list[Averages]:
+    """Mean accuracies of zero-shot classification over pairs of languages, by split; ``vectors`` has a row a page."""
+    labels = np.array([page.fields["label"] for page in pages])
+    langs = np.array([page.lang for page in pages])
+    means = []
+    for seed in range(_SPLITS):
+        parts = np.array(split(pages, seed))
+        rows = {lang: {part: (langs == lang) & (parts == part) for part in PARTS} for lang in _LANGUAGES}
+        data = {
+            lang: {part: Labelled(vectors[chosen], labels[chosen]) for part, chosen in of_lang.items()}
+            for lang, of_lang in rows.items()
+        }
+        means.append(averages(zero_shot(data)))
+    return means
+
+
 def trained_tokens(folder: ModelFolder) -> int:
     """Target tokens that a model was trained on."""
     *_, last = (folder.path / "curve.jsonl").read_text(encoding="utf-8").splitlines()
@@ -81,7 +97,7 @@ def measured(folder: ModelFolder) -> dict[str, float]:
     """A model's figures: means over pairs of languages and over splits."""
     pages = [page for lang in _LANGUAGES for page in harness.documents(harness.read("ddtp", lang), lang)]
     vectors = open_encoder(folder, "sentences", device="cpu").encode_documents(pages).vectors
-    splits = accuracies(pages, vectors, _SPLITS)
+    splits = accuracies(pages, vectors)
     return {
         "tokens": trained_tokens(folder),
         "search error": mean_error(open_encoder(folder, "first", device="cpu"), sentences()["test"]),
