@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import shutil
@@ -12,14 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from itertools import product, starmap
+from itertools import product
 from pathlib import Path
 from random import Random
 from traceback import print_exc
 from unittest.mock import patch
 
 import httpx
-from elasticsearch import Elasticsearch, helpers
+from elasticsearch import Elasticsearch
 
 from benchmarks import harness
 from encoders.console import Console
@@ -43,7 +42,7 @@ from trials import (
 from trials.cluster_accidents import writers
 from trials.command import TOPICS, require_done
 from trials.database_accidents import interrupted
-from trials.documents import sentences
+from trials.documents import put_records, sentences, write_records
 from trials.power_loss import losses
 from trials.servers.elastic import PASSWORD, client_of
 from trials.servers.elastic import running as elastic_running
@@ -114,10 +113,8 @@ def _headers(target: Target) -> Iterator[str]:
 
 def _connections(target: Target) -> Iterator[str]:
     yield from service_attacks.idle(target.service, 1_005)
-    for begun in service_attacks.ENDLESS.values():
-        yield service_attacks.endless(target.service, begun)
+    yield from (service_attacks.endless(target.service, begun) for begun in service_attacks.ENDLESS.values())
     yield from service_attacks.unfinished(target.service)
-    yield from service_attacks.trickles(target.service)
     yield from service_attacks.pipelined(target.service)
 
 
@@ -188,16 +185,11 @@ def _workers(target: Target, *, broker: str, times: int, clocks: bool = False) -
         yield from trial.run(kinds[:2] if target.small else kinds)
 
 
-def _clocks(target: Target) -> Iterator[str]:
-    for broker in BROKERS:
-        yield from _workers(target, broker=broker, times=3, clocks=True)
-
-
 def _page(target: Target) -> Iterator[str]:
     home, report = target.folder / "home", target.new("report")
-    source = page_attacks.write_documents(target.folder / "hostile.jsonl")
+    source = write_records(page_attacks.documents(), target.folder / "hostile.jsonl")
     place = ["--home", str(home), "--device", "cpu", "-q", "--no-calibration"]
-    require_done(["index", str(source), "-c", "hostile", *place])
+    require_done(["index", source, "-c", "hostile", *place])
     executable = page_attacks.chromium()
     if executable is None:
         raise SystemExit("no browser for the attacks on the page: apt-get install chromium")
@@ -253,13 +245,6 @@ def _reads(target: Target) -> Iterator[str]:
         yield from service_attacks.forbidden_reads(target.service, cluster, _ATTACHED, "front-secret", "the secret")
 
 
-def _long_running(target: Target) -> Iterator[str]:
-    """What runs for long; each part in a folder and at a place of its own."""
-    yield from long_running.alone(long_running.many_collections, target.folder, target.count(200))
-    for name, use in (("worker", long_running.worker_and_watch), ("follow", long_running.following)):
-        yield from use(target.new(name), f"{target.elastic}/{name}", target.count(60))
-
-
 def _ordinary_user(target: Target) -> Iterator[str]:
     home, folder = target.folder / "home", target.new("tried")
     place = ["--home", str(home), "--device", "cpu", "-q", "--no-calibration"]
@@ -277,11 +262,10 @@ def _inputs(target: Target) -> Iterator[str]:
 
 ATTACKS: dict[str, Attack] = {
     "headers and paths that are too long, and others' calls after them": _headers,
-    "kills and full disks while a database is made": lambda target: interrupted(
-        target.folder, again=False, kills=target.count(100)
-    ),
-    "kills and full disks while a database is upgraded": lambda target: interrupted(
-        target.folder, again=True, kills=target.count(100)
+    "kills and full disks while a database is made, and upgraded": lambda target: (
+        fall
+        for again in (False, True)
+        for fall in interrupted(target.new(f"again-{again}"), again=again, kills=target.count(100))
     ),
     "1,005 idle connections; requests without an end, byte by byte, pipelined": _connections,
     "archives of a few kB that unpack to 512 MB": lambda target: command_attacks.packed_bombs(target.folder),
@@ -290,9 +274,6 @@ ATTACKS: dict[str, Attack] = {
     "zeroed pages in databases": _damage,
     "calls of another site's page": lambda target: (
         fall for headers in service_attacks.FOREIGN for fall in service_attacks.foreign_page(target.service, headers)
-    ),
-    "`nan` and `inf` as options": lambda _: starmap(
-        command_attacks.not_finite, product(command_attacks.NUMBERS, command_attacks.NOT_FINITE)
     ),
     "tokens: guessed, taken away, given twice, too short": _tokens,
     "text with line ends in a service's log": _logs,
@@ -309,7 +290,9 @@ ATTACKS: dict[str, Attack] = {
     "real 429 of a busy server": partial(_on_server, settings=busy_server.BUSY, trial=busy_server.busy),
     "rights of documents and fields of a licensed cluster": _rights,
     "an owner's writes and deletes while attach, `attach --follow` and calibrations run": _races,
-    "clocks set back and forth on workers, brokers and database": _clocks,
+    "clocks set back and forth on workers, brokers and database": lambda target: (
+        fall for broker in BROKERS for fall in _workers(target, broker=broker, times=3, clocks=True)
+    ),
     "power loss: what was not synced is gone": lambda target: losses(target.folder, target.count(240)),
     "service and cluster killed while callers search": lambda target: killed(target.folder, target.count(2_000)),
     "Elasticsearch and three writers killed and stopped": lambda target: writers(
@@ -319,10 +302,10 @@ ATTACKS: dict[str, Attack] = {
     "a service whose collections are made, changed and deleted while they are searched": lambda target: soak(
         target.folder, f"{target.elastic}/week", target.count(240)
     ),
-    "searches, in a process and by a service: memory stays": lambda target: long_running.alone(
-        long_running.searches, target.home, target.count(3_000)
+    "searches in a process and by a service, many collections in a process: memory stays": lambda target: (
+        long_running.alone(long_running.searches, target.home, target.count(3_000))
+        + long_running.alone(long_running.many_collections, target.folder, target.count(200))
     ),
-    "worker, `attach --follow`, `status --watch`, many collections in a process: nothing grows": _long_running,
     "an ordinary user without rights on folders": _ordinary_user,
     "wrong inputs of every command": _inputs,
 }
@@ -333,17 +316,15 @@ def _made(home: Path, elastic: str) -> None:
     """Make a home with a calibrated, evaluated demo, a collection in Elasticsearch, and an attached index."""
     at = ["--home", str(home), "-q"]
     topics = [*TOPICS, "--langs", "de"]
-    source = home.parent / "own.jsonl"
-    source.write_text(json.dumps({"id": "a", "lang": "en", "text": "of our own"}) + "\n")
+    source = write_records([{"id": "a", "lang": "en", "text": "of our own"}], home.parent / "own.jsonl")
     with Elasticsearch(elastic) as client:
-        pages = ({"_index": _ATTACHED, "_id": page["id"], "_source": page} for page in sentences(50))
-        helpers.bulk(client, pages, refresh=True)
+        put_records(client, _ATTACHED, sentences(50))
         client.index(index="front-secret", id="s", document={"text": "the secret"}, refresh=True)
     device = ["--device", "cpu"]
     for command in (
         ["index", *map(str, sorted(DEMO.glob("docs.*.jsonl"))), "-c", "demo", *device],
         ["evaluate", "-c", "demo", *topics],
-        ["index", str(source), "-c", "own", "--store", f"{elastic}/front", "--no-calibration", *device],
+        ["index", source, "-c", "own", "--store", f"{elastic}/front", "--no-calibration", *device],
         ["attach", _ATTACHED, "-c", "help", "--store", elastic, "--text", "text", "--lang-field", "lang", *device],
     ):
         require_done([*command, *at])

@@ -27,6 +27,7 @@ from indexer.collection.settings import Settings
 from indexer.index_sources import index
 from indexer.readers.source_documents import Sources
 from indexer.training.cr5_training import train_cr5
+from trials.documents import write_records
 
 TRAINED = (*LANGUAGES, "nl", "pl", "cs", "pt", "hu")
 _E5, _CR5, _BOTH = "multilingual-E5-small", "Cr5", "both"
@@ -58,7 +59,7 @@ def trained(pages: Sequence[Document], ridge: float | None = None) -> Iterator[M
             {"id": page.doc_id, "lang": page.lang, "title": page.title, "text": page.text, **page.fields}
             for page in pages
         )
-        source = harness.write_records(records, Path(scratch) / "training.jsonl")
+        source = write_records(records, Path(scratch) / "training.jsonl")
         (report,) = train_cr5(Sources([source]), Path(scratch) / "cr5", settings=Cr5Settings(ridge=ridge))
         print(f"  {report.concepts} concepts, ridge {report.ridge:g}", flush=True)
         yield report.folder
@@ -203,7 +204,7 @@ def encoding_lines(rounds: int) -> list[str]:
         lines += [f"| {name}{' | '.join(cells)} |" for name, cells in rows.items()]
         lines += ["", "| indexing, stored too | documents/s |", "|---|---:|"]
         records = ({"id": page.doc_id, "lang": page.lang, "title": page.title, "text": page.text} for page in few)
-        source = harness.write_records(records, Path(scratch) / "pages.jsonl")
+        source = write_records(records, Path(scratch) / "pages.jsonl")
         for name, reference in ((_E5, None), (_CR5, str(folder.path))):
             settings = Settings.read(home=Path(scratch) / name)
             with harness.Stopwatch() as watch:

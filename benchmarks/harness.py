@@ -233,13 +233,6 @@ def read(collection: str, lang: str, limit: int | None = None) -> Iterator[Recor
         yield from map(json.loads, islice(lines, limit))
 
 
-def write_records(records: Iterable[Mapping[str, object]], file: Path) -> str:
-    """Write records to a file of JSON lines; returns its name."""
-    with file.open("w", encoding="utf-8") as out:
-        out.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-    return str(file)
-
-
 def documents(records: Iterable[Record], lang: str) -> list[Document]:
     """Records of one language as documents; ``concept`` and ``label`` are their fields."""
     return [

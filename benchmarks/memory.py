@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks import harness
+from trials.documents import write_records
 
 _COMMAND = """
 import sys
@@ -35,7 +36,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for count in map(int, counts):
             records = itertools.islice(endless_records(), count)
-            source = harness.write_records(records, Path(folder) / f"{count}.jsonl")
+            source = write_records(records, Path(folder) / f"{count}.jsonl")
             home = ["-c", "c", "--home", str(Path(folder) / f"h{count}"), "-q"]
             commands = (["index", source, "--no-calibration", *home], ["calibrate", *home])
             indexing, calibrating = (harness.measure_apart(_COMMAND, *command) for command in commands)

@@ -19,6 +19,7 @@ from onnx_export.models import DEFAULT
 from query.calibration_fitting.calibration_fit import calibrate
 from query.migration.query_migration import migrate
 from query.ranking.searcher import Searcher
+from trials.documents import write_records
 from trials.servers.elastic import running
 
 _QUERY = "Zeilen einer Tabelle sortieren"
@@ -42,7 +43,7 @@ def main() -> None:
     ):
         settings = Settings.read(Path(scratch) / "home", f"{server.url}/migration?replicas=0")
         pages = itertools.islice(endless_pages(), arguments.documents)
-        source = harness.write_records(pages, Path(scratch) / "pages.jsonl")
+        source = write_records(pages, Path(scratch) / "pages.jsonl")
         report = index([source], "pages", settings=settings, encoder=str(cr5.path), device="cpu")
         calibrate("pages", settings)
         with harness.Stopwatch() as migrated:

@@ -24,6 +24,7 @@ from encoders.methods.method_registry import open_encoder
 from encoders.tlaser.similarity import search_error
 from encoders.tlaser.tlaser_settings import NAMES, Variant, preset
 from papers.classification import PARTS, Averages, Labelled, averages, split, zero_shot
+from trials.documents import write_records
 
 _LANGUAGES = ("de", "en", "es")
 _SPLITS = 5
@@ -62,7 +63,7 @@ def train(variant: Variant, seed: int, steps: int, device: Device, work: Path) -
     plan = replace(plan, training=replace(plan.training, steps=steps, seed=seed))
     work.mkdir(parents=True, exist_ok=True)
     parts = sentences()
-    files = [harness.write_records(parts[name], work / f"{name}.jsonl") for name in ("train", "validation")]
+    files = [write_records(parts[name], work / f"{name}.jsonl") for name in ("train", "validation")]
     with harness.Stopwatch() as watch:
         report = train_tlaser(
             files[:1], work / f"{variant}-{seed}", plan, validation=files[1:], precision="fp32", device=device,

@@ -25,7 +25,7 @@ from indexer.workers.hints import Hints
 from indexer.workers.leases import Leases
 from trials import ROOT
 from trials.command import DRAGOMAN, environment_of
-from trials.documents import contents
+from trials.documents import contents, write_records
 from trials.servers.postgres import PostgresServer
 from trials.servers.process import free_port, running
 from trials.servers.rabbitmq import RabbitServer
@@ -42,7 +42,7 @@ def write_pages(folder: Path, documents: int) -> str:
         for lang in harness.LANGUAGES
         for record in harness.read("lohelp", lang, documents // len(harness.LANGUAGES))
     )
-    return harness.write_records(records, folder / "pages.jsonl")
+    return write_records(records, folder / "pages.jsonl")
 
 
 def claims(database: str) -> dict[str, list[float]]:

@@ -15,7 +15,7 @@ from typing import Any
 from unittest.mock import patch
 
 import httpx
-from elasticsearch import Elasticsearch, helpers
+from elasticsearch import Elasticsearch
 
 from encoders.document import Document
 from indexer.collection.settings import Settings
@@ -24,7 +24,7 @@ from indexer.stores.clustered import writing
 from indexer.stores.contract import StoredDocument
 from trials import DEMO
 from trials.command import TOPICS, require_done, said
-from trials.documents import contents, sentences
+from trials.documents import contents, put_records, sentences, write_records
 from trials.fake_encoder import FakeEncoder
 from trials.full_disk import wait_for
 from trials.servers.elastic import LITTLE_ROOM, client_of
@@ -69,8 +69,7 @@ def busy(server: str, folder: Path, *, small: bool) -> Iterator[str]:
     on = [*at, "--device", "cpu", "--no-calibration"]
     with ExitStack() as stack:
         client = stack.enter_context(client_of(server))
-        pages = ({"_index": _OWNERS, "_id": page["id"], "_source": page} for page in sentences(60))
-        helpers.bulk(client, pages, refresh=True)
+        put_records(client, _OWNERS, sentences(60))
         demo = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "en")]
         attached = [_OWNERS, "-c", "help", "--store", server, "--text", "text", "--lang-field", "lang"]
         for command in (["index", *demo, "-c", "own", "--store", settings.store, *on], ["attach", *attached, *on]):
@@ -149,9 +148,8 @@ def _served(service: httpx.Client, quiet: Mapping[str, Any]) -> Iterator[str]:
 def _writes(settings: Settings, client: Elasticsearch, on: list[str]) -> Iterator[str]:
     """Index while others write more than the server has room for: nothing is refused, nothing is lost."""
     before, ended = _rejected_writes(client), threading.Event()
-    source = settings.home.parent / "docs.jsonl"
     documents = sentences(300)
-    source.write_text("".join(json.dumps(document) + "\n" for document in documents), encoding="utf-8")
+    source = write_records(documents, settings.home.parent / "docs.jsonl")
 
     def write(writer: int) -> list[str]:
         encoder, written = FakeEncoder(), list[str]()
@@ -176,7 +174,7 @@ def _writes(settings: Settings, client: Elasticsearch, on: list[str]) -> Iterato
     with ThreadPoolExecutor(_WRITERS) as pool:
         futures = [pool.submit(write, writer) for writer in range(_WRITERS)]
         try:
-            status, text = said(["index", str(source), "-c", "crowded", "--store", settings.store, *on])
+            status, text = said(["index", source, "-c", "crowded", "--store", settings.store, *on])
         finally:
             ended.set()
         for future in futures:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import os
 import signal
+import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
 from typing import NamedTuple
 
 from indexer.collection.settings import Settings
@@ -74,6 +76,20 @@ def bounded(seconds: int) -> Iterator[None]:
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def started(
+    command: Sequence[str], environment: Mapping[str, str], log: Path | str = os.devnull
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process, which is killed at the end of the block if it still runs; ``log`` has all that it says."""
+    with Path(log).open("wb") as file:
+        process = subprocess.Popen(command, stdout=file, stderr=file, env=environment, cwd=ROOT)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 def fell(*what: object, held: bool) -> str:

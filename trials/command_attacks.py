@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import json
 import lzma
 import os
 import random
@@ -29,7 +28,7 @@ from indexer.indexing.reading import CHUNK_DOCUMENTS
 from query.cli import root
 from trials import ROOT
 from trials.command import ask, fell
-from trials.documents import contents, sentences
+from trials.documents import contents, different, sentences, write_records
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "gz": gzip.compress,
@@ -206,9 +205,8 @@ def kills_while_indexing(folder: Path, encoder: str, *, seed: int) -> Iterator[s
         {"id": f"d{number % 1200}", "lang": "en", "text": str(text).replace("nothing", "no thing")}
         for number, text in enumerate(texts)  # the stub refuses "nothing"
     ]
-    source = folder / "sentences.jsonl"
-    source.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    command = [sys.executable, "-c", _SLOWED, encoder, "index", str(source), "-c", "c", "--device", "cpu", "-q"]
+    source = write_records(lines, folder / "sentences.jsonl")
+    command = [sys.executable, "-c", _SLOWED, encoder, "index", source, "-c", "c", "--device", "cpu", "-q"]
     command += ["--on-duplicate", "last"]
 
     def start(home: Path) -> subprocess.Popen[bytes]:
@@ -247,7 +245,6 @@ def kills_while_indexing(folder: Path, encoder: str, *, seed: int) -> Iterator[s
         process.kill()
         process.wait()
     whole, disturbed = (contents(Settings.read(home=home), "c") for home in (undisturbed, killed))
-    different = [doc_id for doc_id in {*whole, *disturbed} if whole.get(doc_id) != disturbed.get(doc_id)]
-    last = whole.get("d0", ("",))[0]
-    right = not different and len(whole) == 1200 and last == lines[1200]["text"]
-    yield "" if right else f"{len(different)} of {len(whole)} documents differ: {different[:3]}"
+    wrong, last = different(whole, disturbed), whole.get("d0", ("",))[0]
+    right = not wrong and len(whole) == 1200 and last == lines[1200]["text"]
+    yield fell(f"{len(wrong)} of {len(whole)} documents differ", wrong[:3], held=right)

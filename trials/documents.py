@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from contextlib import closing
+from pathlib import Path
 
 import sqlalchemy as sa
+from elasticsearch import Elasticsearch, helpers
 
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
@@ -29,6 +32,18 @@ def sentences(documents: int, revision: int = 0) -> list[dict[str, object]]:
         {"id": f"d{number:06d}", "lang": lang, "text": f"{sentence} ({number}, {revision})", "revision": revision}
         for number, (lang, sentence) in enumerate(chosen)
     ]
+
+
+def write_records(records: Iterable[Mapping[str, object]], file: Path) -> str:
+    """Write records to a file of JSON lines; returns its name."""
+    with file.open("w", encoding="utf-8") as out:
+        out.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    return str(file)
+
+
+def put_records(client: Elasticsearch, index: str, records: Iterable[Mapping[str, object]]) -> None:
+    """Write records into an owner's index."""
+    helpers.bulk(client, ({"_index": index, "_id": item["id"], "_source": item} for item in records), refresh=True)
 
 
 def poison(revision: int) -> list[bytes]:
@@ -69,6 +84,11 @@ def contents(settings: Settings, name: str) -> dict[str, tuple[str, bytes, bytes
             for page in store.scan(collection.model)
             for item in page
         }
+
+
+def different(expected: Mapping[str, object], actual: Mapping[str, object]) -> list[str]:
+    """Ids of the documents that an undisturbed run has otherwise than a disturbed one, or only one of them has."""
+    return sorted(doc_id for doc_id in {*expected, *actual} if expected.get(doc_id) != actual.get(doc_id))
 
 
 def findings(engine: sa.Engine, name: str) -> Counter[str]:

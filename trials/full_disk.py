@@ -5,26 +5,25 @@ The trial yields one text for each try: empty if the command or the service held
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import httpx
-from elasticsearch import Elasticsearch, helpers
+from elasticsearch import Elasticsearch
 
 from encoders.document import Document
 from indexer.collection.settings import Settings
 from indexer.stores.clustered import own_index, writing
-from trials.command import environment_of, fell, require_done, said
+from trials.command import environment_of, fell, require_done, said, started
 from trials.command_attacks import chunk_states
-from trials.documents import contents, sentences
+from trials.documents import contents, different, put_records, sentences, write_records
 from trials.servers.elastic import BLOCK, client_of
 from trials.servers.service import process
 
@@ -93,25 +92,27 @@ def watermark(server: str, folder: Path, *, small: bool) -> Iterator[str]:
     def log(command: str) -> str:
         return (folder / f"{command}.log").read_text(encoding="utf-8")
 
-    _write(few, documents[:60])
-    _write(many, documents)
+    def start(patience: float, *arguments: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
+        """A command that waits so long for disk space."""
+        command = [sys.executable, "-c", _PATIENT_FOR, str(patience), *arguments]
+        return started(command, environment_of(settings), folder / f"{arguments[0]}.log")
+
+    write_records(documents[:60], few)
+    write_records(documents, many)
     at = ["-c", "few", "--store", settings.store, "--home", str(home), "-q"]
     on = [*at, "--device", "cpu", "--no-calibration"]
     with ExitStack() as stack:
         client = stack.enter_context(client_of(server))
-        helpers.bulk(
-            client, ({"_index": _OWNERS, "_id": page["id"], "_source": page} for page in documents[:40]), refresh=True
-        )
+        put_records(client, _OWNERS, documents[:40])
         for rebuild in ([], ["--rebuild"]):
             require_done(["index", str(few), *on, *rebuild])
         require_done(["index", str(few), *on, "-c", "spare"])
-        options = ["--log", "--elastic", server]
-        _, url = stack.enter_context(process(home, *options))
+        _, url = stack.enter_context(process(home, "--log", "--elastic", server))
         service = stack.enter_context(httpx.Client(base_url=url, timeout=120))
         follow = ["attach", _OWNERS, *on, "-c", "help", "--text", "text", "--lang-field", "lang", "--every", "1"]
-        follower = stack.enter_context(_started(settings, [*follow, "--store", server, "--follow"], _PATIENCE))
+        follower = stack.enter_context(start(_PATIENCE, *follow, "--store", server, "--follow"))
         wait_for(lambda: not _lacking(client), "the follower's first look")
-        indexing = stack.enter_context(_started(settings, ["index", str(many), *on, "-c", "many"], _WITHIN))
+        indexing = stack.enter_context(start(_WITHIN, "index", str(many), *on, "-c", "many"))
         wait_for(lambda: chunk_states(home).get("pending") and _count(client, "disk-many-000001"), "the first chunk")
         for running in (indexing, follower):
             running.send_signal(signal.SIGSTOP)
@@ -127,33 +128,34 @@ def watermark(server: str, folder: Path, *, small: bool) -> Iterator[str]:
             yield from _refused(few, on, small=small)
             left = list(client.indices.get(index=["disk-new-*", "disk-few-000003"], ignore_unavailable=True).body)
             yield fell("indices are left behind", left, held=not left)
-            for command in (["calibrate"], ["rollback"], ["status"], ["delete", "--all", "--yes", "-c", "spare"]):
-                status, text = said([command[0], *at, *command[1:]])
-                yield fell(command, status, text, held=status == 0)
+            for name, *more in (["calibrate"], ["rollback"], ["status"], ["delete", "--all", "--yes", "-c", "spare"]):
+                yield _done([name, *at, *more])
             wait_for(lambda: "trying again" in log("attach"), "the follower's warning")
             held = indexing.poll() is None and follower.poll() is None
             yield fell("a process ended", indexing.poll(), follower.poll(), held=held)
         yield fell("index", indexing.wait(_WITHIN), log("index"), held=indexing.returncode == 0)
         wait_for(lambda: not _lacking(client), "the changed documents")
         yield fell("follow", follower.poll(), log("attach"), held=follower.poll() is None)
-        for command in (["index", str(few), *on], ["index", str(few), *on, "-c", "new"]):
-            status, text = said(command)
-            yield fell(command, status, text, held=status == 0)
+        yield from map(_done, (["index", str(few), *on], ["index", str(few), *on, "-c", "new"]))
         follower.send_signal(signal.SIGINT)
         follower.wait(_WITHIN)
     alone = Settings.read(home=folder / "alone")
     require_done(
         ["index", str(many), "-c", "many", "--home", str(alone.home), "-q", "--device", "cpu", "--no-calibration"]
     )
-    expected, actual = contents(alone, "many"), contents(settings, "many")
-    different = [doc_id for doc_id in {*expected, *actual} if expected.get(doc_id) != actual.get(doc_id)]
-    yield fell("documents differ from an undisturbed run's", different[:3], held=not different)
+    wrong = different(contents(alone, "many"), contents(settings, "many"))
+    yield fell("documents differ from an undisturbed run's", wrong[:3], held=not wrong)
+
+
+def _done(command: list[str]) -> str:
+    status, text = said(command)
+    return fell(command, status, text, held=status == 0)
 
 
 def _refused(source: Path, on: list[str], *, small: bool) -> Iterator[str]:
     """Commands that need disk space: each ends with a sentence about the disk, and leaves no index behind."""
     changed = source.with_name("changed.jsonl")
-    _write(changed, sentences(60, revision=1))
+    write_records(sentences(60, revision=1), changed)
     commands = {
         "writes nothing, because a disk": [
             ["index", str(changed), *on],
@@ -217,25 +219,3 @@ def _count(client: Elasticsearch, index: str) -> int:
         return 0
     client.indices.refresh(index=index)
     return int(client.count(index=index)["count"])
-
-
-@contextmanager
-def _started(settings: Settings, arguments: list[str], patience: float) -> Iterator[subprocess.Popen[bytes]]:
-    """A command that waits so long for disk space; its output is in ``_log``."""
-    file = settings.home.parent / f"{arguments[0]}.log"
-    with file.open("wb") as log:
-        running = subprocess.Popen(
-            [sys.executable, "-c", _PATIENT_FOR, str(patience), *arguments],
-            stdout=log,
-            stderr=log,
-            env=environment_of(settings),
-        )
-    try:
-        yield running
-    finally:
-        running.kill()
-        running.wait()
-
-
-def _write(file: Path, documents: Sequence[Mapping[str, Any]]) -> None:
-    file.write_text("".join(json.dumps(document) + "\n" for document in documents), encoding="utf-8")

@@ -18,6 +18,7 @@ import httpx
 
 from encoders.printable import one_line
 from trials.command import said
+from trials.documents import write_records
 
 _RUN = "window.ran=1"
 TEXTS: dict[str, str] = {
@@ -94,12 +95,6 @@ def documents() -> list[dict[str, Any]]:
 def _without_controls(text: str) -> str:
     """The beginning of a text without the characters that no id and no topic can have."""
     return "".join(character for character in text[:100] if category(character) not in {"Cc", "Cn", "Zl", "Zp"})
-
-
-def write_documents(file: Path) -> Path:
-    """Write ``documents`` as JSON lines."""
-    file.write_text("".join(f"{json.dumps(record)}\n" for record in documents()), encoding="utf-8")
-    return file
 
 
 def chromium() -> str | None:
@@ -254,7 +249,7 @@ def hostile_report(browser: Any, home: Path, folder: Path) -> Iterator[str]:
         for number, qid in enumerate(qids)
         for lang in ("de", "en")
     ]
-    topics.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    write_records(lines, topics)
     qrels.write_text("".join(f"{qid} 0 demo:en:migraine 1\n" for qid in qids), encoding="utf-8")
     place, report = ["--home", str(home), "-q"], folder / "report.html"
     for command in (

@@ -33,6 +33,7 @@ from indexer.ledger.database import open_database, reading
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_table import CalibrationRow
 from trials import DEMO, ROOT
+from trials.documents import different, write_records
 
 _LIBRARY = """
 #define _GNU_SOURCE
@@ -334,12 +335,9 @@ class Life:
         for encoder, dimensions in zip(encoders, ("20", "10"), strict=True):
             self._machine.run(["train", "cr5", *sources, "-o", encoder, "--dimensions", dimensions, "-q"])
         records = [json.loads(line) for source in sources for line in Path(source).read_bytes().splitlines()]
-        changed = self._scratch / "changed.jsonl"
-        changed.write_text(
-            "".join(
-                json.dumps({**record, "text": record["text"][number % 3 :]}) + "\n"
-                for number, record in enumerate(records[20:])
-            )
+        changed = write_records(
+            ({**record, "text": record["text"][number % 3 :]} for number, record in enumerate(records[20:])),
+            self._scratch / "changed.jsonl",
         )
         at = ["-c", "c", "--home", str(self._home), "-q"]
         index = ["--no-calibration", "--device", "cpu", *at]
@@ -348,7 +346,7 @@ class Life:
         return [
             Step("first index", ["index", *sources, "--encoder", encoders[0], *index]),
             Step("calibrate", ["calibrate", "--balance", "0.5", "--device", "cpu", *at]),
-            Step("index again", ["index", str(changed), "--prune", *index]),
+            Step("index again", ["index", changed, "--prune", *index]),
             Step("delete", ["delete", records[30]["id"], records[200]["id"], *at], goes_on=False),
             Step("migrate", [*to_narrow, "--anyway"], goes_on=False),
             Step("encode again", [*to_narrow, "--re-encode"]),
@@ -381,7 +379,8 @@ class Life:
             return f"{what}: {error!r}"
         if state == after or (state == before and outcome.status is None and not step.goes_on):
             return ""
-        return f"{what}: {_difference(state, after)}; {self._machine.log.read_text()[-300:]}"
+        keys, lost = different(after, state), len(after.keys() - state.keys())
+        return f"{what}: {len(keys)} differ, {lost} of them lost: {keys[:3]}; {self._machine.log.read_text()[-300:]}"
 
     def _check_models(self) -> None:
         for folder in self._models.glob("[!.]*"):
@@ -419,12 +418,6 @@ class Life:
                                     item.passages.offsets.tobytes(),
                                 )  # fmt: skip
         return state
-
-
-def _difference(state: Mapping[str, Any], expected: Mapping[str, Any]) -> str:
-    keys = sorted(key for key in {*state, *expected} if state.get(key) != expected.get(key))
-    lost = sum(key not in state for key in keys)
-    return f"{len(keys)} differ, {lost} of them lost: {keys[:3]}"
 
 
 def losses(folder: Path, tries: int, *, seed: int = 0) -> Iterator[str]:

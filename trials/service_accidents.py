@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from elasticsearch import helpers
 
 from indexer.collection.settings import Settings
 from query.ranking.searcher import Searcher
 from trials.command import fell, require_done
-from trials.documents import sentences
+from trials.documents import put_records, sentences
 from trials.servers.elastic import client_of, running
 from trials.servers.process import free_port
 from trials.servers.service import process
@@ -79,7 +78,7 @@ def _attach(server: str, home: Path) -> list[tuple[str, str]]:
     """Attach an index; returns queries, each after its language."""
     pages = sentences(200)
     with client_of(server) as client:
-        helpers.bulk(client, ({"_index": _INDEX, "_id": page["id"], "_source": page} for page in pages), refresh=True)
+        put_records(client, _INDEX, pages)
     fields = ["--text", "text", "--lang-field", "lang", "--vectors", "flat", "--device", "cpu", "-q"]
     require_done(["attach", _INDEX, "-c", "help", "--store", server, *fields, "--home", str(home)])
     return [(str(page["lang"]), " ".join(str(page["text"]).split()[:6])) for page in pages[::5]]

@@ -27,10 +27,9 @@ from trials.process_figures import BOUNDS, MEMORY, sample
 
 SECRET = "a-token-of-thirty-two-characters"  # noqa: S105
 HEALTH = b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
-HALF = (
-    b"POST /api/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\nhalf"
-)
-_CHUNKED = b"POST /api/search HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+_POST = b"POST /api/search HTTP/1.1\r\nHost: localhost\r\n"
+HALF = _POST + b"Content-Type: application/json\r\nContent-Length: 9\r\n\r\nhalf"
+_CHUNKED = _POST + b"Transfer-Encoding: chunked\r\n\r\n"
 ENDLESS = {
     "one header": b"GET /api/health HTTP/1.1\r\nX-Long: ",
     "a name": b"GET /api/health HTTP/1.1\r\nX: y\r\nX-",
@@ -44,12 +43,8 @@ ENDLESS = {
 LONG_NAMES = ("Authorization", "X-Opaque-Id", "Accept", "Content-Type")
 LENGTHS = (7_900, 14_000, 20_000, 400_000)
 AUTHORIZATIONS = (
-    b"",
-    "Bearer \u00fc".encode(),
-    "Bearer \u00fc".encode("latin-1"),
-    "Basic \u00fc".encode(),
-    b"\xff",
-    b"\x80 x",
+    *(b"", b"\xff", b"\x80 x", "Bearer \u00fc".encode("latin-1")),
+    *(f"{scheme} \u00fc".encode() for scheme in ("Bearer", "Basic")),
 )
 """Values of ``Authorization`` that no reader can read."""
 FOREIGN: tuple[dict[str, str], ...] = (
@@ -188,38 +183,29 @@ def _leads_to(link: Path, target: str) -> bool:
 
 
 def unfinished(service: httpx.Client) -> Iterator[str]:
-    """Send nothing, half a head, and half a body; each is given up."""
+    """Send nothing, half a head and half a body, and a byte a second of heads and a body; each is given up.
+
+    A bound that starts again at each byte would never be reached.
+    """
     with ExitStack() as stack:
-        begun = {sent: stack.enter_context(connected(service)) for sent in (b"", HEALTH[:30], HALF)}
-        for sent, opened in begun.items():
+        begun = [(b"", False), (HEALTH[:30], False), (HALF, False), *((sent, True) for sent in _TRICKLES)]
+        waiting = {case: stack.enter_context(connected(service)) for case in begun}
+        for (sent, _), opened in waiting.items():
             opened.sendall(sent)
         deadline = time.monotonic() + _GIVEN_UP_WITHIN
-        for sent, opened in begun.items():
-            opened.settimeout(max(0.1, deadline - time.monotonic()))
-            answer = b"waiting"
-            with suppress(TimeoutError, ConnectionResetError):
-                answer = b"".join(iter(lambda opened=opened: opened.recv(65_536), b""))  # type: ignore[misc]
-            yield fell((sent[:30], answer[:60]), held=answer == b"" or b" 408 " in answer)
-
-
-def trickles(service: httpx.Client) -> Iterator[str]:
-    """Send a byte a second of heads and of a body: a bound that starts again at each byte would never be reached."""
-    with ExitStack() as stack:
-        begun = {sent: stack.enter_context(connected(service)) for sent in _TRICKLES}
-        for sent, opened in begun.items():
-            opened.sendall(sent)
-        deadline = time.monotonic() + _GIVEN_UP_WITHIN
-        waiting = dict(begun)
         while waiting and time.monotonic() < deadline:
             time.sleep(1.0)
-            for sent, opened in list(waiting.items()):
+            for case, opened in list(waiting.items()):
                 if closed(opened):
-                    del waiting[sent]
-                else:
+                    answer = b""
+                    with suppress(ConnectionError):
+                        answer = opened.recv(65_536)
+                    yield fell(case, answer[:60], held=answer == b"" or b" 408 " in answer)
+                    del waiting[case]
+                elif case[1]:
                     with suppress(ConnectionError):
                         opened.sendall(b"a")
-        for sent in begun:
-            yield fell(sent[:30], f"is still read after {_GIVEN_UP_WITHIN:.0f} s", held=sent not in waiting)
+        yield fell("still read", list(waiting), held=not waiting)
 
 
 def unreadable_authorizations(service: httpx.Client) -> Iterator[str]:
@@ -299,42 +285,14 @@ def changed_tokens(url: str, process: subprocess.Popen[bytes], file: Path) -> It
     yield fell("SIGHUP ended the service", held=process.poll() is None)
 
 
-def names_of(index: str, secret: str) -> list[str]:
-    """Names, patterns, lists and expressions that an index which is not served can be reached by."""
-    return [
-        *(
-            secret,
-            f"{index},{secret}",
-            f"{secret},{index}",
-            "*",
-            "_all",
-            "_All",
-            "front-*",
-            f"{secret}*",
-            f"{secret[:-1]}?",
-        ),
-        *(f"*,-{index}", f"{index},*", f"-{index},{secret}", f"<{secret}>", f"<{secret}{{now/d}}>", f"a:{secret}"),
-        *(
-            f"*:{secret}",
-            f"{secret}::data",
-            f"{secret}::*",
-            f".{secret}",
-            f"{secret},",
-            f",{secret}",
-            f"{secret}%2C{index}",
-        ),
-        *(
-            "".join(f"%{byte:02x}" for byte in secret.encode()),
-            f"%{ord(secret[0]):02X}{secret[1:]}",
-            f"{index}%2c{secret}",
-        ),
-        *("%252a", f"..%2f{secret}", f"{index}%2F..%2F{secret}", f"{index}/../{secret}", f"./{secret}", f"//{secret}"),
-        *(f"{secret};{index}", f"{secret}%00", f"{secret}%20", f"%20{secret}", f"{secret}%0a", f"{secret}%23"),
-        *(secret.upper(), f"{secret}%3F", "%2A", f"%3C{secret}%3E", "%5Fall", f"%E2%80%AE{secret}", "%EF%BC%8A"),
-        *(".*", ".dragoman*", ".security", ".kibana", ".tasks", "_", "%2E"),
-    ]
-
-
+_NAMES = """
+{secret} {index},{secret} {secret},{index} * _all _All front-* {secret}* {start}? *,-{index} {index},* -{index},{secret}
+<{secret}> <{secret}{{now/d}}> a:{secret} *:{secret} {secret}::data {secret}::* .{secret} {secret}, ,{secret}
+{secret}%2C{index} {coded} {first}{rest} {index}%2c{secret} %252a ..%2f{secret} {index}%2F..%2F{secret}
+{index}/../{secret} ./{secret} //{secret} {secret};{index} {secret}%00 {secret}%20 %20{secret} {secret}%0a {secret}%23
+{upper} {secret}%3F %2A %3C{secret}%3E %5Fall %E2%80%AE{secret} %EF%BC%8A .* .dragoman* .security .kibana .tasks _ %2E
+"""
+"""Names, patterns, lists and expressions that an index which is not served can be reached by."""
 _READS: tuple[tuple[str, str, str], ...] = (
     ("POST", "/{name}/_search", "{}"),
     ("GET", "/{name}/_search?q=text:secret", ""),
@@ -361,24 +319,22 @@ def _bodies_naming(index: str, name: str) -> Iterator[tuple[str, str, str]]:
     percolate = {"percolate": {"field": "text", "index": name, "id": "s"}}
     for query in (lookup, like, shape, percolate):
         wrapped = {"bool": {"filter": [{"nested": {"path": "a", "query": {"bool": {"must_not": [query]}}}}]}}
-        yield "POST", f"/{index}/_search", json.dumps({"query": query})
-        yield "POST", f"/{index}/_search", json.dumps({"query": wrapped})
+        for body in (
+            {"query": query},
+            {"query": wrapped},
+            {"aggs": {"a": {"filter": query}}},
+            {"post_filter": query},
+            {"rescore": {"query": {"rescore_query": query}}},
+            {"knn": {"field": "v", "query_vector": [1], "filter": query}},
+            {"query": {"bool": {"must": CLAUSE, "filter": query}}},
+        ):
+            yield "POST", f"/{index}/_search", json.dumps(body)
         yield "POST", f"/{index}/_count", json.dumps({"query": query})
-        yield "POST", f"/{index}/_search", json.dumps({"aggs": {"a": {"filter": query}}})
-        yield "POST", f"/{index}/_search", json.dumps({"post_filter": query})
-        yield "POST", f"/{index}/_search", json.dumps({"rescore": {"query": {"rescore_query": query}}})
-        yield "POST", f"/{index}/_search", json.dumps({"knn": {"field": "v", "query_vector": [1], "filter": query}})
-        yield "POST", f"/{index}/_search", json.dumps({"query": {"bool": {"must": CLAUSE, "filter": query}}})
         yield "POST", f"/{index}/_msearch", f"{{}}\n{json.dumps({'query': query})}\n"
     yield "POST", f"/{index}/_search?index={quote(name)}", "{}"
     yield "POST", f"/{index}/_search", json.dumps({"indices_boost": [{name: 2.0}]})
-    for header in (
-        {"index": name},
-        {"index": [name]},
-        {"index": [index, name]},
-        {"indices": [name]},
-        {"index": f"{index},{name}"},
-    ):
+    one: tuple[dict[str, Any], ...] = ({"index": name}, {"index": [name]}, {"indices": [name]})
+    for header in (*one, {"index": [index, name]}, {"index": f"{index},{name}"}):
         yield "POST", "/_msearch", f"{json.dumps(header)}\n{{}}\n"
         yield "POST", f"/{index}/_msearch", f"{{}}\n{{}}\n{json.dumps(header)}\n{{}}\n"
 
@@ -407,21 +363,16 @@ def forbidden_reads(
     pit = cluster.open_point_in_time(index=secret, keep_alive="5m")["id"]
     scroll = cluster.search(index=secret, scroll="5m", size=1)["_scroll_id"]
     try:
-        for name in [*names_of(index, secret), closed, alias, f"{alias},{index}"]:
+        coded = [f"%{byte:02X}" for byte in secret.encode()]
+        names = _NAMES.format(
+            secret=secret, index=index, start=secret[:-1], coded="".join(coded).lower(), first=coded[0],
+            rest=secret[1:], upper=secret.upper(),
+        ).split()  # fmt: skip
+        for name in [*names, closed, alias, f"{alias},{index}"]:
             for method, path, body in _READS:
                 yield _read(service, method, path.replace("{name}", name), body, canary)
-        for name in (
-            secret,
-            f"{index},{secret}",
-            f"{secret}*",
-            "*",
-            "_all",
-            closed,
-            alias,
-            f"a:{secret}",
-            f"<{secret}>",
-            "",
-        ):
+        lists = f"{index},{secret}", f"{secret}*", "*", "_all"
+        for name in (secret, *lists, closed, alias, f"a:{secret}", f"<{secret}>", ""):
             for method, path, body in _bodies_naming(index, name):
                 yield _read(service, method, path, body, canary)
         for method, path, body in _held_open(pit, str(scroll)):

@@ -6,7 +6,6 @@ the document and its text, so every answer is checked.
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections.abc import Iterator
@@ -18,9 +17,9 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import httpx
-from elasticsearch import Elasticsearch
 
-from trials.command import fell, said
+from trials.command import fell, require_done, said
+from trials.documents import write_records
 from trials.process_figures import watching
 from trials.servers.service import process
 
@@ -198,13 +197,6 @@ def changed(titles: Documents, stamp: str) -> Documents:
     return {doc_id: title for doc_id, title in {**titles, **replaced, **added}.items() if doc_id not in deleted}
 
 
-def make_index(client: Elasticsearch, name: str) -> None:
-    """Make an owner's index for such documents."""
-    text, keyword = {"type": "text"}, {"type": "keyword"}
-    properties = {"text": text, "title": text, "lang": keyword, "id": keyword}
-    client.indices.create(index=name, settings={"number_of_replicas": 0}, mappings={"properties": properties})
-
-
 class Owner:
     """Makes, changes and deletes collections, one after the other; each name is used twice."""
 
@@ -243,9 +235,8 @@ class Owner:
 
     def index(self, after: Documents, *options: str, new: bool = False) -> None:
         """Index documents."""
-        source = self.folder / "docs.jsonl"
-        source.write_text("".join(json.dumps(record) + "\n" for record in documents_of(after)), encoding="utf-8")
-        self.to(after, "index", str(source), *options, new=new)
+        source = write_records(documents_of(after), self.folder / "docs.jsonl")
+        self.to(after, "index", source, *options, new=new)
 
     def delete_documents(self, count: int) -> None:
         """Delete documents by their ids."""
@@ -311,17 +302,12 @@ def _read(soak: Soak, client: httpx.Client, draw: random.Random) -> None:
 
 def train_encoders(folder: Path) -> tuple[Path, Path]:
     """Two encoders of other widths that know all words."""
-    source = folder / "concepts.jsonl"
     titles = {str(number): f"t{number}" for number in range(300)}
     records = [{**record, "concept": f"c{int(record['id']) // 3}"} for record in documents_of(titles)]
-    source.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    source = write_records(records, folder / "concepts.jsonl")
     encoders = folder / "narrow", folder / "wide"
     for encoder, dimensions in zip(encoders, ("16", "24"), strict=True):
-        status, sentence = said(
-            ["train", "cr5", str(source), "-o", str(encoder), "--dimensions", dimensions, "--ridge", "1", "-q"]
-        )
-        if status:
-            raise RuntimeError(sentence)
+        require_done(["train", "cr5", source, "-o", str(encoder), "--dimensions", dimensions, "--ridge", "1", "-q"])
     return encoders
 
 

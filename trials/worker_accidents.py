@@ -32,7 +32,7 @@ from indexer.workers.hints import Hints, queue_of
 from trials import ROOT
 from trials.clock import Clock
 from trials.command import DRAGOMAN, environment_of, fell
-from trials.documents import contents, findings, poison, sentences
+from trials.documents import contents, different, findings, poison, sentences
 from trials.servers.elastic import BLOCK, ElasticServer, client_of
 from trials.servers.postgres import PostgresServer
 from trials.servers.process import ServerProcess
@@ -422,13 +422,14 @@ class Trial:
         alone = Settings.read(home, str(home / "store"), f"sqlite:///{home / 'dragoman.db'}")
         index([str(self.source)], self.name, settings=alone, device="cpu", on_duplicate="last")
         expected, actual = contents(alone, self.name), run.contents
-        different = sorted(doc_id for doc_id in {*expected, *actual} if expected.get(doc_id) != actual.get(doc_id))
+        wrong_documents = different(expected, actual)
         with open_database(alone.database) as engine:
             undisturbed = findings(engine, self.name)
         wrong = sorted(((run.findings - undisturbed) + (undisturbed - run.findings)).elements())
         doubled = run.stored - len(actual)
-        held = not different and not wrong and not doubled
-        return fell(f"{len(different)} differ", different[:3], f"{doubled} doubled", "findings", wrong[:3], held=held)
+        held = not wrong_documents and not wrong and not doubled
+        said = f"{len(wrong_documents)} differ", wrong_documents[:3], f"{doubled} doubled", "findings", wrong[:3]
+        return fell(*said, held=held)
 
 
 def _retry(read: Callable[[], T]) -> T:

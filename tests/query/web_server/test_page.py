@@ -24,6 +24,7 @@ from query.web_server.search_page import SearchPage
 from tests.conftest import fallen, skip_or_fail
 from tests.conftest import until as happens
 from trials import DEMO, page_attacks
+from trials.documents import write_records
 from trials.servers.service import serving
 
 
@@ -527,7 +528,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory, small: ModelFolder) -> Ite
     """A service of hostile documents."""
     folder = tmp_path_factory.mktemp("hostile")
     settings = Settings.read(home=folder / "home")
-    source = page_attacks.write_documents(folder / "hostile.jsonl")
+    source = write_records(page_attacks.documents(), folder / "hostile.jsonl")
     indexed = index([str(source)], "hostile", settings=settings, encoder=str(small.path), device="cpu")
     assert [finding.text for finding in indexed.refused] == [
         "its id holds control characters or half a character",
