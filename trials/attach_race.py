@@ -9,10 +9,11 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from elasticsearch import ConflictError, Elasticsearch, NotFoundError
 
@@ -29,7 +30,7 @@ from indexer.stores.attached.attached_address import Attachment
 from onnx_export.models import open_named
 from query.calibration.calibration_table import all_calibrations
 from query.cli import INTERRUPTED
-from trials.command import DRAGOMAN, environment_of
+from trials.command import DRAGOMAN, environment_of, started
 from trials.fake_encoder import FakeEncoder
 from trials.servers.elastic import client_of
 
@@ -85,9 +86,9 @@ class Writer:
         for number in range(_IDS):
             self._index(f"{self.name}{number}", _TEXTS[number], -1)
 
-    def _index(self, doc_id: str, text: str, number: int) -> None:
+    def _index(self, doc_id: str, text: str, number: int, **options: Any) -> None:
         self.expected[doc_id] = {"body": text, "lang": _lang(doc_id), "number": number}
-        self.client.index(index=self.index, id=doc_id, document=self.expected[doc_id])
+        self.client.index(index=self.index, id=doc_id, document=self.expected[doc_id], **options)
 
     def _text(self, doc_id: str, text: str, number: int) -> None:
         self._update(doc_id, {"body": text}, number)
@@ -149,14 +150,7 @@ class Writer:
         self._index(doc_id, text, number)
 
     def _external(self, doc_id: str, text: str, number: int) -> None:
-        self.expected[doc_id] = {"body": text, "lang": _lang(doc_id), "number": number}
-        self.client.index(
-            index=self.index,
-            id=doc_id,
-            document=self.expected[doc_id],
-            version=_VERSION + number,
-            version_type="external",
-        )
+        self._index(doc_id, text, number, version=_VERSION + number, version_type="external")
 
 
 def _lang(doc_id: str) -> str:
@@ -169,12 +163,10 @@ def _theirs(source: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in source.items() if name != "dragoman"}
 
 
-@dataclass(frozen=True)
-class RaceOutcome:
-    """Outcome of a race.
+class RaceOutcome(NamedTuple):
+    """How many times the owner wrote, and what is wrong at the end.
 
     Attributes:
-        writes: number of the owner's writes.
         wrong: what was lost (a source is not what the owner wrote last), what is wrong (a vector is missing, is not the
             text's, or should not exist) and what was touched (with an external version, in place).
         documents: number of documents at the end.
@@ -192,15 +184,9 @@ class RaceOutcome:
 
 
 def race(server: str, prefix: str, database: str, writes: int, *, companion: bool, seed: int = 0) -> RaceOutcome:
-    """Let two writers write to an index while we follow it, catch up with the rest, and compare.
+    """Let two writers write ``writes`` times each to an index while we follow it, catch up with the rest, and compare.
 
-    Args:
-        server: URL of an Elasticsearch server without security.
-        prefix: beginning of the indices' names.
-        database: SQLAlchemy URL of a ledger.
-        writes: number of writes of each writer.
-        companion: whether the vectors are in an index of our own.
-        seed: seed of the random writes.
+    ``prefix`` begins the indices' names; with a ``companion`` the vectors are in an index of our own.
     """
     encoder, engine = FakeEncoder(), connect(database)
     attachment = _attachment(server, prefix, companion=companion)
@@ -235,17 +221,8 @@ def race_with_follow(
 ) -> RaceOutcome:
     """Let two writers write to an index while ``dragoman attach --follow`` follows and calibrates it, and compare.
 
-    Args:
-        server: URL of an Elasticsearch server without security.
-        settings: with a home of the race's own.
-        prefix: beginning of the indices' names.
-        seconds: for which the writers write; they go on until a calibration was made.
-        per_second: writes of both writers a second.
-        companion: whether the vectors are in an index of our own.
-        encoder: name of the encoder; by default the default encoder.
-
-    Raises:
-        StoreError: a ``dragoman attach`` ended with a failure.
+    They write for so many seconds, ``per_second`` times a second together, and go on until a calibration was made. The
+    home is the race's own; the encoder is the default encoder unless one is named.
     """
     attachment = _attachment(server, prefix, companion=companion)
     attach = (*DRAGOMAN, "attach", "-c", "race", "--device", "cpu")
@@ -259,28 +236,23 @@ def race_with_follow(
             writer.fill()
         log = settings.home / "follow.log"
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("w", encoding="utf-8") as file, ThreadPoolExecutor(len(writers)) as pool:
-            follow = subprocess.Popen(
-                [*attach, attachment.index, *options, "--follow"], stdout=file, stderr=file, env=environment
-            )
-            try:
-                _await_documents(log, follow)
-                until = time.monotonic() + seconds + _CALIBRATED_WITHIN
-                written_for = seconds
-                while True:
-                    futures = [pool.submit(writer.write, round(written_for * per_second / 2)) for writer in writers]
-                    for future in futures:
-                        future.result()
-                    if _is_calibrated(settings):
+        following = started([*attach, attachment.index, *options, "--follow"], environment, log)
+        with following as follow, ThreadPoolExecutor(len(writers)) as pool:
+            until, written_for = time.monotonic() + seconds + _CALIBRATED_WITHIN, seconds
+            while " encoded, " not in log.read_text(encoding="utf-8"):  # the line of the first look
+                _require(log, follow.poll() is None, "the follower ended before it had caught up")
+                _require(log, time.monotonic() < until, "the follower did not catch up")
+                time.sleep(0.1)
+            while True:
+                list(pool.map(partial(Writer.write, count=round(written_for * per_second / 2)), writers))
+                with open_database(settings.database) as engine:
+                    if all_calibrations(engine, "race"):
                         break
-                    _require(log, time.monotonic() < until, "the follower made no calibration")
-                    written_for = 2.0
-                _require(log, follow.poll() is None, "the follower ended by itself")
-                follow.send_signal(signal.SIGINT)
-                _require(log, follow.wait(120) == INTERRUPTED, "the follower did not end as told")
-            finally:
-                follow.kill()
-                follow.wait()
+                _require(log, time.monotonic() < until + _CALIBRATED_WITHIN, "the follower made no calibration")
+                written_for = 2.0
+            _require(log, follow.poll() is None, "the follower ended by itself")
+            follow.send_signal(signal.SIGINT)
+            _require(log, follow.wait(120) == INTERRUPTED, "the follower did not end as told")
         last = subprocess.run(
             [*attach, "--no-calibration"], env=environment, capture_output=True, text=True, check=False
         )
@@ -293,7 +265,7 @@ def race_with_follow(
             with closing(collection.open_store(settings)) as store:
                 outcome = _outcome(client, attachment, writers, _vectors(store, collection.model), opened)
     warnings = [line for line in log.read_text(encoding="utf-8").splitlines() if "trying again" in line]
-    return replace(outcome, calibrations=calibrations, wrong=[*outcome.wrong, *warnings])
+    return outcome._replace(calibrations=calibrations, wrong=[*outcome.wrong, *warnings])
 
 
 def _attachment(server: str, prefix: str, *, companion: bool) -> Attachment:
@@ -304,20 +276,6 @@ def _writers(client: Elasticsearch, index: str, seed: int, per_second: float = 0
     """Two writers to a new index."""
     client.indices.create(index=index, mappings=_MAPPING, settings={"number_of_shards": 2, "number_of_replicas": 0})
     return [Writer(client, index, name, seed + number, per_second) for number, name in enumerate("ab")]
-
-
-def _await_documents(log: Path, follow: subprocess.Popen[bytes]) -> None:
-    """Wait until the first look is over: its line says how many documents were encoded."""
-    until = time.monotonic() + _CALIBRATED_WITHIN
-    while " encoded, " not in log.read_text(encoding="utf-8"):
-        _require(log, follow.poll() is None, "the follower ended before it had caught up")
-        _require(log, time.monotonic() < until, "the follower did not catch up")
-        time.sleep(0.1)
-
-
-def _is_calibrated(settings: Settings) -> bool:
-    with open_database(settings.database) as engine:
-        return bool(all_calibrations(engine, "race"))
 
 
 def _require(log: Path, condition: bool, otherwise: str) -> None:

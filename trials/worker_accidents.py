@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -51,8 +50,7 @@ _ENDS_WITHIN = 600.0
 """Seconds from the last accident in which a run must end; a chunk that stays leased for an hour shows by this."""
 
 
-@dataclass
-class Servers:
+class Servers(NamedTuple):
     """The servers that a run of workers needs."""
 
     broker: RabbitServer | RedisServer
@@ -60,14 +58,8 @@ class Servers:
     elastic: ElasticServer
 
 
-@dataclass(frozen=True)
-class _Ended:
-    """What a run of workers left.
-
-    Attributes:
-        accidents: number of accidents that happened to it.
-        stored: number of documents in the store.
-    """
+class _Ended(NamedTuple):
+    """What a run of workers left after a number of accidents; ``stored`` documents are in the store."""
 
     revision: int
     accidents: int
@@ -131,13 +123,13 @@ class Trial:
     def accidents(self) -> dict[str, Callable[[], bool]]:
         """Accidents by kind; each returns whether it hit something."""
         return {
-            "a worker killed": self._kill_a_worker,
-            "a worker stopped for longer than its lease": self._stop_a_worker,
-            "a worker asked to end": self._ask_a_worker_to_end,
+            "a worker killed": partial(self._with_a_worker, self._kill_a_worker),
+            "a worker stopped for longer than its lease": partial(self._with_a_worker, self._stop_a_worker),
+            "a worker asked to end": partial(self._with_a_worker, self._ask_a_worker_to_end),
             PUBLISHER: self._kill_the_publisher,
-            "the broker killed": lambda: self._restart(self.servers.broker),
-            "the database killed": lambda: self._restart(self.servers.database),
-            "Elasticsearch killed": lambda: self._restart(self.servers.elastic),
+            "the broker killed": partial(self._restart, self.servers.broker),
+            "the database killed": partial(self._restart, self.servers.database),
+            "Elasticsearch killed": partial(self._restart, self.servers.elastic),
             "Elasticsearch's disk full": self._fill_the_disk,
             "messages dropped": self._drop_messages,
             "messages doubled": self._double_messages,
@@ -145,16 +137,13 @@ class Trial:
 
     def clock_accidents(self) -> dict[str, Callable[[], bool]]:
         """Clocks that are set an hour or a day ahead, or back, by kind; each returns whether it hit something."""
-        servers = {
-            "the broker's clock set": self.servers.broker,
-            "the database's clock set": self.servers.database,
-            "Elasticsearch's clock set": self.servers.elastic,
-        }
         return {
-            "a worker's clock set": self._set_a_worker_s_clock,
+            "a worker's clock set": partial(self._with_a_worker, self._set_a_worker_s_clock),
             "the publisher's clock set": lambda: self._is_running("publisher") and self._set(self._clocks["publisher"]),
-            **{kind: partial(self._set_at_work, server) for kind, server in servers.items()},
-            "the database's clock set back, and a worker killed": self._set_back_and_kill,
+            "the broker's clock set": partial(self._set_at_work, self.servers.broker),
+            "the database's clock set": partial(self._set_at_work, self.servers.database),
+            "Elasticsearch's clock set": partial(self._set_at_work, self.servers.elastic),
+            "the database's clock set back, and a worker killed": partial(self._with_a_worker, self._set_back_and_kill),
         }
 
     def run(self, kinds: Sequence[str]) -> list[str]:
@@ -259,14 +248,16 @@ class Trial:
         return run is not None and run.state != READING
 
     def _is_done(self) -> bool:
+        return self._is_in(DONE)
+
+    def _is_at_work(self) -> bool:
+        return self._is_in(RUNNING)
+
+    def _is_in(self, state: str) -> bool:
         run = self._run()
         if run is not None:
             self.model = run.model
-        return run is not None and run.state == DONE
-
-    def _is_at_work(self) -> bool:
-        run = self._run()
-        return run is not None and run.state == RUNNING
+        return run is not None and run.state == state
 
     def _draw_busy_worker(self) -> BusyWorker | None:
         """A random worker that has a chunk now, and does not load its model or wait."""
@@ -292,24 +283,22 @@ class Trial:
     def _has_its_chunk(self, busy: BusyWorker) -> bool:
         return busy.lease in self._leased()
 
-    def _kill_a_worker(self) -> bool:
+    def _with_a_worker(self, accident: Callable[[BusyWorker], bool]) -> bool:
+        """Do something to a worker that has a chunk."""
         busy = self._draw_busy_worker()
-        if busy is None:
-            return False
+        return busy is not None and accident(busy)
+
+    def _kill_a_worker(self, busy: BusyWorker) -> bool:
         self._kill(busy.name)
         return self._has_its_chunk(busy)
 
-    def _ask_a_worker_to_end(self) -> bool:
-        busy = self._draw_busy_worker()
-        if busy is None or not self._has_its_chunk(busy):
+    def _ask_a_worker_to_end(self, busy: BusyWorker) -> bool:
+        if not self._has_its_chunk(busy):
             return False
         self.processes[busy.name].terminate()
         return True
 
-    def _stop_a_worker(self) -> bool:
-        busy = self._draw_busy_worker()
-        if busy is None:
-            return False
+    def _stop_a_worker(self, busy: BusyWorker) -> bool:
         group = self.processes[busy.name].pid
         os.killpg(group, signal.SIGSTOP)
         try:
@@ -362,7 +351,7 @@ class Trial:
 
     def _give_servers_clocks(self) -> None:
         """Start the servers again with clocks that can be set."""
-        for server in (self.servers.broker, self.servers.database, self.servers.elastic):
+        for server in self.servers:
             server.kill()
             server.clock = Clock(server.folder)
             server.start()
@@ -372,20 +361,15 @@ class Trial:
         clock.set(self.chance.choice([ahead for ahead in (-_DAY, -_HOUR, 0, _HOUR, _DAY) if ahead != clock.ahead]))
         return True
 
-    def _set_a_worker_s_clock(self) -> bool:
-        busy = self._draw_busy_worker()
-        return busy is not None and self._set(self._clocks[busy.name]) and self._has_its_chunk(busy)
+    def _set_a_worker_s_clock(self, busy: BusyWorker) -> bool:
+        return self._set(self._clocks[busy.name]) and self._has_its_chunk(busy)
 
     def _set_at_work(self, server: ServerProcess) -> bool:
         return self._is_at_work() and self._set(server.clock)
 
-    def _set_back_and_kill(self) -> bool:
+    def _set_back_and_kill(self, busy: BusyWorker) -> bool:
         """Let a worker die and the clock that its lease is measured by go back: its chunk must be free soon."""
-        busy = self._draw_busy_worker()
-        if busy is None:
-            return False
-        self._kill(busy.name)
-        if not self._has_its_chunk(busy):
+        if not self._kill_a_worker(busy):
             return False
         clock = self.servers.database.clock
         assert clock
