@@ -1,4 +1,4 @@
-"""How collections grow: indexing, disk, memory, calibration and search by documents, languages, passages and shards.
+"""How a collection grows: indexing, disk, memory, calibration and search by its documents.
 
 Vectors are synthetic: each is the sum of a component of its language, of its subject and of noise. Nothing is encoded,
 so a search is timed without its encoding. The store, the calibration and the searcher are the product's; what searches
@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from importlib import import_module
@@ -43,7 +43,6 @@ from query.ranking.searcher import Searcher
 from trials.servers.elastic import ElasticServer, client_of, running
 
 DIM = 384
-AXES = ("documents", "languages", "passages", "shards", "counterparts")
 _MORE_LANGUAGES = (
     "da nb uk ro bg hr sk sl et lv lt ga cy mt sq mk sr bs is eu ca gl af sw zu xh am ha yo ig so mg ms id tl th lo km "
     "my mn ka hy az kk ky uz tk tg fa ps ur hi bn pa gu mr ne si ta te"
@@ -60,6 +59,7 @@ _WARM, _ROUNDS = 40, 40
 _STATISTICS_INTERVAL = 1.1
 """Seconds within which Elasticsearch counts its processor time anew: it does so once a second."""
 _COLLECTION = "growth"
+Figures = dict[str, Any]
 _SLOW_IMPORTS = ("ir_measures", "pytrec_eval", "scipy.sparse.csgraph", "sklearn.svm")
 """What a calibration imports: seconds where compiled modules are not kept, whatever the size."""
 
@@ -292,7 +292,7 @@ class Server:
     """What an index on a server takes."""
 
     def __init__(self, server: ElasticServer) -> None:
-        self.url, self._client = server.url, client_of(server.url)
+        self._client = client_of(server.url)
 
     def settle(self, index: str) -> None:
         """Wait until the server has nothing to merge."""
@@ -304,65 +304,50 @@ class Server:
         """KB a document on disk and of vectors."""
         primaries = self._primaries(index)
         vectors = primaries["dense_vector"]["off_heap"]
+        kilobytes = 1000 * documents
         return {
-            "disk_kb": primaries["store"]["size_in_bytes"] / documents / 1000,
-            "raw_kb": vectors["total_vec_size_bytes"] / documents / 1000,
-            "walked_kb": (vectors["total_vex_size_bytes"] + vectors["total_veq_size_bytes"]) / documents / 1000,
+            "disk_kb": primaries["store"]["size_in_bytes"] / kilobytes,
+            "raw_kb": vectors["total_vec_size_bytes"] / kilobytes,
+            "walked_kb": (vectors["total_vex_size_bytes"] + vectors["total_veq_size_bytes"]) / kilobytes,
         }
 
     def _primaries(self, index: str) -> Any:
         return self._client.indices.stats(index=index)["_all"]["primaries"]
 
 
-@contextmanager
-def place(kind: str) -> Iterator[tuple[str, Server | None]]:
-    """URL of a new place for stores, and the server if it is one."""
-    if kind == "embedded":
-        with tempfile.TemporaryDirectory(prefix="dragoman-growth-") as folder:
-            yield Path(folder).as_uri(), None
-    else:
-        os.environ.setdefault("ES_JAVA_OPTS", "-Xms4g -Xmx4g")
-        with running() as server:
-            yield server.url, Server(server)
+def grown(shape: Shape, sizes: Sequence[int], calibrate_at: Collection[int], *, elastic: bool) -> Iterator[Figures]:
+    """The figures of a store that grows to each of the sizes.
 
-
-def grown(
-    kind: str, axis: str, shapes: Mapping[int, Shape], calibrate_at: Collection[int] = ()
-) -> Iterator[dict[str, Any]]:
-    """The figures of each shape; with more documents the same store grows, else each shape has a store of its own.
-
-    The shapes are by their value along the axis. At values that are not in ``calibrate_at``, unless it is empty, the
-    calibration of the shape before is searched with.
+    At sizes that are not in ``calibrate_at``, unless it is empty, the calibration of the size before is searched with.
     """
-    with place(kind) as (url, server), ExitStack() as stack:
-        start, exact, home = 0, None, ""
-        for value, shape in shapes.items():
-            synthetic = Synthetic(shape)
-            store_url = f"{url}/growth?replicas=0" if server else f"{url}/growth"
-            new_store = f"{store_url}&shards={shape.shards}" if server else store_url
-            if exact is None or axis != "documents":
-                start, exact = 0, ExactTen(synthetic.subject_queries)
-            if not (home and calibrate_at) or value in calibrate_at:
-                home = stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-growth-"))
+    with ExitStack() as stack:
+        new_folder = partial(tempfile.TemporaryDirectory, prefix="dragoman-growth-")
+        os.environ.setdefault("ES_JAVA_OPTS", "-Xms4g -Xmx4g")
+        running_server = stack.enter_context(running()) if elastic else None
+        place = running_server.url if running_server else Path(stack.enter_context(new_folder())).as_uri()
+        store_url = f"{place}/growth?replicas=0" if elastic else f"{place}/growth"
+        start, home, exact = 0, "", ExactTen(Synthetic(shape).subject_queries)
+        for documents in sizes:
+            synthetic = Synthetic(replace(shape, documents=documents))
+            new_store = f"{store_url}&shards={shape.shards}" if elastic else store_url
+            if not (home and calibrate_at) or documents in calibrate_at:
+                home = stack.enter_context(new_folder())
             with closing(StoreLocation(new_store, _COLLECTION).open()) as store:
                 store.create(synthetic.spec.model, DIM)
                 with CpuTime(store) as cpu:
                     put_s = fill(store, synthetic, start, exact)
-                put = shape.documents - start
+                put, start = documents - start, documents
                 figures = {"rate": put / put_s, "put_cpu_ms": 1000 * cpu.seconds / put}
-                start = shape.documents
-                if server and isinstance(store, ElasticStore):
+                if running_server and isinstance(store, ElasticStore):
+                    server = Server(running_server)
                     server.settle(store.index)
-                    figures["exact"] = exact.share_found(store, synthetic.spec.model, candidates(shape))
-            figures |= harness.measure_apart(_SEARCHED, json.dumps([asdict(shape), store_url, home]))
+                    figures["exact"] = exact.share_found(store, synthetic.spec.model, candidates(synthetic.shape))
+                    figures |= server.figures(store.index, documents)
+            figures |= harness.measure_apart(_SEARCHED, json.dumps([asdict(synthetic.shape), store_url, home]))
             if isinstance(store, EmbeddedStore):
-                figures["disk_kb"] = store.path.stat().st_size / shape.documents / 1000
-            elif server and isinstance(store, ElasticStore):
-                figures |= server.figures(store.index, shape.documents)
+                figures["disk_kb"] = store.path.stat().st_size / documents / 1000
             print(json.dumps(figures), flush=True)
             yield figures
-            if axis != "documents":
-                StoreLocation(store_url, _COLLECTION).drop()
 
 
 _FIGURES = {
@@ -383,19 +368,19 @@ _FIGURES = {
 """Figures and how each is shown; a figure that was not measured stays empty."""
 
 
-def table(axis: str, by_value: Mapping[int, Mapping[str, Any]]) -> list[str]:
-    """Lines of the section: a column for each value along the axis."""
+def table(by_size: Mapping[int, Figures]) -> list[str]:
+    """Lines of the section: a column for each size."""
 
-    def shown(form: str, row: Mapping[str, Any]) -> str:
+    def shown(form: str, figures: Figures) -> str:
         try:
-            return form.format(**row)
+            return form.format(**figures)
         except KeyError:
             return ""
 
-    lines = {name: [shown(form, row) for row in by_value.values()] for name, form in _FIGURES.items()}
+    lines = {name: [shown(form, figures) for figures in by_size.values()] for name, form in _FIGURES.items()}
     return [
-        f"| {axis} | {' | '.join(f'{value:,}' for value in by_value)} |",
-        f"|---|{'---:|' * len(by_value)}",
+        f"| documents | {' | '.join(f'{size:,}' for size in by_size)} |",
+        f"|---|{'---:|' * len(by_size)}",
         *(f"| {name} | {' | '.join(cells)} |" for name, cells in lines.items() if any(cells)),
     ]
 
@@ -403,20 +388,20 @@ def table(axis: str, by_value: Mapping[int, Mapping[str, Any]]) -> list[str]:
 def main() -> None:
     """Measure, and write the section.
 
-    ``values`` are sizes along the axis, ``documents`` their number where it doesn't grow, ``calibrate`` the values at
-    which to calibrate anew (at each, unless given).
+    ``values`` are numbers of documents, ``calibrate`` those at which to calibrate anew (at each, unless given).
     """
-    arguments = harness.options(__doc__, AXES, store="elastic", values="10000,20000", documents=40_000, calibrate="")
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # of what searches: threads that wait actively take the server's time
-    values, calibrate_at = (
-        [int(value) for value in sizes.split(",") if value] for sizes in (arguments.values, arguments.calibrate)
+    arguments = harness.options(
+        __doc__, store="elastic", values="10000,20000", calibrate="", languages=20, passages=3, shards=1, counterparts=0
     )
-    shapes = {value: replace(Shape(arguments.documents), **{arguments.part: value}) for value in values}
-    name = f"Growth by {arguments.part}, {'Elasticsearch' if arguments.store == 'elastic' else 'embedded store'}"
-    measured: dict[int, dict[str, Any]] = {}
-    for value, figures in zip(values, grown(arguments.store, arguments.part, shapes, calibrate_at), strict=True):
-        measured[value] = figures
-        harness.write(name, table(arguments.part, measured))
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # of what searches: threads that wait actively take the server's time
+    sizes, calibrate_at = (
+        [int(value) for value in values.split(",") if value] for values in (arguments.values, arguments.calibrate)
+    )
+    shape = Shape(sizes[0], arguments.languages, arguments.passages, arguments.shards, arguments.counterparts)
+    elastic, by_size = arguments.store == "elastic", dict[int, Figures]()
+    for size, figures in zip(sizes, grown(shape, sizes, calibrate_at, elastic=elastic), strict=True):
+        by_size[size] = figures
+        harness.write(f"Growth, {'Elasticsearch' if elastic else 'embedded store'}", table(by_size))
 
 
 if __name__ == "__main__":
