@@ -33,7 +33,7 @@ from trials.servers.service import process
 BUSY = {"thread_pool.search.size": "1", "thread_pool.search.queue_size": "8", **LITTLE_ROOM}
 """Settings of a server with room for eight searches beside that which runs, and for 6 MB of writes at once."""
 _OWNERS = "busy-pages"
-_CALLERS, _WRITERS = 12, 4
+_CALLERS, _TIMES, _WRITERS = 12, 5, 4
 _MOST_WRITTEN = 240
 """Documents of 240 KB that a writer writes at most: 60 MB."""
 _PATIENCE = 3.0
@@ -56,13 +56,10 @@ CALLS: Mapping[str, _Call] = {
 """Searches through the service, by their names."""
 
 
-def busy(server: str, folder: Path, *, small: bool) -> Iterator[str]:
+def busy(server: str, folder: Path) -> Iterator[str]:
     """Search and write more than a server has room for, then let its circuit breaker trip.
 
-    Args:
-        server: URL of a server that was started with ``BUSY``.
-        folder: an empty folder.
-        small: make fewer searches.
+    The server was started with ``BUSY``; the folder is empty.
     """
     settings = Settings.read(home=folder / "home", store=f"{server}/busy")
     at = ["--home", str(settings.home), "-q"]
@@ -78,30 +75,27 @@ def busy(server: str, folder: Path, *, small: bool) -> Iterator[str]:
         service = stack.enter_context(httpx.Client(base_url=url, timeout=120))
         quiet = {name: _ids(call(service).raise_for_status()) for name, call in CALLS.items()}
         yield from ("" if all(found) else f"{name} finds nothing" for name, found in quiet.items())
-        yield from _storm(service, client, quiet, at, 5 if small else 25)
+        yield from _storm(service, client, quiet, at)
         yield from _served(service, quiet)
         yield from _writes(settings, client, on)
         yield from _breaker(service, client, demo, on)
         yield from _served(service, quiet)
 
 
-def _storm(
-    service: httpx.Client, client: Elasticsearch, quiet: Mapping[str, Any], at: list[str], count: int
-) -> Iterator[str]:
-    """Search with many callers at once, ``count`` times each call, while commands search, too."""
+def _storm(service: httpx.Client, client: Elasticsearch, quiet: Mapping[str, Any], at: list[str]) -> Iterator[str]:
+    """Search with many callers at once, while commands search, too."""
     before = _rejected_searches(client)
 
     def ask(caller: int) -> list[str]:
         with httpx.Client(base_url=service.base_url, timeout=120) as own:
             calls = list(CALLS.items())[caller % len(CALLS) :] + list(CALLS.items())[: caller % len(CALLS)]
-            return [_answered(name, call(own), quiet[name]) for _ in range(count) for name, call in calls]
+            return [_answered(name, call(own), quiet[name]) for _ in range(_TIMES) for name, call in calls]
 
     with ThreadPoolExecutor(_CALLERS) as pool:
         futures = [pool.submit(ask, caller) for caller in range(_CALLERS)]
         commands = (["search", "coffee", "-c", "own", "--lang", "en"], ["evaluate", "-c", "own", *TOPICS])
-        for _ in range(1 if count < 10 else 4):
-            for command in commands:
-                yield _ended(command, *said([*command, *at]))
+        for command in commands:
+            yield _ended(command, *said([*command, *at]))
         for future in futures:
             yield from future.result()
     yield "" if _rejected_searches(client) > before else "the server had room for all searches, so nothing was tried"

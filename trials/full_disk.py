@@ -77,13 +77,10 @@ def wait_for(condition: Callable[[], object], what: str) -> None:
         time.sleep(0.1)
 
 
-def watermark(server: str, folder: Path, *, small: bool) -> Iterator[str]:
+def watermark(server: str, folder: Path) -> Iterator[str]:
     """Fill the disk while one process indexes, one follows and one answers; then let other commands write.
 
-    Args:
-        server: URL of a server that was started with ``WATERMARKS``.
-        folder: an empty folder.
-        small: leave out a part of the tries.
+    The server was started with ``WATERMARKS``; the folder is empty.
     """
     home, few, many = folder / "home", folder / "few.jsonl", folder / "many.jsonl"
     settings = Settings.read(home=home, store=f"{server}/disk")
@@ -125,7 +122,7 @@ def watermark(server: str, folder: Path, *, small: bool) -> Iterator[str]:
                 running.send_signal(signal.SIGCONT)
             yield fell("hits are others", before, _found(service), held=_found(service) == before)
             yield from _answers(service)
-            yield from _refused(few, on, small=small)
+            yield from _refused(few, on)
             left = list(client.indices.get(index=["disk-new-*", "disk-few-000003"], ignore_unavailable=True).body)
             yield fell("indices are left behind", left, held=not left)
             for name, *more in (["calibrate"], ["rollback"], ["status"], ["delete", "--all", "--yes", "-c", "spare"]):
@@ -152,7 +149,7 @@ def _done(command: list[str]) -> str:
     return fell(command, status, text, held=status == 0)
 
 
-def _refused(source: Path, on: list[str], *, small: bool) -> Iterator[str]:
+def _refused(source: Path, on: list[str]) -> Iterator[str]:
     """Commands that need disk space: each ends with a sentence about the disk, and leaves no index behind."""
     changed = source.with_name("changed.jsonl")
     write_records(sentences(60, revision=1), changed)
@@ -170,7 +167,7 @@ def _refused(source: Path, on: list[str], *, small: bool) -> Iterator[str]:
         patch.object(own_index, "_YELLOW_WITHIN", "1s"),
     ):
         for sentence, refused in commands.items():
-            for command in refused[:1] if small else refused:
+            for command in refused:
                 status, text = said(command)
                 held = status == 1 and sentence in text and text.count("\n") == 1
                 yield fell(command, status, text, held=held)

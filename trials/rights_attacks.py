@@ -103,19 +103,6 @@ def made(server: ElasticServer, home: Path) -> ServiceOptions:
     return ServiceOptions(settings, device="cpu")
 
 
-def rules(service: httpx.Client, server: httpx.Client) -> Iterator[str]:
-    """All attacks of this module on a service made by ``made``."""
-    for user in SEARCHERS:
-        yield from same_as_the_server(service, server, user)
-        yield from hidden_from_searches(service, server, user)
-    for user in BLIND:
-        yield from same_as_the_server(service, server, user)
-        yield from refused_searches(service, user)
-    yield from hidden_from_searches(service, server, "rows_beside", BESIDE)
-    yield from refused_searches(service, "only_beside", BESIDE)
-    yield from refused_scripts(service)
-
-
 def client_with_ca(server: ElasticServer) -> httpx.Client:
     """A client of a secured server."""
     return httpx.Client(base_url=server.url, verify=ssl.create_default_context(cafile=server.ca), timeout=60)

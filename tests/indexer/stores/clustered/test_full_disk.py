@@ -25,4 +25,4 @@ def test_a_full_disk_of_the_server_ends_in_sentences_and_loses_nothing(
             server = stack.enter_context(running(WATERMARKS))
         except ServerMissing as missing:
             skip_or_fail(str(missing))
-        assert fallen(watermark(server.url, tmp_path, small=True)) == []
+        assert fallen(watermark(server.url, tmp_path)) == []

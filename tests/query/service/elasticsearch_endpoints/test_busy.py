@@ -22,4 +22,4 @@ def test_what_a_busy_server_refuses_is_tried_again_or_said(tmp_path: Path, defau
             server = stack.enter_context(running(BUSY))
         except ServerMissing as missing:
             skip_or_fail(str(missing))
-        assert fallen(busy(server.url, tmp_path, small=True)) == []
+        assert fallen(busy(server.url, tmp_path)) == []
