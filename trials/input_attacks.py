@@ -33,7 +33,7 @@ _NUMERIC = (click.types.IntParamType, click.types.FloatParamType)
 _CHOICES = ("x", "", "\udcff")
 _TEXTS = ("", "\udcff", "\u202e", "x" * 100_000, "-", "=", ",", "../../x", "%", "\n")
 _URLS = (
-    *(
+    *[
         "ftp://127.0.0.1/x",
         "http://",
         "http://[::1",
@@ -41,10 +41,10 @@ _URLS = (
         "http://127.0.0.1:x/x",
         "://",
         "x:y:z",
-    ),
-    *("http://127.0.0.1:1/x", "postgresql://127.0.0.1:1/x", "sqlite:////dev/null/x/y", "redis://127.0.0.1:1"),
-    *("amqp://127.0.0.1:1", "redis://127.0.0.1:x", "http://127.0.0.1:1/X Y", "file:///dev/null/x"),
-    "https://u:p@127.0.0.1:1/x?vectors=x",
+    ],
+    *["http://127.0.0.1:1/x", "postgresql://127.0.0.1:1/x", "sqlite:////dev/null/x/y", "redis://127.0.0.1:1"],
+    *["amqp://127.0.0.1:1", "redis://127.0.0.1:x", "file:///dev/null/x", "https://u:p@127.0.0.1:1/x?vectors=x"],
+    "http://127.0.0.1:1/X Y",
 )
 _URL_OPTIONS = frozenset({"--store", "--database", "--broker", "--elastic"})
 _OUTPUTS = frozenset({"-o", "--output", "--run-file", "--plot"})
@@ -64,12 +64,8 @@ _ENDLESS = ("serve", "worker")
 def every_command(home: Path, model: Path, source: Path, folder: Path, port: int = 1) -> dict[str, list[str]]:
     """The arguments of every command, whatever it lacks: a server, a run, a file.
 
-    Args:
-        home: with the collection ``demo`` and a logged evaluation.
-        model: an encoder's folder.
-        source: a file of documents.
-        folder: takes what is made.
-        port: at which somebody else listens, so that no service starts.
+    The home has the collection ``demo`` and a logged evaluation, ``folder`` takes what is made, and at the port
+    somebody else listens, so that no service starts.
     """
     out, encoder, at = str(folder / "out"), ["--encoder", str(model)], ["--home", str(home), "-q"]
     demo, redis = ["-c", "demo", *at], ["--broker", "redis://127.0.0.1:1"]
@@ -164,31 +160,27 @@ class WrongInputs:
                 (place / f"garbage{suffix}").write_bytes(bytes(range(255, -1, -1)) * 20)
             (place / "model").mkdir()
             (place / "model" / "config.json").write_bytes(b"[]")
-        return [
-            str(place / "missing"),
-            str(place / "empty" / "inner"),
-            str(place / ("n" * 300)),
-            *map(str, sorted(place.iterdir())),
-        ]
+        missing = (place / "missing", place / "empty" / "inner", place / ("n" * 300))
+        return [str(path) for path in (*missing, *sorted(place.iterdir()))]
 
     def tries(self, command: str, *, step: int = 1) -> list[str]:
         """Give a command each ``step``-th wrong input; texts that the command accepts are not counted."""
         inputs = [
             (name, parameter, value)
-            for of_command, name, parameter in self._parameters()
-            if of_command == command
+            for name, parameter in self._parameters(command)
             for value in self._values(name, parameter)
         ]
         with patch.object(hints, "_CONNECT_RETRIES", 0):
             outcomes = [self._tried(command, *wrong) for wrong in inputs[step // 2 :: step]]
         return [outcome for outcome in outcomes if outcome is not None]
 
-    def _parameters(self) -> Iterator[tuple[str, str, click.Parameter]]:
+    @staticmethod
+    def _parameters(command: str) -> Iterator[tuple[str, click.Parameter]]:
         for typed, parameter in options(root):
             name = parameter.opts[0] if parameter.param_type_name == "argument" else parameter.opts[-1]
-            command = typed.removesuffix(" " + " ".join(parameter.opts))
-            if command in self.commands and (name not in _EVERYWHERE or command in _TRIED_EVERYWHERE):
-                yield command, name, parameter
+            of_command = typed.removesuffix(" " + " ".join(parameter.opts)) == command
+            if of_command and (name not in _EVERYWHERE or command in _TRIED_EVERYWHERE):
+                yield name, parameter
 
     def _tried(self, command: str, name: str, parameter: click.Parameter, value: str) -> str | None:
         """Run a command with a value in place of a right value; None if the value is a text that is accepted."""
@@ -215,7 +207,8 @@ class WrongInputs:
             with chdir(self._folder), bounded(_WITHIN):
                 return said([*command.split(), *arguments])
         finally:
-            self._clean()
+            shutil.rmtree(self._folder / "out", ignore_errors=True)
+            (self._folder / "out").unlink(missing_ok=True)
 
     @cache  # noqa: B019 - the object lives as long as the attack
     def _without_wrong_input(self, command: str) -> tuple[int, str]:
@@ -224,10 +217,6 @@ class WrongInputs:
             return 0, ""
         status, sentence = self._run(command, self.commands[command])
         return status, (sentence.strip().splitlines() or [""])[-1]
-
-    def _clean(self) -> None:
-        shutil.rmtree(self._folder / "out", ignore_errors=True)
-        (self._folder / "out").unlink(missing_ok=True)
 
 
 def wrong_inputs(home: Path, model: Path, folder: Path, *, step: int = 1) -> Iterator[str]:

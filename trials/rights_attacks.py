@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import ssl
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -123,18 +123,16 @@ def same_as_the_server(service: httpx.Client, server: httpx.Client, user: str) -
 def hidden_from_searches(service: httpx.Client, server: httpx.Client, user: str, name: str = INDEX) -> Iterator[str]:
     """Searches across languages show no document and no field that the server hides from the user, nor count them.
 
-    Args:
-        service: a client of the service.
-        server: a client of the cluster.
-        user: who may search.
-        name: that the search has in its path.
+    ``service`` and ``server`` are clients of the service and of the cluster; the search's path has ``name``.
     """
     shown = _sources(server, (user, PASSWORD))
     hidden = _hidden_values(_sources(server, ("admin", PASSWORD)), shown)
     bodies: list[dict[str, Any]] = [{"query": _CLAUSE, **_SHOWN}]
     bodies += [{"query": _CLAUSE, "size": size, "from": start} for size, start in ((0, 0), (1, 0), (1, 1), (3, 2))]
     if name == INDEX:
-        bodies += [{"query": {"bool": {"must": _CLAUSE, "filter": clause}}, **_SHOWN} for clause in _filters()]
+        filters = {"match": {"body": "print"}}, {"term": {"row": 0}}, {"ids": {"values": ["p0"]}}
+        for clause in (*filters, {"exists": {"field": "body"}}):
+            bodies.append({"query": {"bool": {"must": _CLAUSE, "filter": clause}}, **_SHOWN})
     for body in bodies:
         answer = service.post(f"/{name}/_search", json=body, auth=(user, PASSWORD))
         if answer.status_code != 200:
@@ -145,9 +143,8 @@ def hidden_from_searches(service: httpx.Client, server: httpx.Client, user: str,
             yield fell(user, body, "no hits", held=bool(hits["hits"]))
         yield fell(user, body, "other documents", held={hit["_id"] for hit in hits["hits"]} <= shown.keys())
         yield fell(user, body, "another count", hits["total"], held=hits["total"]["value"] <= len(shown))
-        yield fell(
-            user, body, "other fields", held=all(hit["_source"] == shown.get(hit["_id"]) for hit in hits["hits"])
-        )
+        held = all(hit["_source"] == shown.get(hit["_id"]) for hit in hits["hits"])
+        yield fell(user, body, "other fields", held=held)
         leaked = [value for value in hidden if value in answer.text]
         yield fell(user, body, "hidden values", leaked[:2], held=not leaked)
 
@@ -186,15 +183,6 @@ def _calls() -> dict[str, tuple[str, str]]:
         "_count": (f"/{INDEX}/_count", json.dumps({"query": {"match": {"body": "print"}}})),
         "a query in the path": (f"/{INDEX}/_search?q=body:print&_source=*&explain=true", "{}"),
     }
-
-
-def _filters() -> Sequence[dict[str, Any]]:
-    return [
-        {"match": {"body": "print"}},
-        {"term": {"row": 0}},
-        {"ids": {"values": ["p0"]}},
-        {"exists": {"field": "body"}},
-    ]
 
 
 def _sources(server: httpx.Client, auth: tuple[str, str]) -> dict[str, dict[str, Any]]:

@@ -45,10 +45,8 @@ class Known:
     """What a search of a collection may find.
 
     Attributes:
-        must: ids and titles of documents that it finds.
-        may: ids and titles of documents that it may find.
-        exists: whether the collection may be there.
-        missing: whether the collection may be absent.
+        must, may: ids and titles of documents that it finds, and may find.
+        exists, missing: whether the collection may be there, and may be absent.
         since: when this began, in seconds of ``time.monotonic``.
     """
 
@@ -314,10 +312,8 @@ def train_encoders(folder: Path) -> tuple[Path, Path]:
 def soak(folder: Path, place: str, seconds: float) -> Iterator[str]:
     """Use a service for so many seconds; a try is an answer, a change, and a figure of the service that may not grow.
 
-    Args:
-        folder: an empty folder.
-        place: URL of a place for stores in an Elasticsearch without security: a server and a prefix.
-        seconds: after which no command is given any more.
+    After these seconds no command is given any more. The folder is empty; ``place`` is the URL of a place for stores in
+    an Elasticsearch without security: a server and a prefix.
     """
     elastic, encoders, home = place.rpartition("/")[0], train_encoders(folder), folder / "home"
     said(["status", "--home", str(home)])

@@ -12,9 +12,8 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from encoders.folder.model_cache import model_cache
 from encoders.folder.model_folder import graph_files
@@ -42,71 +41,55 @@ def _as_ordinary_user() -> list[str]:
     return ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
 
 
-@dataclass(frozen=True)
-class Situation:
+class Situation(NamedTuple):
     """Modes of files and folders, and commands that run into them.
 
     Attributes:
         modes: by file or folder, in the order in which they are set.
+        held: what every command must be: *refused* by a sentence about one of these, *done*, or either.
         environment: variables; those that are None are unset.
-        refused: whether every command must be refused by a sentence about one of the files and folders.
-        works: whether every command must work.
     """
 
     what: str
     modes: Mapping[Path, int]
     commands: Sequence[Sequence[str]]
-    environment: Mapping[str, str | None] = field(default_factory=dict)
-    refused: bool = False
-    works: bool = False
+    held: Literal["refused", "done", "either"] = "either"
+    environment: Mapping[str, str | None] = {}
 
     def tries(self) -> Iterator[str]:
         """Give the commands; each try is a command."""
         environment = {**os.environ, "PYTHONPATH": str(ROOT), **self.environment}
-        with _modes(self.modes):
-            done = subprocess.run(
+        before = {path: path.stat().st_mode for path in self.modes}
+        try:
+            for path, mode in self.modes.items():
+                path.chmod(mode)
+            answered = subprocess.run(
                 [*_as_ordinary_user(), sys.executable, "-c", _COMMANDS, json.dumps(self.commands)],
                 env={name: value for name, value in environment.items() if value is not None},
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=_WITHIN,
-                check=False,
-            )
-        if done.returncode:
-            yield f"{self.what}: {done.stderr[-300:]}"
+                cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_WITHIN, check=False,
+            )  # fmt: skip
+        finally:
+            for path, mode in reversed(before.items()):
+                if path.exists():  # a command may delete what it can't read
+                    path.chmod(mode)
+        if answered.returncode:
+            yield f"{self.what}: {answered.stderr[-300:]}"
             return
-        outcomes = json.loads(done.stdout.splitlines()[-1])
+        outcomes = json.loads(answered.stdout.splitlines()[-1])
         for command, (status, sentence) in zip(self.commands, outcomes, strict=True):
-            lines = [line for line in sentence.strip().splitlines() if not line.startswith("warning: ")]
-            last = lines[-1] if lines else ""
-            if status == 0:
-                held = not lines and not self.refused
-            else:  # a service has logged before
-                about = any(str(path) in sentence for path in self.modes)
-                held = (status == 1 or (status == 2 and about)) and last.startswith("Error: ") and not self.works
-                held = held and (about or not self.refused)
-            held = held and "Traceback" not in sentence
-            yield "" if held else f"{self.what}: dragoman {' '.join(command)}: {status}, {sentence[-300:]}"
-        beside = done.stderr.strip()
-        wrong = beside if self.works else "Traceback" in beside
+            is_held = "Traceback" not in sentence and self._is_held(status, sentence)
+            yield "" if is_held else f"{self.what}: dragoman {' '.join(command)}: {status}, {sentence[-300:]}"
+        beside = answered.stderr.strip()
+        wrong = beside if self.held == "done" else "Traceback" in beside
         yield f"{self.what}: beside the sentences: {beside[-300:]}" if wrong else ""
 
-
-@contextmanager
-def _modes(modes: Mapping[Path, int]) -> Iterator[None]:
-    """Set modes of files and folders, and set them back."""
-    before = []
-    try:
-        for path, mode in modes.items():
-            before.append((path, path.stat().st_mode))
-            path.chmod(mode)
-        yield
-    finally:
-        for path, mode in reversed(before):
-            if path.exists():  # a command may delete what it can't read
-                path.chmod(mode)
+    def _is_held(self, status: int, sentence: str) -> bool:
+        lines = [line for line in sentence.strip().splitlines() if not line.startswith("warning: ")]
+        if status == 0:
+            return not lines and self.held != "refused"
+        about = any(str(path) in sentence for path in self.modes)
+        is_said = bool(lines) and lines[-1].startswith("Error: ")  # a service has logged before
+        return is_said and self.held != "done" and (about or (status == 1 and self.held == "either"))
 
 
 class _Stage:
@@ -156,17 +139,17 @@ def _homes(stage: _Stage) -> Iterator[Situation]:
     place = stage.copy("read-only")
     inner = sorted(place.rglob("*"), reverse=True)
     modes = {path: 0o555 if path.is_dir() else 0o444 for path in (*inner, place)}
-    yield Situation("a home that can't be written is read", modes, _at(place, *reads), works=True)
-    yield Situation("a home that can't be written", modes, _at(place, *stage.writes), refused=True)
+    yield Situation("a home that can't be written is read", modes, _at(place, *reads), "done")
+    yield Situation("a home that can't be written", modes, _at(place, *stage.writes), "refused")
     yield Situation(
         "a home that can't be written, and has nothing for a command", modes, _at(place, *stage.refused_before_writing)
     )
     every = [*SHOWN, *stage.writes, *stage.refused_before_writing, ["demo"], ["db", "upgrade"], stage.report]
     missing = stage.closed / "home"
     yield Situation("a home in a folder that can't be written", {stage.closed: 0o555}, _at(missing, *every))
-    yield Situation("a home in a folder that can't be seen", {stage.closed: 0}, _at(missing, *every), refused=True)
+    yield Situation("a home in a folder that can't be seen", {stage.closed: 0}, _at(missing, *every), "refused")
     place = stage.copy("another's")
-    yield Situation("a home of another user", {place: 0}, _at(place, *every), refused=True)
+    yield Situation("a home of another user", {place: 0}, _at(place, *every), "refused")
     for what, name, mode in (
         ("a home whose folder alone can't be written", ".", 0o555),
         ("a database that can't be read", "dragoman.db", 0),
@@ -184,21 +167,21 @@ def _inputs(stage: _Stage) -> Iterator[Situation]:
     place, source, encoder, align = stage.copy("of inputs"), stage.source, stage.encoder, stage.align
     train = ["train", "cr5", str(source), "-o", str(stage.folder / "cr5"), "-q"]
     index = [[*command, "--home", str(place)] for command in (stage.index("new"), stage.index("demo"))]
-    yield Situation("a source that can't be read", {source: 0}, [*index, *_at(place, align), train], refused=True)
+    yield Situation("a source that can't be read", {source: 0}, [*index, *_at(place, align), train], "refused")
     sources = stage.folder / "sources"
     sources.mkdir()
     hidden = Path(shutil.copy(source, sources / "hidden.jsonl"))
     shutil.copy(DEMO / "docs.de.jsonl", sources)
     commands = _at(place, stage.index("more", sources))
     yield Situation("a folder of sources with a file that can't be read", {hidden: 0}, commands)
-    yield Situation("a folder of sources that can't be looked into", {sources: 0}, commands, refused=True)
+    yield Situation("a folder of sources that can't be looked into", {sources: 0}, commands, "refused")
     topics, qrels = (Path(shutil.copy(DEMO / name, stage.folder)) for name in ("topics.tsv", "qrels.txt"))
     judged = ["--topics", str(topics), "--qrels", str(qrels), "-c", "demo"]
     for unread in (topics, qrels):
         commands = _at(place, ["evaluate", *judged], ["calibrate", *judged])
-        yield Situation(f"{unread.name} that can't be read", {unread: 0}, commands, refused=True)
+        yield Situation(f"{unread.name} that can't be read", {unread: 0}, commands, "refused")
     commands = _at(place, [*align, "--gold-file", str(qrels)], ["report", "-c", "demo", "--qrels", str(qrels)])
-    yield Situation("judgements that can't be read", {qrels: 0}, commands, refused=True)
+    yield Situation("judgements that can't be read", {qrels: 0}, commands, "refused")
     graph = next(encoder.rglob("*.onnx"))
     for unread in (encoder, encoder / "config.json", *graph_files(graph)):
         commands = [*_at(place, stage.index("new"), stage.migrate, align), ["encoders", "show", str(encoder), "-q"]]
@@ -206,7 +189,7 @@ def _inputs(stage: _Stage) -> Iterator[Situation]:
     tokens = stage.folder / "tokens"
     tokens.write_text("me a-token-of-thirty-two-characters\n")
     commands = _at(place, ["serve", "--tokens", str(tokens), "--port", str(stage.port)])
-    yield Situation("a file of tokens that can't be read", {tokens: 0}, commands, refused=True)
+    yield Situation("a file of tokens that can't be read", {tokens: 0}, commands, "refused")
 
 
 def _outputs(stage: _Stage) -> Iterator[Situation]:
@@ -226,7 +209,7 @@ def _outputs(stage: _Stage) -> Iterator[Situation]:
     commands = _at(place, *([*command, str(closed / name)] for name, command in files.items()))
     commands += [[*command, str(closed / name), "-q"] for name, command in folders.items()]
     for mode in (0, 0o555):
-        yield Situation(f"an output folder of mode {mode:o}", {closed: mode}, commands, refused=True)
+        yield Situation(f"an output folder of mode {mode:o}", {closed: mode}, commands, "refused")
 
 
 def _environments(stage: _Stage) -> Iterator[Situation]:
@@ -238,21 +221,19 @@ def _environments(stage: _Stage) -> Iterator[Situation]:
     for name in ("TMPDIR", "HOME", "XDG_CACHE_HOME", "MPLCONFIGDIR"):
         for mode in (0, 0o555):
             variables = {**with_models, name: str(closed)}
-            yield Situation(f"{name} of mode {mode:o}", {closed: mode}, usual, variables, works=True)
-    yield Situation("no HOME", {}, usual, {**with_models, "HOME": None, "XDG_CACHE_HOME": None}, works=True)
+            yield Situation(f"{name} of mode {mode:o}", {closed: mode}, usual, "done", variables)
+    yield Situation("no HOME", {}, usual, "done", {**with_models, "HOME": None, "XDG_CACHE_HOME": None})
     commands = [*usual, *_at(place, ["index", str(stage.source), "-c", "other"]), ["export", "none/such", "-q"]]
     for mode in (0, 0o555):
-        yield Situation(f"a cache of mode {mode:o}", {closed: mode}, commands, {"DRAGOMAN_CACHE": str(closed)})
+        yield Situation(
+            f"a cache of mode {mode:o}", {closed: mode}, commands, environment={"DRAGOMAN_CACHE": str(closed)}
+        )
 
 
 def without_rights(home: Path, model: Path, folder: Path, *, only: str = "") -> Iterator[str]:
     """Give commands in each situation, or in those whose names begin with ``only``.
 
-    Args:
-        home: with the collection ``demo``, and a logged evaluation of it.
-        model: an encoder's folder.
-        folder: an empty folder.
-        only: beginning of the names.
+    The home has the collection ``demo`` and a logged evaluation; ``model`` is an encoder's folder, ``folder`` is empty.
     """
     with socket.create_server(("127.0.0.1", 0)) as listening:  # so no service starts there
         stage = _Stage(home, model, folder, listening.getsockname()[1])
