@@ -95,11 +95,7 @@ def require_complete(file: Path, *, upgraded: bool = False) -> None:
 def open_in_process(file: Path, migrations: Path, *, kill_after: float | None = None, max_bytes: int = 0) -> str:
     """Open a database file in another process; returns ``DONE``, ``REFUSED``, ``KILLED`` or what went wrong.
 
-    Args:
-        file: the database.
-        migrations: folder of migrations.
-        kill_after: seconds after which the process is killed.
-        max_bytes: size to which the process may write a file; 0: any.
+    The process is killed after some seconds, or may write a file up to so many bytes; 0: any.
     """
     ours, theirs = _PROCESSES.Pipe()
     process = _PROCESSES.Process(target=_open, args=(theirs, file, migrations, max_bytes))
