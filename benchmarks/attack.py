@@ -28,11 +28,9 @@ from trials.documents import put_records, sentences
 from trials.power_loss import losses
 from trials.servers.elastic import ElasticServer, client_of
 from trials.servers.elastic import running as elastic_running
-from trials.servers.postgres import PostgresServer
-from trials.servers.process import running
 from trials.servers.service import process
 from trials.service_accidents import killed
-from trials.worker_accidents import BROKERS, Servers, Trial
+from trials.worker_accidents import Trial, running_servers
 
 _SERVICE_FILES, _ATTACK_FILES = 1024, 4096
 """Files that the service may open, as most systems have it, and files that the attacks may open."""
@@ -107,8 +105,8 @@ def _modes(target: Target) -> Iterator[str]:
 
 def _workers(target: Target, *, broker: str, times: int) -> Iterator[str]:
     """Accidents of each kind to two workers, so many times each."""
-    with running(BROKERS[broker]) as queue, running(PostgresServer) as postgres, elastic_running() as elastic:
-        trial = Trial(Servers(queue, postgres, elastic), target.folder, 640, seed=0, name=f"trial-{broker}")
+    with running_servers(broker) as servers:
+        trial = Trial(servers, target.folder, 640, seed=0, name=f"trial-{broker}")
         kinds = list(trial.accidents()) * target.count(times)
         Random(0).shuffle(kinds)
         yield from trial.run(kinds)

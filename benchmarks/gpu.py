@@ -33,7 +33,6 @@ from encoders.inference.session import OnnxSession
 from encoders.machine.cores import available_cores
 from encoders.machine.placement import Gpu, place
 from encoders.text.tokens import Tokenizer
-from indexer.collection.settings import Settings
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger.database import open_database
 from indexer.ledger.tables import DONE, LEASED, Chunk
@@ -44,10 +43,7 @@ from onnx_export.models import DEFAULT, find_model, open_named
 from trials import ROOT
 from trials.command import DRAGOMAN, environment_of
 from trials.documents import write_records
-from trials.servers.elastic import running as elastic_running
-from trials.servers.postgres import PostgresServer
-from trials.servers.process import running
-from trials.servers.redis import RedisServer
+from trials.worker_accidents import running_servers
 
 _BATCHES = (64, 256, 1024)
 _COPIES = 20
@@ -198,10 +194,7 @@ def by_worker(texts: list[Document], gpu: Gpu | None, model: str, encoding: floa
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-gpu-")))
-        redis = stack.enter_context(running(RedisServer))
-        postgres = stack.enter_context(running(PostgresServer))
-        store = f"{stack.enter_context(elastic_running()).url}/gpu"
-        settings = Settings.read(folder / "home", store, postgres.url, redis.url)
+        settings = stack.enter_context(running_servers()).settings(folder / "home", "gpu")
         source = write_records(copied(texts, _COPIES), folder / "pages.jsonl")
         start_command = partial(subprocess.Popen, env=environment_of(settings), cwd=ROOT)
         subprocess.run([*DRAGOMAN, "db", "upgrade"], env=environment_of(settings), cwd=ROOT, check=True)

@@ -35,10 +35,7 @@ from indexer.workers.worker_metrics import Metrics
 from onnx_export.models import DEFAULT, find_model
 from trials import ROOT
 from trials.command import DRAGOMAN, environment_of
-from trials.servers.elastic import running as elastic_running
-from trials.servers.postgres import PostgresServer
-from trials.servers.process import running
-from trials.servers.redis import RedisServer
+from trials.worker_accidents import running_servers
 
 
 class Card:
@@ -105,10 +102,7 @@ def main() -> None:
     table = harness.Table(["| lanes | pages/s | the GPU is busy | processor cores |", "|---:|---:|---:|---:|"])
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-lanes-")))
-        postgres = stack.enter_context(running(PostgresServer))
-        redis = stack.enter_context(running(RedisServer))
-        store = f"{stack.enter_context(elastic_running()).url}/lanes?replicas=0"
-        settings = Settings.read(folder / "home", store, postgres.url, redis.url)
+        settings = stack.enter_context(running_servers()).settings(folder / "home", "lanes")
         upgrade(open_engine(settings.database))
         source = write_pages(folder, arguments.documents)
         run(1, source, settings, arguments.speed, "warm")  # what is slow the first time

@@ -10,8 +10,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -34,7 +34,7 @@ from trials.command import DRAGOMAN, environment_of, fell
 from trials.documents import contents, different, findings, poison, sentences
 from trials.servers.elastic import BLOCK, ElasticServer, client_of
 from trials.servers.postgres import PostgresServer
-from trials.servers.process import ServerProcess
+from trials.servers.process import ServerProcess, running
 from trials.servers.rabbitmq import RabbitServer
 from trials.servers.redis import RedisServer
 
@@ -56,6 +56,18 @@ class Servers(NamedTuple):
     broker: RabbitServer | RedisServer
     database: PostgresServer
     elastic: ElasticServer
+
+    def settings(self, home: Path, prefix: str) -> Settings:
+        """Settings of a home whose indices' names begin with a prefix."""
+        store = f"{self.elastic.url}/{prefix}?replicas=0"
+        return Settings.read(home, store, self.database.url, self.broker.url)
+
+
+@contextmanager
+def running_servers(broker: str = "redis") -> Iterator[Servers]:
+    """Servers in temporary folders, with one of ``BROKERS``; ``ServerMissing`` if one is not installed."""
+    with running(BROKERS[broker]) as queue, running(PostgresServer) as database, running(ElasticServer) as elastic:
+        yield Servers(queue, database, elastic)
 
 
 class _Ended(NamedTuple):
@@ -110,10 +122,7 @@ class Trial:
         self._write()
         self._clocks = {name: Clock(folder, name) for name in ("publisher", "worker-0")}
         self._clocks["worker-1"] = Clock(folder, "worker-1", ahead=_HOUR)
-        prefix = f"accidents-{seed}-{os.getpid()}"
-        self.settings = Settings.read(
-            folder / "home", f"{servers.elastic.url}/{prefix}?replicas=0", servers.database.url, servers.broker.url
-        )
+        self.settings = servers.settings(folder / "home", f"accidents-{seed}-{os.getpid()}")
         self.engine = open_engine(servers.database.url)
         upgrade(self.engine)
         self.hints = Hints(servers.broker.url)

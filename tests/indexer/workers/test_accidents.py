@@ -21,7 +21,7 @@ from trials.servers.elastic import ElasticServer
 from trials.servers.postgres import PostgresServer
 from trials.servers.process import ServerMissing, ServerProcess, running
 from trials.servers.redis import RedisServer
-from trials.worker_accidents import BROKERS, Servers, Trial
+from trials.worker_accidents import BROKERS, Trial, running_servers
 
 COMMON = (
     "a worker killed",
@@ -90,11 +90,7 @@ def _require_right(broker: str, folder: Path, kinds: Sequence[str], lanes: int =
         skip_or_fail("no compiler for a clock that is an hour fast: apt-get install gcc")
     with ExitStack() as stack:
         try:
-            servers = Servers(
-                stack.enter_context(running(BROKERS[broker])),
-                stack.enter_context(running(PostgresServer)),
-                stack.enter_context(running(ElasticServer)),
-            )
+            servers = stack.enter_context(running_servers(broker))
         except ServerMissing as missing:
             skip_or_fail(str(missing))
         trial = Trial(servers, folder, 640, seed=1, name=f"trial-{broker}-{lanes}", lanes=lanes)
