@@ -115,14 +115,12 @@ def _answered(name: str, answer: httpx.Response, expected: Any) -> str:
 def _ids(answer: httpx.Response) -> list[Any]:
     """The ids of the hits of each search of an answer, and the status of each that was refused in it."""
     body = answer.json()
-    return [_ids_of(one) for one in body.get("responses", [body])]
-
-
-def _ids_of(body: Mapping[str, Any]) -> Any:
-    if "error" in body:
-        return str(body["status"])
-    hits = body["hits"] if isinstance(body["hits"], list) else body["hits"]["hits"]
-    return [hit.get("id", hit.get("_id")) for hit in hits]
+    ids: list[Any] = []
+    for found in body.get("responses", [body]):
+        hits = found.get("hits", [])
+        listed = hits if isinstance(hits, list) else hits["hits"]
+        ids.append(str(found["status"]) if "error" in found else [hit.get("id", hit.get("_id")) for hit in listed])
+    return ids
 
 
 def _ended(command: list[str], status: int, text: str) -> str:
@@ -217,16 +215,18 @@ def tripping(client: Elasticsearch) -> Iterator[None]:
 
 
 def _trips(client: Elasticsearch) -> int:
-    (node,) = client.nodes.stats(metric="breaker")["nodes"].values()
-    return int(node["breakers"]["request"]["tripped"])
+    return int(_statistics(client, "breaker")["breakers"]["request"]["tripped"])
 
 
 def _rejected_searches(client: Elasticsearch) -> int:
-    (node,) = client.nodes.stats(metric="thread_pool")["nodes"].values()
-    return int(node["thread_pool"]["search"]["rejected"])
+    return int(_statistics(client, "thread_pool")["thread_pool"]["search"]["rejected"])
 
 
 def _rejected_writes(client: Elasticsearch) -> int:
-    (node,) = client.nodes.stats(metric="indexing_pressure")["nodes"].values()
-    total = node["indexing_pressure"]["memory"]["total"]
+    total = _statistics(client, "indexing_pressure")["indexing_pressure"]["memory"]["total"]
     return int(total["coordinating_rejections"] + total["primary_rejections"])
+
+
+def _statistics(client: Elasticsearch, metric: str) -> Any:
+    (node,) = client.nodes.stats(metric=metric)["nodes"].values()
+    return node

@@ -135,13 +135,12 @@ class Soak:
         self.collections = [*self.collections, collection][-9:]
         return collection
 
-    def command(self, *arguments: str) -> bool:
-        """Give a command, in another process; whether it was done."""
+    def command(self, *arguments: str) -> None:
+        """Give a command, in another process."""
         if self.over:
             raise _TimeIsOver
         status, sentence = self.commands.submit(said, [*arguments, "--home", str(self.home), "-q"]).result()
         self.check(f"dragoman {arguments[0]}", f"{arguments}: {status}, {sentence[-300:]}", held=status == 0)
-        return status == 0
 
     def client(self) -> httpx.Client:
         """A caller."""
@@ -215,37 +214,26 @@ class Owner:
     def live(self, number: int) -> None:
         """A collection's life."""
         wide = ("--encoder", str(self.soak.encoders[1]))
-        self.make({str(doc): f"{number}.0" for doc in range(_DOCUMENTS)})
+        documents = {str(doc): f"{number}.0" for doc in range(_DOCUMENTS)}
+        self.index(documents, "--encoder", str(self.soak.encoders[0]), *self.options, new=True)
         for revision in range(1, 3):
             self.index(changed(self.collection.documents, f"{number}.{revision}"), "--prune")
-        self.delete_documents(4)
-        self.same("calibrate", "--balance", "0.5")
+        first, left = sorted(self.collection.documents)[:4], dict(self.collection.documents)
+        for doc_id in first:
+            del left[doc_id]
+        self.to(left, "delete", *first)
         before = self.collection.documents
+        self.to(before, "calibrate", "--balance", "0.5")
         self.index(changed(before, f"{number}.3"), "--rebuild", *wide)
         self.to(before, "rollback")
-        self.same("migrate", *wide, "--anyway", "--re-encode")
+        self.to(before, "migrate", *wide, "--anyway", "--re-encode")
         self.index(changed(before, f"{number}.4"), "--prune")
         self.delete()
-
-    def make(self, titles: Documents) -> None:
-        """Make the collection."""
-        self.index(titles, "--encoder", str(self.soak.encoders[0]), *self.options, new=True)
 
     def index(self, after: Documents, *options: str, new: bool = False) -> None:
         """Index documents."""
         source = write_records(documents_of(after), self.folder / "docs.jsonl")
         self.to(after, "index", source, *options, new=new)
-
-    def delete_documents(self, count: int) -> None:
-        """Delete documents by their ids."""
-        ids = sorted(self.collection.documents)[:count]
-        after = {doc_id: title for doc_id, title in self.collection.documents.items() if doc_id not in ids}
-        self.to(after, "delete", *ids)
-
-    def same(self, *arguments: str) -> None:
-        """Give a command that changes no document: all are found meanwhile."""
-        self.soak.command(*arguments, "-c", self.collection.name)
-        self.found()
 
     def to(self, after: Documents, *arguments: str, new: bool = False) -> None:
         """Give a command after which these are the documents."""
