@@ -16,6 +16,7 @@ from indexer.collection.settings import Settings
 from indexer.ledger import index_runs
 from indexer.ledger.database import open_database, transaction
 from indexer.ledger.tables import FindingRow
+from indexer.stores.contract import StoredDocument
 from trials import DEMO
 
 
@@ -69,21 +70,18 @@ def poison(revision: int) -> list[bytes]:
     return [*lines[:-2], *torn, b"\n".join(lines[-2:])]
 
 
+def stored(item: StoredDocument) -> tuple[str, bytes, bytes, bytes]:
+    """Text, vector, passages and offsets of a document."""
+    passages = item.passages
+    return item.document.text, item.vector.tobytes(), passages.vectors.tobytes(), passages.offsets.tobytes()
+
+
 def contents(settings: Settings, name: str) -> dict[str, tuple[str, bytes, bytes, bytes]]:
-    """Text, vector, passages and offsets of each document of a collection, by id."""
+    """What is stored of each document of a collection, by id."""
     with open_database(settings.database) as engine:
         collection = collections.require(engine, name)
     with closing(collection.open_store(settings)) as store:
-        return {
-            item.document.doc_id: (
-                item.document.text,
-                item.vector.tobytes(),
-                item.passages.vectors.tobytes(),
-                item.passages.offsets.tobytes(),
-            )
-            for page in store.scan(collection.model)
-            for item in page
-        }
+        return {item.document.doc_id: stored(item) for page in store.scan(collection.model) for item in page}
 
 
 def different(expected: Mapping[str, object], actual: Mapping[str, object]) -> list[str]:

@@ -33,7 +33,7 @@ from indexer.ledger.database import open_database, reading
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_table import CalibrationRow
 from trials import DEMO, ROOT
-from trials.documents import different, write_records
+from trials.documents import different, stored, write_records
 
 _LIBRARY = """
 #define _GNU_SOURCE
@@ -410,13 +410,8 @@ class Life:
                 state[f"collection {collection.name}"] = (collection.encoder, collection.model)
                 with closing(collection.open_store(settings)) as store:
                     for model in store.models():
-                        for page in store.scan(model):
-                            for item in page:
-                                document = item.document
-                                state[f"{model} {document.doc_id}"] = (
-                                    document.text, item.vector.tobytes(), item.passages.vectors.tobytes(),
-                                    item.passages.offsets.tobytes(),
-                                )  # fmt: skip
+                        items = (item for page in store.scan(model) for item in page)
+                        state |= {f"{model} {item.document.doc_id}": stored(item) for item in items}
         return state
 
 
