@@ -23,7 +23,7 @@ _ERROR_TYPES = {401: "security_exception", 403: "security_exception", 404: "reso
 """Elasticsearch's names of errors, by status."""
 
 
-PRODUCT_HEADER = {"X-Elastic-Product": "Elasticsearch"}
+PRODUCT_HEADER = {"x-elastic-product": "Elasticsearch"}
 """Clients of Elasticsearch read no answer without it."""
 
 
