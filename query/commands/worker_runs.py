@@ -7,6 +7,7 @@ import click
 from encoders.console import Console
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
+from indexer.ledger.tables import IndexRun
 from indexer.workers import run_control
 from indexer.workers.hints import Hints
 from query.commands.options.common_options import collection_option, common_options, common_options_and_broker
@@ -22,8 +23,7 @@ def pause(name: str, settings: Settings, console: Console) -> None:
     """Let workers finish their chunks of a collection's run and take no more."""
     with open_database(settings.database) as engine:
         run = run_control.pause(engine, name)
-    sentence = f"run {run.id} paused; go on: dragoman resume -c {name}"
-    console.show({"collection": name, "run": run.id, "state": run.state}, sentence)
+    _show(console, name, run, f"paused; go on: dragoman resume -c {name}")
 
 
 @click.command("resume", cls=Command)
@@ -33,8 +33,7 @@ def resume(name: str, settings: Settings, console: Console) -> None:
     """Let workers go on with a collection's run after a pause, or after the broker lost its messages."""
     with open_database(settings.database) as engine:
         run = run_control.resume(engine, name, Hints(settings.broker))
-    sentence = f"run {run.id} goes on; watch it: dragoman status --watch -c {name}"
-    console.show({"collection": name, "run": run.id, "state": run.state}, sentence)
+    _show(console, name, run, f"goes on; watch it: dragoman status --watch -c {name}")
 
 
 @click.command("cancel", cls=Command)
@@ -44,5 +43,9 @@ def cancel(name: str, settings: Settings, console: Console) -> None:
     """End a collection's run of workers; stored documents stay, and the next dragoman index finds them unchanged."""
     with open_database(settings.database) as engine:
         run = run_control.cancel(engine, name)
-    sentence = f"run {run.id} is cancelled; stored documents stay: dragoman status -c {name}"
-    console.show({"collection": name, "run": run.id, "state": run.state}, sentence)
+    _show(console, name, run, f"is cancelled; stored documents stay: dragoman status -c {name}")
+
+
+def _show(console: Console, name: str, run: IndexRun, sentence: str) -> None:
+    """Say in a sentence, or in JSON, in which state a collection's run is."""
+    console.show({"collection": name, "run": run.id, "state": run.state}, f"run {run.id} {sentence}")
