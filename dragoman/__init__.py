@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from encoders.errors import BadInput, DragomanError, MissingPart, ModelMismatch, StoreError
     from indexer.collection.settings import Settings
     from indexer.indexing.pipeline import IndexReport
-    from indexer.readers.source import ReadOptions
+    from indexer.readers.records.source import ReadOptions
     from query import __version__
     from query.calibration_fitting.calibration_fit import CalibrationReport
     from query.evaluation.collection_evaluation import Evaluation
@@ -77,7 +77,7 @@ _MODULES = {
     "Evaluation": "query.evaluation.collection_evaluation",
     "IndexReport": "indexer.indexing.pipeline",
     "RankingOptions": "query.ranking.ranking_options",
-    "ReadOptions": "indexer.readers.source",
+    "ReadOptions": "indexer.readers.records.source",
     "Settings": "indexer.collection.settings",
     "TextEncoder": "dragoman.text_encoder",
     "__version__": "query",

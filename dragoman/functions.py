@@ -19,7 +19,7 @@ from indexer.collection.settings import Settings
 from indexer.indexing.duplicates import OnDuplicate
 from indexer.indexing.pipeline import IndexReport
 from indexer.ledger.database import open_database
-from indexer.readers.source import ReadOptions
+from indexer.readers.records.source import ReadOptions
 from indexer.workers.run_watch import watch_run
 from query.calibration_fitting import calibration_fit as fitting
 from query.calibration_fitting.calibration_fit import CalibrationReport

@@ -13,8 +13,8 @@ from filelock import FileLock, Timeout
 from encoders.errors import BadInput, StoreError
 from encoders.folder.whole_folder import FILE_MODE, make_private_folder
 from indexer.collection.settings import Settings
-from indexer.readers.record import lacks_id
-from indexer.readers.source import ReadOptions
+from indexer.readers.records.record import lacks_id
+from indexer.readers.records.source import ReadOptions
 from indexer.stores.collection_names import check_collection_name
 
 Source = str | os.PathLike[str] | Mapping[str, Any]

@@ -30,7 +30,7 @@ from indexer.ledger.index_runs import RunLedger, has_spooled, refuse_while_worke
 from indexer.ledger.tables import RUNNING
 from indexer.readers import elastic_source
 from indexer.readers.formats import is_path
-from indexer.readers.source import ReadOptions
+from indexer.readers.records.source import ReadOptions
 from indexer.stores.collection_names import check_collection_name
 from indexer.stores.contract import VectorStore
 from indexer.workers.handout import hand_out_sources

@@ -16,7 +16,7 @@ from encoders.console import Console
 from encoders.document import Document, FloatArray, short_hash
 from encoders.errors import BadInput
 from encoders.phrases import counted
-from indexer.readers.files import text_lines
+from indexer.readers.records.files import text_lines
 from indexer.readers.source_documents import SourceDocuments, Sources
 from onnx_export.huggingface.hub_source import require_torch
 from query.report.language_pairs import PairTable, mean_counted

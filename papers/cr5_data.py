@@ -21,7 +21,7 @@ from encoders.errors import BadInput
 from encoders.languages import normalise
 from encoders.phrases import counted
 from encoders.text.words import folded
-from indexer.readers.files import text_lines
+from indexer.readers.records.files import text_lines
 
 _MATRIX = re.compile(r"sparse_matrix_([a-z]{2,3})\.txt(\.\w+)?$")
 _PAIR = re.compile(r"\.([a-z]{2,3})-([a-z]{2,3})\.([a-z]{2,3})(\.\w+)?$")

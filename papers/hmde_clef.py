@@ -18,7 +18,7 @@ from encoders.languages import language_list, normalise
 from encoders.machine.placement import Device
 from encoders.phrases import counted
 from indexer.indexing.reading import readings
-from indexer.readers.source import ReadOptions, Refusal, Remark
+from indexer.readers.records.source import ReadOptions, Refusal, Remark
 from papers.cached_encoder import vectors_by_id
 from papers.hmde_methods import METHOD, open_method
 from papers.paper_table import PaperTable, by_pair, documents_in_words, published

@@ -12,8 +12,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.languages import normalise
-from indexer.readers.files import text_lines
-from indexer.readers.source import ReadOptions
+from indexer.readers.records.files import text_lines
+from indexer.readers.records.source import ReadOptions
 from indexer.readers.source_documents import whole_data
 from indexer.readers.tasks import COMMENTARY, LANGUAGE, LETT, parse_page
 

@@ -25,9 +25,9 @@ from encoders.machine.placement import Device
 from encoders.maps.mate_scores import Comparer
 from encoders.maps.parallel import ConceptSplit
 from encoders.methods.method_registry import METHODS
-from indexer.readers.files import SourceFile, UnreadableFileError
 from indexer.readers.newspapers.markup import Tag, tokens
-from indexer.readers.source import ReadOptions
+from indexer.readers.records.files import SourceFile, UnreadableFileError
+from indexer.readers.records.source import ReadOptions
 from indexer.readers.source_documents import whole_data
 from indexer.readers.tasks import JRC
 from indexer.training.aligned_documents import AlignedVectors, add_encoded

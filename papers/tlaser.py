@@ -24,7 +24,7 @@ from encoders.methods.method_registry import SENTENCE_METHODS
 from encoders.methods.token_windows import First
 from encoders.phrases import counted
 from encoders.tlaser.similarity import search_error
-from indexer.readers.files import text_lines
+from indexer.readers.records.files import text_lines
 from onnx_export.huggingface.hub_source import require_torch
 from onnx_export.models import find_model, open_named
 from papers.cached_encoder import CachedEncoder, vectors_by_id

@@ -26,7 +26,7 @@ from indexer.ledger import attach_ledger
 from indexer.ledger.attach_ledger import AttachLedger
 from indexer.ledger.findings import Finding
 from indexer.ledger.tables import REFUSED
-from indexer.readers.source import Refusal
+from indexer.readers.records.source import Refusal
 from indexer.stores.attached import attach_checks
 from indexer.stores.attached.joined_store import JoinedStore
 from indexer.stores.contract import Stamp

@@ -18,7 +18,7 @@ from encoders.phrases import counted
 from indexer.ledger.findings import DUPLICATE
 from indexer.ledger.ledger import id_key
 from indexer.readers.formats import count_distinct, read_all
-from indexer.readers.source import Reading, ReadOptions, Remark
+from indexer.readers.records.source import Reading, ReadOptions, Remark
 
 OnDuplicate = Literal["error", "last", "first"]
 """With several documents of an id: nothing is indexed, or the last or first of the highest revision counts."""

@@ -9,8 +9,8 @@ from pathlib import Path, PurePath
 
 from encoders.errors import BadInput
 from indexer.ledger.tables import IndexRun
-from indexer.readers.files import source_files
 from indexer.readers.formats import is_path
+from indexer.readers.records.files import source_files
 from indexer.stores.contract import VectorStore
 
 _FILES = 20

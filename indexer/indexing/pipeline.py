@@ -23,7 +23,7 @@ from indexer.ledger.findings import Finding
 from indexer.ledger.index_runs import RunLedger
 from indexer.ledger.ledger import Ledger, ReadChunk
 from indexer.ledger.tables import DONE, REFUSED, REMARK, Chunk
-from indexer.readers.source import ReadOptions
+from indexer.readers.records.source import ReadOptions
 from indexer.stores.contract import VectorStore
 
 

@@ -11,7 +11,7 @@ from indexer.ledger.findings import Finding
 from indexer.ledger.ledger import ReadChunk
 from indexer.ledger.tables import REFUSED, REMARK
 from indexer.readers.formats import fingerprint, read_all
-from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
+from indexer.readers.records.source import Reading, ReadOptions, Refusal, Remark
 from indexer.readers.source_documents import with_languages
 
 CHUNK_DOCUMENTS = 64

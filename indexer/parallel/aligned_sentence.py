@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from indexer.readers.source import Refusal
+from indexer.readers.records.source import Refusal
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED, normalise
 from encoders.phrases import counted
 from indexer.parallel.aligned_sentence import NOT_UTF8, AlignedSentence, decoded, row
-from indexer.readers.files import SourceFile, UnreadableFileError
-from indexer.readers.source import Refusal
+from indexer.readers.records.files import SourceFile, UnreadableFileError
+from indexer.readers.records.source import Refusal
 
 _ID_COLUMNS = ("id", "sid")
 

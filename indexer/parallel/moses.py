@@ -9,8 +9,8 @@ from pathlib import Path
 from encoders.errors import BadInput
 from indexer.parallel.aligned_sentence import NOT_UTF8, AlignedSentence, decoded
 from indexer.parallel.aligned_tables import language
-from indexer.readers.files import SourceFile, UnreadableFileError
-from indexer.readers.source import Refusal
+from indexer.readers.records.files import SourceFile, UnreadableFileError
+from indexer.readers.records.source import Refusal
 
 _NO_LANGUAGE = (".txt", ".md", ".csv", ".xml", ".html", ".htm", ".json", ".ids")
 

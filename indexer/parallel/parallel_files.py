@@ -11,8 +11,8 @@ from indexer.parallel.aligned_sentence import AlignedSentence
 from indexer.parallel.aligned_tables import header_language, read_by_id, read_jsonl, read_tsv
 from indexer.parallel.moses import read_moses, side_language, sides, text_name
 from indexer.parallel.tmx import read_tmx
-from indexer.readers.files import SourceFile, UnreadableFileError, source_files
-from indexer.readers.source import Refusal
+from indexer.readers.records.files import SourceFile, UnreadableFileError, source_files
+from indexer.readers.records.source import Refusal
 
 
 @dataclass

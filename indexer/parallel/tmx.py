@@ -8,8 +8,8 @@ from xml.etree import ElementTree as ET
 
 from indexer.parallel.aligned_sentence import AlignedSentence, row
 from indexer.parallel.aligned_tables import language
-from indexer.readers.files import RECORD_LIMIT, SourceFile, UnreadableFileError
-from indexer.readers.source import Refusal
+from indexer.readers.records.files import RECORD_LIMIT, SourceFile, UnreadableFileError
+from indexer.readers.records.source import Refusal
 
 _CODES = {"bpt", "ept", "ph", "it", "ut"}
 """Elements inside a segment whose content is another format's markup."""

@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Iterator
 
 from encoders.phrases import counted
-from indexer.readers.encodings import UndecodableError, decode, encoding_remark
-from indexer.readers.files import LONG_LINE, RECORD_LIMIT, SourceFile
-from indexer.readers.record import id_remark, make_document
-from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
+from indexer.readers.records.encodings import UndecodableError, decode, encoding_remark
+from indexer.readers.records.files import LONG_LINE, RECORD_LIMIT, SourceFile
+from indexer.readers.records.record import id_remark, make_document
+from indexer.readers.records.source import Reading, ReadOptions, Refusal, Remark
 
 
 def read_csv(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:

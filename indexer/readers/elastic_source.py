@@ -14,8 +14,8 @@ from indexer.cluster import cluster_address, cluster_client, cluster_errors, ind
 from indexer.cluster.cluster_address import SCHEMES, Credentials
 from indexer.cluster.field_mapping import is_ours, keeps_no_source, refuse_partial
 from indexer.cluster.source_values import join_texts, values, without_paths
-from indexer.readers.record import make_document
-from indexer.readers.source import Reading, ReadOptions
+from indexer.readers.records.record import make_document
+from indexer.readers.records.source import Reading, ReadOptions
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch

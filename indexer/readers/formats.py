@@ -15,11 +15,11 @@ from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED, normalise
 from indexer.readers import elastic_source, irdatasets
 from indexer.readers.delimited import read_csv, read_tsv
-from indexer.readers.encodings import known_encoding
-from indexer.readers.files import FIRST_BYTES, SourceFile, UnreadableFileError, UnreadFormatError, source_files
 from indexer.readers.jsonl import read_jsonl
 from indexer.readers.newspapers.sgml import read_sgml
-from indexer.readers.source import EMPTY_FILE, Reading, ReadOptions, Refusal, Remark
+from indexer.readers.records.encodings import known_encoding
+from indexer.readers.records.files import FIRST_BYTES, SourceFile, UnreadableFileError, UnreadFormatError, source_files
+from indexer.readers.records.source import EMPTY_FILE, Reading, ReadOptions, Refusal, Remark
 from indexer.readers.standard_input import STANDARD_INPUT, kept_input
 from indexer.readers.tasks import COMMENTARY, JRC, read_commentary, read_jrc, read_lett
 from indexer.readers.whole_files import read_html, read_text

@@ -8,8 +8,8 @@ from typing import Any
 from encoders.errors import BadInput, MissingPart
 from encoders.languages import normalise
 from encoders.phrases import counted, install_command
-from indexer.readers.record import make_document
-from indexer.readers.source import Reading, ReadOptions, Refusal
+from indexer.readers.records.record import make_document
+from indexer.readers.records.source import Reading, ReadOptions, Refusal
 
 PREFIX = "ir-datasets:"
 

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from indexer.readers.files import LONG_LINE, RECORD_LIMIT, SourceFile
-from indexer.readers.record import id_remark, lacks_id, make_document
-from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
+from indexer.readers.records.files import LONG_LINE, RECORD_LIMIT, SourceFile
+from indexer.readers.records.record import id_remark, lacks_id, make_document
+from indexer.readers.records.source import Reading, ReadOptions, Refusal, Remark
 
 _MAX_BRACKETS = 1_000_000
 """Maximum ``[`` and ``{`` of a record: each may become a list or an object, which takes thirty times its bytes."""

@@ -12,7 +12,7 @@ from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED
 from indexer.readers.formats import read, read_all
-from indexer.readers.source import EMPTY_DOCUMENT, EMPTY_FILE, Reading, ReadOptions, Refusal, Remark
+from indexer.readers.records.source import EMPTY_DOCUMENT, EMPTY_FILE, Reading, ReadOptions, Refusal, Remark
 from indexer.text.language_detection import Detector
 
 

@@ -24,10 +24,10 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from encoders.phrases import counted
-from indexer.readers.files import SourceFile
 from indexer.readers.newspapers.markup import tokens
-from indexer.readers.record import make_document
-from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
+from indexer.readers.records.files import SourceFile
+from indexer.readers.records.record import make_document
+from indexer.readers.records.source import Reading, ReadOptions, Refusal, Remark
 
 LETT = re.compile(r"\.lett(\.\w+)?$")
 COMMENTARY = re.compile(r"\.([a-z]{2,3})-([a-z]{2,3})\.tsv(\.\w+)?$")

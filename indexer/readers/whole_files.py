@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 
 from encoders.errors import BadInput
 from encoders.languages import normalise
-from indexer.readers.encodings import UndecodableError, declared_encoding, decode, encoding_remark
-from indexer.readers.files import SourceFile
-from indexer.readers.record import clean, clean_line, make_document
-from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
+from indexer.readers.records.encodings import UndecodableError, declared_encoding, decode, encoding_remark
+from indexer.readers.records.files import SourceFile
+from indexer.readers.records.record import clean, clean_line, make_document
+from indexer.readers.records.source import Reading, ReadOptions, Refusal, Remark
 
 _TITLE_LENGTH = 120
 """Maximum characters of a first line that counts as the title."""

@@ -18,8 +18,8 @@ from encoders.tlaser.tlaser_settings import TlaserPlan
 from encoders.tlaser.token_corpus import Corpus, Direction, Sentences
 from indexer.parallel.aligned_sentence import AlignedSentence
 from indexer.parallel.scripts import wrong_script
-from indexer.readers.record import clean_line
-from indexer.readers.source import Refusal
+from indexer.readers.records.record import clean_line
+from indexer.readers.records.source import Refusal
 
 USUAL_PIVOTS = ("en", "es")
 HELD_OUT = 500

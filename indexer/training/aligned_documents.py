@@ -12,7 +12,7 @@ from encoders.console import Console
 from encoders.document import Document, Encoder, FloatArray
 from encoders.errors import BadInput
 from encoders.maps.parallel import Parallel
-from indexer.readers.source import Refusal
+from indexer.readers.records.source import Refusal
 from indexer.stores.contract import VectorStore
 
 _BATCH = 64

@@ -15,7 +15,7 @@ from encoders.cr5.cr5_settings import Cr5Settings
 from encoders.cr5.estimator import Cr5
 from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder, free_target
-from indexer.readers.source import Refusal
+from indexer.readers.records.source import Refusal
 from indexer.readers.source_documents import SourceDocuments, Sources
 from onnx_export.cr5_folder import publish
 

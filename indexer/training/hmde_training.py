@@ -22,7 +22,7 @@ from encoders.hmde.triples import TripleDocument, Triples, held_out
 from encoders.machine.placement import Device
 from encoders.phrases import counted
 from indexer.indexing.reading import check_sources
-from indexer.readers.source import Refusal, Remark
+from indexer.readers.records.source import Refusal, Remark
 from indexer.readers.source_documents import Sources
 from indexer.training.hmde_material import Material, prepare, survey
 from onnx_export.hmde.hmde_settings import Curve, Settings

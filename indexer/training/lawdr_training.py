@@ -18,7 +18,7 @@ from encoders.methods.lawdr_method import publish
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import Sentences
 from encoders.phrases import counted
-from indexer.readers.source import Refusal
+from indexer.readers.records.source import Refusal
 from indexer.readers.source_documents import SourceDocuments, Sources
 from indexer.training.sentence_sample import SentenceSample
 from onnx_export.models import DEFAULT, find_model, open_sentence

@@ -13,7 +13,7 @@ from encoders.machine.placement import Device
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
-from indexer.readers.source import ReadOptions
+from indexer.readers.records.source import ReadOptions
 from indexer.readers.source_documents import SourceDocuments, Sources
 from indexer.training.aligned_documents import AlignedVectors, add_encoded, stored_by_concept
 from onnx_export.models import open_named

@@ -18,7 +18,7 @@ from encoders.tlaser.joint_vocabulary import learn_vocabulary
 from encoders.tlaser.tlaser_settings import NAMES, TlaserPlan
 from encoders.tlaser.token_corpus import Corpus
 from indexer.parallel.parallel_files import find_files, read_parallel
-from indexer.readers.source import Refusal
+from indexer.readers.records.source import Refusal
 from indexer.training.aligned_corpus import AlignedText, choose_pivots, gather, hold_out, make_corpus, words_per_token
 from onnx_export.graphs.parity import GateText, ParityReport
 from onnx_export.huggingface.hub_source import require_torch

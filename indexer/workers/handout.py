@@ -15,7 +15,7 @@ from indexer.indexing.storing import needs_encoding
 from indexer.ledger.ledger import Ledger, ReadChunk
 from indexer.ledger.spool import pack
 from indexer.ledger.tables import READING
-from indexer.readers.source import ReadOptions
+from indexer.readers.records.source import ReadOptions
 from indexer.stores.contract import VectorStore
 
 

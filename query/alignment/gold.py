@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from encoders.errors import BadInput
-from indexer.readers.files import SourceFile, UnreadableFileError
+from indexer.readers.records.files import SourceFile, UnreadableFileError
 from query.alignment.matching import Pairs
 from query.alignment.side import Side
 

@@ -13,7 +13,7 @@ from encoders.console import Console
 from encoders.folder.whole_folder import FILE_MODE
 from indexer.collection.settings import Settings
 from indexer.index_sources import index
-from indexer.readers.source import ReadOptions
+from indexer.readers.records.source import ReadOptions
 from query.calibration.calibration_table import NONE
 from query.calibration_fitting.recalibration import UpkeepReport, keep_calibrated
 from query.commands.options.common_options import common_options

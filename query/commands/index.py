@@ -14,7 +14,7 @@ from encoders.methods.method_registry import METHODS
 from indexer.collection.settings import Settings
 from indexer.index_sources import index, index_by_workers
 from indexer.indexing.duplicates import ON_DUPLICATE
-from indexer.readers.source import ReadOptions
+from indexer.readers.records.source import ReadOptions
 from indexer.workers.run_watch import watch_run
 from onnx_export.models import DEFAULT
 from query.calibration_fitting.recalibration import is_upkeep_due, keep_calibrated

@@ -14,7 +14,7 @@ from encoders.errors import BadInput
 from encoders.folder.model_cache import file_hash
 from encoders.folder.model_folder import ModelFolder
 from encoders.languages import normalise
-from indexer.readers.files import SourceFile, UnreadableFileError
+from indexer.readers.records.files import SourceFile, UnreadableFileError
 
 if TYPE_CHECKING:
     from encoders.cr5.cr5_model import Cr5Model

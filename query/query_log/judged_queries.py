@@ -17,7 +17,7 @@ from encoders.errors import BadInput
 from encoders.folder.model_cache import file_hash
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database, transaction
-from indexer.readers.record import clean_line
+from indexer.readers.records.record import clean_line
 from query.measures.quality_measures import parse_measures, score
 from query.query_log.query_log_tables import ClickRow, SearchRow
 from query.trec_files.qrels import read_qrels

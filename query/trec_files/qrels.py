@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from encoders.errors import BadInput
-from indexer.readers.files import SourceFile, UnreadableFileError
+from indexer.readers.records.files import SourceFile, UnreadableFileError
 from query.trec_files.topics import normalise_qid
 from query.trec_files.trec_run import trec_id
 

@@ -12,10 +12,10 @@ from typing import Any
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED, normalise
-from indexer.readers.encodings import UndecodableError, declared_encoding, decode, known_encoding
-from indexer.readers.files import SourceFile, UnreadableFileError
 from indexer.readers.newspapers.markup import Tag, tokens
-from indexer.readers.record import clean_line
+from indexer.readers.records.encodings import UndecodableError, declared_encoding, decode, known_encoding
+from indexer.readers.records.files import SourceFile, UnreadableFileError
+from indexer.readers.records.record import clean_line
 
 PARTS = ("title", "description", "narrative")
 FIELDS = ("title", "description")

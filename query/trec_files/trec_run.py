@@ -15,7 +15,7 @@ import numpy as np
 from encoders import zstd
 from encoders.errors import BadInput
 from encoders.phrases import counted
-from indexer.readers.files import SourceFile, UnreadableFileError
+from indexer.readers.records.files import SourceFile, UnreadableFileError
 
 RunEntry = tuple[str, float]
 """A document's id and its score."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from indexer.readers.newspapers.markup import Tag, tokens
-from indexer.readers.record import clean_line
+from indexer.readers.records.record import clean_line
 
 TITLES = ("TITLE", "HEADLINE", "TI", "HD")
 LEADS = ("LEAD", "LEAD1", "LD", "LE", "RETRO")

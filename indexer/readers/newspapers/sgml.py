@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from indexer.readers.encodings import UndecodableError, declared_encoding, decode, encoding_remark
-from indexer.readers.files import RECORD_LIMIT, SourceFile
 from indexer.readers.newspapers.article import TEXTS, parse_article
 from indexer.readers.newspapers.clef import newspaper
-from indexer.readers.record import make_document
-from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
+from indexer.readers.records.encodings import UndecodableError, declared_encoding, decode, encoding_remark
+from indexer.readers.records.files import RECORD_LIMIT, SourceFile
+from indexer.readers.records.record import make_document
+from indexer.readers.records.source import Reading, ReadOptions, Refusal, Remark
 
 _BOUNDARY = re.compile(rb"<(/?)DOC(?=[\s>])[^<>]*>", re.IGNORECASE)
 _ID_TAGS = [re.compile(rb"<%s\s*>\s*([^<\s]+)" % tag, re.IGNORECASE) for tag in (b"DOCNO", b"DOCID")]

@@ -19,9 +19,9 @@ import numpy as np
 
 from encoders.errors import BadInput
 from encoders.languages import normalise
-from indexer.readers.files import RECORD_LIMIT, SourceFile, UnreadableFileError
-from indexer.readers.record import make_document
-from indexer.readers.source import Reading, ReadOptions, Remark
+from indexer.readers.records.files import RECORD_LIMIT, SourceFile, UnreadableFileError
+from indexer.readers.records.record import make_document
+from indexer.readers.records.source import Reading, ReadOptions, Remark
 from indexer.readers.wikis.wikitext import plain_text
 
 _CHUNK = 64 << 10

@@ -15,8 +15,8 @@ from indexer.cluster import cluster_client
 from indexer.cluster.cluster_client import pages
 from indexer.cluster.field_mapping import is_ours, refuse_partial
 from indexer.cluster.source_values import join_texts, steps, values, without_paths
-from indexer.readers.record import make_document
-from indexer.readers.source import ReadOptions, Refusal
+from indexer.readers.records.record import make_document
+from indexer.readers.records.source import ReadOptions, Refusal
 from indexer.stores.attached.attached_address import Attachment
 from indexer.stores.clustered.document_layout import Layout
 from indexer.stores.clustered.server_index import ServerIndex

@@ -23,7 +23,7 @@ def training_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--format``, ``--field``, ``--lang`` and ``--encoding``; the command gets them as ``options``."""
     from indexer.readers.formats import FORMATS  # noqa: PLC0415
-    from indexer.readers.source import ReadOptions  # noqa: PLC0415
+    from indexer.readers.records.source import ReadOptions  # noqa: PLC0415
 
     def read_options(format_: str | None, fields: Sequence[str], lang: str, encoding: str) -> ReadOptions:
         return ReadOptions(format=format_ or "", fields=_field_names(fields), lang=lang, encoding=encoding)

@@ -11,7 +11,7 @@ from encoders.folder.model_folder import ModelFolder
 from encoders.phrases import counted
 from indexer.indexing.pipeline import IndexReport, RunReport
 from indexer.ledger.findings import Finding
-from indexer.readers.source import Refusal, Remark
+from indexer.readers.records.source import Refusal, Remark
 
 _SHOWN = 10
 

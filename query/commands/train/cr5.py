@@ -12,7 +12,7 @@ from encoders.cr5.cr5_settings import Cr5Settings, Pairs
 from encoders.languages import normalise
 from encoders.phrases import counted
 from encoders.table_layout import Table
-from indexer.readers.source import ReadOptions
+from indexer.readers.records.source import ReadOptions
 from query.commands.options.common_options import output_options, seed_option
 from query.commands.options.encoder_options import languages_option
 from query.commands.options.help import Command

@@ -16,7 +16,7 @@ from encoders.hmde.upper import Segmentation
 from encoders.machine.placement import Device
 from encoders.phrases import counted, install_command
 from encoders.table_layout import Table
-from indexer.readers.source import ReadOptions
+from indexer.readers.records.source import ReadOptions
 from onnx_export.hmde.hmde_settings import PRESETS, Preset, Settings, settings_of
 from query.commands.options.common_options import FieldOption, field_options, output_options
 from query.commands.options.encoder_options import (

@@ -9,7 +9,7 @@ import click
 from encoders.console import Console
 from encoders.machine.placement import Device
 from encoders.phrases import counted
-from indexer.readers.source import ReadOptions
+from indexer.readers.records.source import ReadOptions
 from indexer.readers.source_documents import Sources
 from indexer.training.lawdr_training import SAMPLE, train_lawdr
 from onnx_export.models import DEFAULT

@@ -13,7 +13,7 @@ from encoders.errors import StoreError
 from indexer.attaching.catch_up import catch_up
 from indexer.collection.store_location import StoreLocation
 from indexer.readers.formats import count_distinct, read
-from indexer.readers.source import ReadOptions
+from indexer.readers.records.source import ReadOptions
 from indexer.stores.attached.attached_address import Attachment
 from trials.fake_encoder import FakeEncoder
 from trials.servers.elastic import PASSWORD, ElasticServer

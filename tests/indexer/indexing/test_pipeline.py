@@ -35,8 +35,8 @@ from indexer.indexing.reading import CHUNK_DOCUMENTS, read_chunks, readings
 from indexer.ledger import index_runs
 from indexer.ledger.database import connect
 from indexer.ledger.findings import findings_of
-from indexer.readers.record import TEXT_LIMIT
-from indexer.readers.source import ReadOptions
+from indexer.readers.records.record import TEXT_LIMIT
+from indexer.readers.records.source import ReadOptions
 from tests.conftest import fallen, until
 from trials import DEMO, ROOT
 from trials.command_attacks import chunk_states, kills_while_indexing

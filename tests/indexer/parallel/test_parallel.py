@@ -9,7 +9,7 @@ from encoders.errors import BadInput
 from indexer.parallel.aligned_sentence import AlignedSentence
 from indexer.parallel.parallel_files import find_files, read_parallel
 from indexer.parallel.scripts import wrong_script
-from indexer.readers.source import Refusal
+from indexer.readers.records.source import Refusal
 from indexer.training.aligned_corpus import choose_pivots, gather, hold_out
 
 
@@ -107,7 +107,7 @@ def test_a_line_longer_than_the_bound_ends_its_file_with_a_sentence(
 def test_a_line_of_a_moses_file_longer_than_the_bound_is_no_empty_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("indexer.readers.files.RECORD_LIMIT", 100)
+    monkeypatch.setattr("indexer.readers.records.files.RECORD_LIMIT", 100)
     (tmp_path / "t.de").write_text("Haus\n" + "Hund " * 100 + "\n", encoding="utf-8")
     (tmp_path / "t.en").write_text("house\ndog\n", encoding="utf-8")
     rows, refused = _read(tmp_path)

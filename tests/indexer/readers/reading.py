@@ -8,7 +8,7 @@ from typing import Any
 
 from encoders.document import Document
 from indexer.readers.formats import read
-from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
+from indexer.readers.records.source import Reading, ReadOptions, Refusal, Remark
 
 
 def readings(path: Path, **options: Any) -> list[Reading]:

@@ -12,7 +12,7 @@ import pytest
 from encoders.document import Document
 from encoders.errors import BadInput, MissingPart
 from indexer.readers.formats import fingerprint, read
-from indexer.readers.source import ReadOptions, Refusal
+from indexer.readers.records.source import ReadOptions, Refusal
 
 
 class Article(NamedTuple):

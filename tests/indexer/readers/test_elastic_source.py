@@ -20,7 +20,7 @@ from indexer.ledger.findings import findings_of
 from indexer.ledger.index_runs import runs
 from indexer.readers import elastic_source
 from indexer.readers.formats import count_distinct, fingerprint, read
-from indexer.readers.source import ReadOptions, Refusal
+from indexer.readers.records.source import ReadOptions, Refusal
 from trials.fake_encoder import FakeEncoder
 from trials.servers.elastic import ElasticServer, client_of
 

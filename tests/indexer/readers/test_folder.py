@@ -12,7 +12,7 @@ import pytest
 
 from encoders.document import Document
 from indexer.readers.formats import read_all
-from indexer.readers.source import Reading, ReadOptions, Refusal, Remark
+from indexer.readers.records.source import Reading, ReadOptions, Refusal, Remark
 from indexer.readers.source_documents import SourceDocuments, Sources
 from tests.indexer.readers.reading import readings
 

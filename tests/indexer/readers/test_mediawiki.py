@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from encoders.document import Document
-from indexer.readers.files import RECORD_LIMIT
 from indexer.readers.formats import fingerprint, read, read_all
-from indexer.readers.source import ReadOptions, Refusal, Remark
+from indexer.readers.records.files import RECORD_LIMIT
+from indexer.readers.records.source import ReadOptions, Refusal, Remark
 from indexer.readers.wikis.wikitext import plain_text
 from tests.indexer.readers.reading import documents, readings, refusals, remarks
 

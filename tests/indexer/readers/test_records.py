@@ -25,11 +25,11 @@ from hypothesis import strategies as st
 from encoders import zstd
 from encoders.document import Document
 from encoders.errors import BadInput, StoreError
-from indexer.readers.files import SourceFile
 from indexer.readers.formats import fingerprint, read
 from indexer.readers.jsonl import _elements
-from indexer.readers.record import FIELDS_LIMIT, make_document
-from indexer.readers.source import ReadOptions, Refusal, Remark
+from indexer.readers.records.files import SourceFile
+from indexer.readers.records.record import FIELDS_LIMIT, make_document
+from indexer.readers.records.source import ReadOptions, Refusal, Remark
 from tests.indexer.readers.reading import documents, readings, refusals
 from trials import ROOT
 from trials.command_attacks import PACKERS
@@ -142,7 +142,7 @@ def test_fields_that_take_much_memory_are_refused_before_they_take_it(tmp_path: 
 def test_a_line_longer_than_the_bound_is_refused_and_the_next_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("indexer.readers.files.RECORD_LIMIT", 1000)
+    monkeypatch.setattr("indexer.readers.records.files.RECORD_LIMIT", 1000)
     path = lines(tmp_path / "a.jsonl", {"id": "a", "text": "x" * 5000}, {"id": "b", "text": "x"})
     found = readings(path)
     assert [document.doc_id for document in documents(found)] == ["b"]
@@ -426,7 +426,7 @@ def test_standard_input_is_json_lines_and_can_be_read_again(monkeypatch: pytest.
 
 def test_what_standard_input_gave_is_deleted_with_the_process(tmp_path: Path) -> None:
     program = (
-        "from indexer.readers.formats import read; from indexer.readers.source import ReadOptions; import os;"
+        "from indexer.readers.formats import read; from indexer.readers.records.source import ReadOptions; import os;"
         f"print(len(list(read('-', ReadOptions()))), len(os.listdir({str(tmp_path)!r})))"
     )
     environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)}

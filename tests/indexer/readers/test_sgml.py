@@ -14,7 +14,7 @@ import pytest
 from encoders.document import Document
 from indexer.readers.formats import read
 from indexer.readers.newspapers.clef import newspaper
-from indexer.readers.source import ReadOptions, Refusal, Remark
+from indexer.readers.records.source import ReadOptions, Refusal, Remark
 from tests.indexer.readers.reading import documents, readings, remarks
 
 CLEF = Path(__file__).parent / "clef"

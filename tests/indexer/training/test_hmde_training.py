@@ -36,7 +36,7 @@ from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import Sentences
 from encoders.methods.titled_windows import TitledWindows
 from indexer.collection.settings import Settings
-from indexer.readers.source import ReadOptions
+from indexer.readers.records.source import ReadOptions
 from indexer.readers.source_documents import SourceDocuments, Sources
 from indexer.training import hmde_material
 from indexer.training.hmde_material import load_or_prepare

@@ -26,7 +26,7 @@ from indexer.collection.store_location import StoreLocation
 from indexer.indexing.duplicates import OnDuplicate
 from indexer.ledger.database import connect, open_engine, upgrade
 from indexer.ledger.ledger import Ledger, ReadChunk
-from indexer.readers.source import ReadOptions
+from indexer.readers.records.source import ReadOptions
 from indexer.workers.chunk_worker import ChunkWorker
 from indexer.workers.handout import hand_out_sources
 from indexer.workers.hints import Hints, make_app

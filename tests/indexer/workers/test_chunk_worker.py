@@ -23,7 +23,7 @@ from indexer.ledger import index_runs
 from indexer.ledger.database import transaction
 from indexer.ledger.findings import findings_of
 from indexer.ledger.tables import CANCELLED, DONE, PENDING, Chunk, Spool
-from indexer.readers.source import ReadOptions
+from indexer.readers.records.source import ReadOptions
 from indexer.workers import chunk_worker, registry
 from indexer.workers.chunk_worker import ChunkWorker
 from indexer.workers.handout import hand_out_sources

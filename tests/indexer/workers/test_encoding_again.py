@@ -29,7 +29,7 @@ from indexer.ledger.index_runs import refuse_while_workers
 from indexer.ledger.ledger import Ledger
 from indexer.ledger.spool import pack_ids, unpack
 from indexer.ledger.tables import ABANDONED, DONE, READING
-from indexer.readers.source import ReadOptions
+from indexer.readers.records.source import ReadOptions
 from indexer.reencode import hand_out_stored, reencode
 from indexer.stores.contract import StoredDocument, VectorStore
 from indexer.workers.celery_worker import WorkerPlan

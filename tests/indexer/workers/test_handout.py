@@ -37,7 +37,7 @@ from indexer.ledger.index_runs import RunLedger, runs
 from indexer.ledger.ledger import Ledger
 from indexer.ledger.spool import pack, unpack
 from indexer.ledger.tables import ABANDONED, DONE, READING, REFUSED, REMARK, Chunk, SeenDocument, Spool
-from indexer.readers.source import ReadOptions
+from indexer.readers.records.source import ReadOptions
 from indexer.workers import sweeps
 from indexer.workers.handout import hand_out_sources
 from indexer.workers.run_control import cancel

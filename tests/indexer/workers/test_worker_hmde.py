@@ -16,7 +16,7 @@ from indexer.collection import collection as collections
 from indexer.collection.store_location import StoreLocation
 from indexer.indexing.pipeline import index
 from indexer.ledger import index_runs
-from indexer.readers.source import ReadOptions
+from indexer.readers.records.source import ReadOptions
 from indexer.workers.handout import hand_out_sources
 from indexer.workers.sweeps import sweep
 from tests.indexer.workers.conftest import Field

@@ -61,7 +61,7 @@ def test_qrels_that_are_empty_missing_binary_or_broken_are_refused(tmp_path: Pat
 
 
 def test_a_line_longer_than_the_bound_is_refused_not_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("indexer.readers.files.RECORD_LIMIT", 100)
+    monkeypatch.setattr("indexer.readers.records.files.RECORD_LIMIT", 100)
     (tmp_path / "q.txt").write_text("1 0 a 1\n1 0 " + "b" * 200 + " 1\n")
     with pytest.raises(BadInput, match=r"after line 2: the line has more than 64 MB; split the record"):
         read_qrels([tmp_path / "q.txt"])

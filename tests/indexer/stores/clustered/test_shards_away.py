@@ -18,7 +18,7 @@ from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.indexing import pipeline
 from indexer.readers.formats import count_distinct, fingerprint, read
-from indexer.readers.source import ReadOptions
+from indexer.readers.records.source import ReadOptions
 from indexer.stores.clustered import writing
 from indexer.stores.clustered.store import ElasticStore
 from indexer.stores.contract import StoredDocument

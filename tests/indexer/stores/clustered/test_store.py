@@ -25,7 +25,7 @@ from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.ledger.database import open_database
 from indexer.readers.formats import read
-from indexer.readers.source import ReadOptions
+from indexer.readers.records.source import ReadOptions
 from indexer.stores.clustered import writing
 from indexer.stores.clustered.document_layout import Layout, vector_bytes
 from indexer.stores.clustered.store import ElasticStore

@@ -16,7 +16,7 @@ from typing import BinaryIO, Protocol
 
 from encoders import zstd
 from encoders.errors import BadInput
-from indexer.readers.unread_formats import UNREAD_MAGIC, zip_kind
+from indexer.readers.records.unread_formats import UNREAD_MAGIC, zip_kind
 
 RECORD_LIMIT = 64 << 20
 """Maximum bytes of a record; the limit bounds the memory for a file without line breaks."""

@@ -10,7 +10,7 @@ from typing import Any
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED, normalise
-from indexer.readers.source import EMPTY_DOCUMENT, ReadOptions, Refusal
+from indexer.readers.records.source import EMPTY_DOCUMENT, ReadOptions, Refusal
 
 ID_LIMIT = 512
 """Maximum bytes of an id; the limit is Elasticsearch's."""
