@@ -94,8 +94,8 @@ def test_where_two_sides_are_named_what_stands_beside_them_is_none(tmp_path: Pat
 def test_a_line_longer_than_the_bound_ends_its_file_with_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, start: str, line: str, advice: str
 ) -> None:
-    for module in ("readers.files", "parallel.tmx"):
-        monkeypatch.setattr(f"indexer.{module}.RECORD_LIMIT", 100_000)
+    for module in ("indexer.readers.records.files", "indexer.parallel.tmx"):
+        monkeypatch.setattr(f"{module}.RECORD_LIMIT", 100_000)
     long_line = line.replace("house", "house " * 100_000)
     (tmp_path / name).write_text(f"{start}{line}\n{long_line}\n{line}\n", encoding="utf-8")
     rows, refused = _read(tmp_path / name)
