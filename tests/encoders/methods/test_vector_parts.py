@@ -59,41 +59,31 @@ def test_a_row_counts_where_a_part_of_some_weight_knows_it() -> None:
     assert VectorParts.equal(12).comparable(rows * 0).tolist() == [False] * 3
 
 
-def test_weights_are_shown_as_they_are_typed() -> None:
-    assert shown_weights(VectorParts(WIDTHS, (1, 1, 2)).weights) == "0.25,0.25,0.5"
-    assert shown_weights((1.0,)) == shown_weights(()) == ""
-
-
-def test_a_part_that_does_not_count_says_nothing() -> None:
-    parts = VectorParts(WIDTHS, (1, 0, 0))
-    rows = some(9, 1)
+def test_a_part_that_does_not_count_says_nothing_and_one_part_is_an_ordinary_vector() -> None:
+    parts, rows = VectorParts(WIDTHS, (1, 0, 0)), some(9, 1)
     found = parts.cosines(parts.weighed(parts.unit(rows)), parts.weighed(parts.unit(rows)))
     np.testing.assert_allclose(found, unit_rows(rows[:, :5]) @ unit_rows(rows[:, :5]).T, atol=1e-6)
-
-
-def test_one_part_is_an_ordinary_vector() -> None:
     parts, rows = VectorParts.equal(12), unit_rows(some(5, 2))
-    assert parts.unit(rows) is rows
-    assert parts.weighed(rows) is rows
+    assert parts.unit(rows) is parts.weighed(rows) is rows
     np.testing.assert_array_equal(parts.cosines(rows, rows), rows @ rows.T)
 
 
-def test_weights_are_one_in_all_whatever_is_given() -> None:
+def test_weights_are_one_in_all_and_are_read_and_shown_as_they_are_typed() -> None:
     assert VectorParts((2, 2), (3, 1)).weights == (0.75, 0.25)
-
-
-@pytest.mark.parametrize("weights", [(1.0,), (1.0, -0.5), (0.0, 0.0), (float("nan"), 1.0), (float("inf"), 1.0)])
-def test_what_is_no_weight_is_refused(weights: tuple[float, ...]) -> None:
-    with pytest.raises(BadInput, match="weights"):
-        VectorParts((2, 2), weights)
-
-
-def test_there_is_a_weight_for_each_part() -> None:
-    with pytest.raises(BadInput, match="the vectors have 2 parts, one for each encoder; give 2 weights, not 1"):
-        VectorParts((2, 2), (1.0,))
-
-
-def test_weights_are_read_as_they_are_typed() -> None:
+    assert shown_weights(VectorParts(WIDTHS, (1, 1, 2)).weights) == "0.25,0.25,0.5"
+    assert shown_weights((1.0,)) == shown_weights(()) == ""
     assert parsed_weights("0.3, 0.7") == (0.3, 0.7)
     with pytest.raises(BadInput, match=r"'0\.3;0\.7' is not"):
         parsed_weights("0.3;0.7")
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [
+        ((1.0,), "the vectors have 2 parts, one for each encoder; give 2 weights, not 1"),
+        *[(pair, "weights") for pair in ((1.0, -0.5), (0.0, 0.0), (float("nan"), 1.0), (float("inf"), 1.0))],
+    ],
+)
+def test_what_is_no_weight_is_refused(weights: tuple[float, ...], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        VectorParts((2, 2), weights)
