@@ -87,14 +87,11 @@ def test_every_method_gives_unit_rows_passages_inside_the_text_and_says_what_it_
     assert any_encoder.encode_queries([Document("q", "en", "floods")]).shape == (1, any_encoder.spec.dim)
 
 
-def test_a_text_without_anything_known_is_said_to_be_so_and_is_no_nan(any_encoder: Encoder) -> None:
+def test_where_nothing_is_known_it_is_said_and_is_no_nan(any_encoder: Encoder) -> None:
     encoded = any_encoder.encode_documents([Document("1", "en", "\u200b \x07"), Document("2", "en", "water")])
     assert encoded.known.tolist() == [[False], [True]]
     assert not encoded.vectors[0].any()
     assert len(encoded.passages[0].vectors) == 0
-
-
-def test_no_documents_give_no_rows(any_encoder: Encoder) -> None:
     assert any_encoder.encode_documents([]).vectors.shape == (0, any_encoder.spec.dim)
     assert any_encoder.encode_queries([]).shape == (0, any_encoder.spec.dim)
 
@@ -103,12 +100,9 @@ def test_no_documents_give_no_rows(any_encoder: Encoder) -> None:
 def test_models_of_the_methods_differ(small_trained: ModelFolder) -> None:
     ids = {open_encoder(small_trained, method, device="cpu").spec.model for method in SENTENCE_METHODS}
     assert len(ids) == len(SENTENCE_METHODS)
-
-
-def test_the_weights_of_windows_are_of_the_build_and_not_of_the_model(sentence: SentenceEncoder) -> None:
-    config, spec = sentence.folder.config, TitledWindows(sentence).spec
+    config, spec = small_trained.config, open_encoder(small_trained, TitledWindows.method, device="cpu").spec
     assert spec.model == config.model_id("windows", window=128, heading=32)
-    assert spec.build != config.build_id
+    assert spec.build != config.build_id, "the weights of windows are of the build, and not of the model"
 
 
 def test_segments_are_the_mean_of_overlapping_windows(sentence: SentenceEncoder) -> None:
@@ -125,6 +119,9 @@ def test_segments_are_the_mean_of_overlapping_windows(sentence: SentenceEncoder)
     begins, ends = encoded.passages[0].offsets[:, 0], encoded.passages[0].offsets[:, 1]
     assert (begins[1:] < ends[:-1]).all()
     assert ends[-1] == len(_LONG)
+    titled, whole = Document("1", "en", _LONG, "Floods"), Document("1", "en", f"Floods\n{_LONG}")
+    (titled_vector,), (plain,) = (encoder.encode_documents([one]).vectors for one in (titled, whole))
+    assert titled_vector @ plain == pytest.approx(1, abs=1e-5), "a title's own passage is not in the mean"
 
 
 def test_windows_are_read_with_the_title_and_weigh_as_much_as_their_text(sentence: SentenceEncoder) -> None:
@@ -166,14 +163,6 @@ def test_a_text_that_the_tokenizer_drops_leaves_the_title(folder: str, request: 
     assert all(len(passages.vectors) for passages in encoded.passages)
 
 
-def test_first_reads_the_beginning_alone(sentence: SentenceEncoder) -> None:
-    encoder = First(sentence)
-    same_beginning = [Document("1", "en", _LONG), Document("2", "en", _LONG + " And bees." * 50)]
-    encoded = encoder.encode_documents(same_beginning)
-    assert float(encoded.vectors[0] @ encoded.vectors[1]) > 0.9999
-    assert encoded.passages[0].offsets[0, 0] == 0
-
-
 @pytest.mark.parametrize(
     ("method", "segments"),
     [
@@ -196,14 +185,6 @@ def test_segments_are_passages_and_the_title_is_the_last(
     assert unit_rows(passages.vectors)[-1] @ title == pytest.approx(1, abs=1e-3)  # a passage's vector is in int8
 
 
-def test_a_vector_does_not_depend_on_the_title_being_a_passage(sentence: SentenceEncoder) -> None:
-    """A document's vector is the mean of its segments; the same text without a title apart has the same vector."""
-    document = Document("1", "en", "It rains. The river rises.", "Floods")
-    whole = Document("1", "en", document.content)
-    (titled,), (plain,) = (Segments(sentence).encode_documents([one]).vectors for one in (document, whole))
-    assert titled @ plain == pytest.approx(1, abs=1e-5)
-
-
 @pytest.mark.parametrize("document", [Document("1", "en", "It rains."), Document("1", "en", "", "Floods")])
 @pytest.mark.parametrize("method", [TitledWindows, Sentences, Segments, First])
 def test_without_title_or_text_there_is_one_passage(
@@ -212,11 +193,13 @@ def test_without_title_or_text_there_is_one_passage(
     assert len(method(sentence).encode_documents([document]).passages[0].vectors) == 1
 
 
-def test_queries_and_documents_get_their_own_prefix(sentence: SentenceEncoder) -> None:
-    text = "how rivers flood"
-    query = sentence.encode_queries([Document("q", "en", text)])[0]
-    passage = First(sentence).encode_documents([Document("d", "en", text)]).vectors[0]
-    assert 0.8 < float(query @ passage) < 0.9999
+def test_first_reads_the_beginning_alone_and_documents_have_a_prefix_of_their_own(sentence: SentenceEncoder) -> None:
+    texts = (_LONG, _LONG + " And bees." * 50, "how rivers flood")
+    encoded = First(sentence).encode_documents([Document("d", "en", text) for text in texts])
+    assert float(encoded.vectors[0] @ encoded.vectors[1]) > 0.9999
+    assert encoded.passages[0].offsets[0, 0] == 0
+    query = sentence.encode_queries([Document("q", "en", "how rivers flood")])[0]
+    assert 0.8 < float(query @ encoded.vectors[2]) < 0.9999
 
 
 def test_a_line_of_five_megabytes_is_tokenised_whole(sentence: SentenceEncoder) -> None:

@@ -68,20 +68,19 @@ def test_a_sentence_that_all_documents_have_weighs_least(lawdr: Lawdr, sentence:
     assert float(weighted @ shared) < float(plain.vectors[0] @ shared)
 
 
-def test_with_equal_weights_it_is_sentences(sentence: SentenceEncoder, sentence_vectors: FloatArray) -> None:
+def test_with_equal_weights_it_is_sentences_and_passages_always_are(
+    lawdr: Lawdr, sentence: SentenceEncoder, sentence_vectors: FloatArray
+) -> None:
     everywhere = DensityWeights.fit(sentence_vectors)
     flat = DensityWeights(everywhere.mean, everywhere.components, everywhere.points, bandwidth=10.0, b=0.5)
+    plain = Sentences(sentence).encode_documents(CORPUS[:5])
     vectors = Lawdr(sentence, flat).encode_documents(CORPUS[:5]).vectors
-    plain = Sentences(sentence).encode_documents(CORPUS[:5]).vectors
-    assert float((vectors * plain).sum(axis=1).min()) > 0.9999
-
-
-def test_passages_are_those_of_sentences(lawdr: Lawdr, sentence: SentenceEncoder) -> None:
-    ours = lawdr.encode_documents(CORPUS[:2]).passages
-    plain = Sentences(sentence).encode_documents(CORPUS[:2]).passages
-    for mine, theirs in zip(ours, plain, strict=True):
+    assert float((vectors * plain.vectors).sum(axis=1).min()) > 0.9999
+    for mine, theirs in zip(lawdr.encode_documents(CORPUS[:5]).passages, plain.passages, strict=True):
         np.testing.assert_array_equal(mine.vectors, theirs.vectors)
         np.testing.assert_array_equal(mine.offsets, theirs.offsets)
+    query = [Document("q", "en", "floods")]
+    np.testing.assert_array_equal(lawdr.encode_queries(query), sentence.encode_queries(query))
 
 
 def test_a_documents_vector_does_not_depend_on_which_came_before(lawdr: Lawdr) -> None:
@@ -101,11 +100,6 @@ def test_odd_texts_give_unit_rows_or_zero_rows_and_never_nan(lawdr: Lawdr) -> No
     assert lawdr.encode_documents([]).vectors.shape == (0, lawdr.spec.dim)
 
 
-def test_queries_are_the_sentence_encoders(lawdr: Lawdr, sentence: SentenceEncoder) -> None:
-    query = [Document("q", "en", "floods")]
-    np.testing.assert_array_equal(lawdr.encode_queries(query), sentence.encode_queries(query))
-
-
 def test_the_model_changes_with_the_density(sentence: SentenceEncoder, sentence_vectors: FloatArray) -> None:
     one, other = DensityWeights.fit(sentence_vectors), DensityWeights.fit(sentence_vectors[1:])
     models = {Lawdr(sentence, density).spec.model for density in (one, other)}
@@ -122,27 +116,21 @@ def test_a_folder_with_a_density_is_lawdr_unless_another_method_is_named(
     assert base == same
 
 
-def test_the_folder_shares_the_base_models_files_and_says_what_was_added(
-    default_folder: ModelFolder, lawdr_folder: ModelFolder
-) -> None:
-    assert lawdr_folder.config == default_folder.config
-    assert lawdr_folder.graph.samefile(default_folder.graph)
-    card = (lawdr_folder.path / "MODEL_CARD.md").read_text()
-    assert card.startswith("# multilingual-E5-small")
-    assert "the density of 150 sentences in 16 principal components" in card
-    assert "Density" not in (default_folder.path / "MODEL_CARD.md").read_text()
-
-
-def test_where_links_are_impossible_files_are_copied(
+def test_the_folder_shares_the_base_models_files_or_copies_them_and_says_what_was_added(
     default_folder: ModelFolder, lawdr_folder: ModelFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
         raise OSError(18, "Invalid cross-device link")
 
+    assert lawdr_folder.graph.samefile(default_folder.graph)
     monkeypatch.setattr(os, "link", refuse)
     made = publish(default_folder, load_density(lawdr_folder), tmp_path / "copied")
     assert not made.graph.samefile(default_folder.graph)
-    assert made.config == default_folder.config
+    assert made.config == lawdr_folder.config == default_folder.config
+    card = (lawdr_folder.path / "MODEL_CARD.md").read_text()
+    assert card.startswith("# multilingual-E5-small")
+    assert "the density of 150 sentences in 16 principal components" in card
+    assert "Density" not in (default_folder.path / "MODEL_CARD.md").read_text()
 
 
 def test_a_folder_can_get_another_density_in_its_place(lawdr_folder: ModelFolder, tmp_path: Path) -> None:
@@ -179,13 +167,12 @@ def test_over_an_hmde_folder_it_takes_the_lower_encoder_alone(
     assert shares == [{} if frozen else {str(folder.path): 1.0}] * 2
 
 
-def test_lawdr_of_a_folder_without_a_density_says_how_to_make_one(default_folder: ModelFolder) -> None:
+def test_a_folder_without_a_density_or_with_another_models_is_refused_with_the_command(
+    default_folder: ModelFolder, lawdr_folder: ModelFolder, tmp_path: Path
+) -> None:
     assert not has_density(default_folder)
     with pytest.raises(BadInput, match=r"has no lawdr\.npz.*dragoman train lawdr SOURCE… -o FOLDER"):
         open_encoder(default_folder, "lawdr")
-
-
-def test_a_density_of_another_models_vectors_is_refused(lawdr_folder: ModelFolder, tmp_path: Path) -> None:
     shutil.copytree(lawdr_folder.path, tmp_path / "m", copy_function=os.link)
     (tmp_path / "m" / "lawdr.npz").unlink()
     narrow = unit_rows(np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32))

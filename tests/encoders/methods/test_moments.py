@@ -27,17 +27,16 @@ def test_moments_are_those_of_all_vectors_however_they_come(sizes: list[int]) ->
 
 @pytest.mark.parametrize(("first", "second"), [(1, 1), (1, 40), (40, 40), (0, 3)])
 def test_sums_of_moments_are_the_moments_of_both(first: int, second: int) -> None:
-    random = np.random.default_rng(1)
-    blocks = [random.standard_normal((size, _DIM)).astype(np.float32) for size in (first, second)]
-    each, both = [Moments(_DIM), Moments(_DIM)], Moments(_DIM)
-    for moments, block in zip(each, blocks, strict=True):
+    rows = np.random.default_rng(1).standard_normal((first + second, _DIM)).astype(np.float32)
+    one, other, both = Moments(_DIM), Moments(_DIM), Moments(_DIM)
+    for block, moments in ((rows[:first], one), (rows[first:], other)):
         moments.add(block)
         both.add(block)
-    total = each[0] + each[1]
+    total = one + other
     assert total.count == both.count
     assert np.array_equal(total.second, both.second)
-    total.add(blocks[1])
-    assert each[0].count == first, "the terms stay as they were"
+    total.add(rows)
+    assert one.count == first, "the terms stay as they were"
 
 
 def test_hundreds_of_languages_with_one_document_take_little_memory() -> None:
