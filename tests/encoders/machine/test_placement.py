@@ -44,30 +44,25 @@ def test_without_onnx_runtime_for_cuda_auto_is_the_cpu_and_says_nothing(monkeypa
         place("cuda")
 
 
-def test_the_first_card_is_taken_and_another_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    install_cards(monkeypatch, Library(["H100", "H200"]))
-    for device, name in (("auto", "H100"), ("cuda", "H100"), ("cuda:0", "H100"), ("cuda:1", "H200")):
-        placement = place(device)
-        assert placement.gpu is not None
-        assert (placement.gpu.name, placement.gpu.free) == (name, 80 * GIB)
-        assert placement.device == ("cuda:1" if name == "H200" else "cuda:0")
-
-
 @pytest.mark.parametrize(
-    ("names", "device", "devices_of_workers"),
+    ("names", "device", "card", "devices_of_workers"),
     [
-        (["H100", "H200"], "cuda", ["cuda:0", "cuda:1"]),
-        (["H100", "H200"], "cuda:1", ["cuda:1"]),
-        (["H100", "H200"], "auto", ["auto"]),
-        (["H100", "H200"], "cpu", ["cpu"]),
-        (["H100"], "cuda", ["cuda:0"]),
-        ([], "cuda", ["cuda"]),
+        (["H100", "H200"], "cuda", "H100", ["cuda:0", "cuda:1"]),
+        (["H100", "H200"], "cuda:0", "H100", ["cuda:0"]),
+        (["H100", "H200"], "cuda:1", "H200", ["cuda:1"]),
+        (["H100", "H200"], "auto", "H100", ["auto"]),
+        (["H100", "H200"], "cpu", None, ["cpu"]),
+        (["H100"], "cuda", "H100", ["cuda:0"]),
+        ([], "auto", None, ["auto"]),
     ],
 )
-def test_a_worker_on_cuda_has_a_process_for_each_card(
-    names: list[str], device: str, devices_of_workers: list[str], monkeypatch: pytest.MonkeyPatch
+def test_the_first_card_is_taken_or_that_of_a_number_and_a_worker_has_a_process_for_each(
+    names: list[str], device: str, card: str | None, devices_of_workers: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install_cards(monkeypatch, Library(names))
+    placed = place(device)
+    assert (placed.gpu and (placed.gpu.name, placed.gpu.free)) == (card and (card, 80 * GIB))
+    assert placed.device == {"H100": "cuda:0", "H200": "cuda:1", None: "cpu"}[card]
     assert worker_devices(device) == devices_of_workers
 
 
