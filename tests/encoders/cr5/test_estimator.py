@@ -2,9 +2,11 @@
 
 import dataclasses
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from encoders.cr5 import estimator
 from encoders.cr5.algebra import memory_need
@@ -14,6 +16,7 @@ from encoders.cr5.bag_corpus import Corpus
 from encoders.cr5.cr5_settings import Cr5Settings, WordLimits
 from encoders.cr5.estimator import Cr5
 from encoders.cr5.selection import linked_rows, rows_within_limits, transitive_rows
+from encoders.cr5.word_vocabulary import BagCounter, fit_vocabulary
 from encoders.document import Document
 from encoders.errors import BadInput
 from tests.encoders.cr5.conftest import corpus
@@ -31,11 +34,6 @@ def test_texts_about_one_topic_are_near_each_other_in_whatever_language(trained:
     assert max(cosines[one, :, other].max() for one in range(8) for other in range(8) if one != other) < 0.5
 
 
-def test_capital_letters_make_no_difference(trained: Cr5) -> None:
-    lower, upper = trained.model_.encode([Document("1", "de", "de1x1"), Document("2", "de", "DE1X1")])
-    np.testing.assert_array_equal(lower, upper)
-
-
 def test_words_that_differ_in_case_alone_are_one_word() -> None:
     documents = corpus(["de", "en"])
     documents = documents[::2] + documents[1::2]
@@ -46,15 +44,11 @@ def test_words_that_differ_in_case_alone_are_one_word() -> None:
     np.testing.assert_array_equal(plain.table.rows, mixed.table.rows)
 
 
-def test_a_text_without_a_known_word_is_a_row_of_nothing(trained: Cr5) -> None:
-    texts = [("de", "völlig unbekannt"), ("de", ""), ("xx", "de1x1")]
-    vectors = trained.model_.encode([Document(text, lang, text) for lang, text in texts])
-    np.testing.assert_array_equal(vectors, np.zeros((3, 8)))
-
-
-def test_a_script_variant_is_read_by_its_languages_vocabulary(trained: Cr5) -> None:
-    plain, variant = trained.model_.encode([Document("1", "de", "de1x1"), Document("2", "de-Hebr", "de1x1")])
-    np.testing.assert_array_equal(plain, variant)
+def test_case_and_script_make_no_difference_and_a_text_without_a_known_word_is_a_row_of_nothing(trained: Cr5) -> None:
+    texts = [("de", "de1x1"), ("de", "DE1X1"), ("de-Hebr", "de1x1"), ("de", "unbekannt"), ("de", ""), ("xx", "de1x1")]
+    vectors = trained.model_.encode([Document("1", lang, text) for lang, text in texts])
+    np.testing.assert_array_equal(vectors[:3], vectors[[0, 0, 0]])
+    np.testing.assert_array_equal(vectors[3:], np.zeros((3, 8)))
 
 
 def test_the_ridge_is_chosen_by_mates_that_training_did_not_see() -> None:
@@ -105,40 +99,81 @@ def test_short_documents_are_left_out_where_enough_others_are_there() -> None:
     assert {lang: len(those) for lang, those in rows.items()} == {"de": 6, "en": 6}
 
 
-def test_a_concept_in_one_language_only_teaches_nothing_and_that_is_said() -> None:
-    alone = [Document("x", "de", "de1x1 " * 3, fields={"concept": "alone"})]
-    fitted = Cr5(QUICK).fit(corpus(["de", "en"]) + alone)
+def about(lang: str, *texts: str, concept: str = "{lang}{n}") -> list[Document]:
+    """Documents of a language, each about a concept of its own or as named."""
+    return [
+        Document(f"{lang}{n}", lang, text, fields={"concept": concept.format(lang=lang, n=n)})
+        for n, text in enumerate(texts)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("others", "remark"),
+    [
+        (about("de", "de1x1 " * 3), "1 document about concepts that no other language has teaches nothing"),
+        (about("fi", *["sana toinen"] * 5), "fi is left out: no document there shares a concept with another language"),
+        ([Document("1", "de", "nichts")], "1 document without a concept teaches nothing"),
+        (
+            about("fi", *[f"sana{n}" for n in range(5)], concept="{n}"),
+            "fi is left out: the documents there, or those they share concepts with, have no word that is in "
+            "3 documents",
+        ),
+    ],
+)
+def test_what_teaches_nothing_is_left_out_and_said(others: list[Document], remark: str) -> None:
+    fitted = Cr5(QUICK).fit(corpus(["de", "en"]) + others)
     assert fitted.concepts_ == 48
     assert fitted.documents_ == {"de": 48, "en": 48}
-    assert fitted.remarks_[-1] == "1 document about concepts that no other language has teaches nothing"
-
-
-def test_a_language_that_shares_no_concept_is_left_out_and_named() -> None:
-    others = [Document(f"fi{n}", "fi", "sana toinen", fields={"concept": f"fi{n}"}) for n in range(5)]
-    fitted = Cr5(QUICK).fit(corpus(["de", "en"]) + others)
     assert list(fitted.model_.vocabularies) == ["de", "en"]
-    assert "fi is left out: no document there shares a concept with another language" in fitted.remarks_
+    assert remark in fitted.remarks_
 
 
-def test_documents_without_a_concept_are_counted() -> None:
-    fitted = Cr5(QUICK).fit([*corpus(["de", "en"]), Document("1", "de", "nichts")])
-    assert fitted.remarks_[-1] == "1 document without a concept teaches nothing"
+BOTH = ("de", "en")
 
 
-def test_one_language_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"all in one language \(de\); give some about the same concepts in another"):
-        Cr5(QUICK).fit(corpus(["de"]))
-
-
-def test_no_concept_at_all_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"none of the documents has a field concept"):
-        Cr5(QUICK).fit([Document("1", "de", "eins"), Document("2", "en", "one")])
-
-
-def test_concepts_that_never_meet_are_refused() -> None:
-    documents = [Document(f"{lang}1", lang, "a b c", fields={"concept": f"{lang}1"}) for lang in ("de", "en")]
-    with pytest.raises(BadInput, match=r"no concept has documents in two languages"):
-        Cr5(QUICK).fit(documents)
+@pytest.mark.parametrize(
+    ("documents", "changes", "said"),
+    [
+        (corpus(["de"]), {}, r"all in one language \(de\); give some about the same concepts in another"),
+        ([Document("1", "de", "eins"), Document("2", "en", "one")], {}, "none of the documents has a field concept"),
+        (about("de", "a b c") + about("en", "a b c"), {}, "no concept has documents in two languages"),
+        (
+            [one for lang in BOTH for one in about(lang, *[f"{lang}word{n}" for n in range(4)], concept="{n}")],
+            {},
+            "no word is in 3 documents of its language, so there is no vocabulary",
+        ),
+        (
+            corpus(BOTH),
+            {"pairs": "transitive", "pivots": ["ja"]},
+            "there are no documents in the pivot ja; choose among de, en",
+        ),
+        (
+            [one for lang in BOTH for one in about(lang, *[f"{lang}a {lang}b {n}" for n in range(3)], concept="1")],
+            {},
+            "all about one concept; give some about others",
+        ),
+        *[
+            (
+                [Document("1", lang, f"{lang}a {lang}b", fields={"concept": str(n)}) for lang in BOTH for n in numbers],
+                {"ridge": ridge},
+                "different concepts don't differ in their words, or the ridge is too large",
+            )
+            for numbers, ridge in (
+                ([0, 1] * 3, 0.3),
+                ([*range(6)] * 3, 0.3),
+                ([*range(6)] * 3, None),
+                (range(40), None),
+            )
+        ],
+        (corpus(BOTH), {"ridge": 1e30}, r"or the ridge is too large \(1e\+30\); give other documents, or a smaller"),
+        (corpus(BOTH), {"ridge": 1e-12}, r"can't be solved with ridge 1e-12 \(.*\); give a larger --ridge"),
+    ],
+)
+def test_documents_and_settings_that_give_no_model_are_refused(
+    documents: list[Document], changes: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(BadInput, match=said):
+        Cr5(dataclasses.replace(QUICK, **changes)).fit(documents)
 
 
 def test_languages_in_two_groups_without_a_link_are_refused_and_a_link_mends_it() -> None:
@@ -150,16 +185,6 @@ def test_languages_in_two_groups_without_a_link_are_refused_and_a_link_mends_it(
         Cr5(QUICK).fit(apart)
     link = [Document("en-link", "en", "en1x1 en1x2", fields={"concept": "other 1"})]
     assert set(Cr5(QUICK).fit(apart + link).model_.vocabularies) == {"de", "en", "ja", "zh"}
-
-
-def test_an_empty_vocabulary_is_refused() -> None:
-    documents = [
-        Document(f"{lang}{n}", lang, f"{lang}word{n}", fields={"concept": str(n)})
-        for n in range(4)
-        for lang in ("de", "en")
-    ]
-    with pytest.raises(BadInput, match=r"no word is in 3 documents of its language, so there is no vocabulary"):
-        Cr5(QUICK).fit(documents)
 
 
 def test_what_does_not_fit_into_memory_is_refused_before_work_begins(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,54 +249,10 @@ def test_transitive_training_says_what_it_leaves_out_and_that_it_is_for_the_pivo
     ]
 
 
-def test_a_language_without_a_vocabulary_is_left_out_for_that() -> None:
-    others = [Document(f"fi{n}", "fi", f"sana{n}", fields={"concept": str(n)}) for n in range(5)]
-    fitted = Cr5(QUICK).fit(corpus(["de", "en"]) + others)
-    assert fitted.remarks_[-1] == (
-        "fi is left out: the documents there, or those they share concepts with, have no word that is in 3 documents"
-    )
-
-
 def test_eigenvectors_that_were_not_found_well_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimator, "solve", partial(solve, small=0))
     fitted = Cr5(QUICK).fit(corpus(["de", "en"], topics=300, each=1))
     assert any(remark.startswith("the leading directions are rough: an eigenvector") for remark in fitted.remarks_)
-
-
-def test_a_pivot_without_documents_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"there are no documents in the pivot ja; choose among de, en"):
-        Cr5(dataclasses.replace(QUICK, pairs="transitive", pivots=["ja"])).fit(corpus(["de", "en"]))
-
-
-def test_documents_of_one_concept_are_refused() -> None:
-    documents = [
-        Document(f"{lang}{n}", lang, f"{lang}a {lang}b {lang}c{n}", fields={"concept": "1"})
-        for n in range(3)
-        for lang in ("de", "en")
-    ]
-    with pytest.raises(BadInput, match=r"all about one concept; give some about others"):
-        Cr5(QUICK).fit(documents)
-
-
-@pytest.mark.parametrize(("concepts", "ridge"), [(2, 0.3), (6, 0.3), (6, None), (40, None)])
-def test_documents_that_do_not_differ_are_refused(concepts: int, ridge: float | None) -> None:
-    documents = [
-        Document(f"{lang}{n}", lang, f"{lang}eins {lang}zwei {lang}drei", fields={"concept": str(n % concepts)})
-        for n in range(3 * concepts)
-        for lang in ("de", "en")
-    ]
-    with pytest.raises(BadInput, match=r"different concepts don't differ in their words, or the ridge is too large"):
-        Cr5(dataclasses.replace(QUICK, ridge=ridge)).fit(documents)
-
-
-def test_a_ridge_that_leaves_nothing_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"or the ridge is too large \(1e\+30\); give other documents, or a smaller"):
-        Cr5(dataclasses.replace(QUICK, ridge=1e30)).fit(corpus(["de", "en"]))
-
-
-def test_a_ridge_too_small_for_the_equations_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"can't be solved with ridge 1e-12 \(.*\); give a larger --ridge"):
-        Cr5(dataclasses.replace(QUICK, ridge=1e-12)).fit(corpus(["de", "en"]))
 
 
 def test_equations_that_iteration_cannot_solve_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,10 +263,42 @@ def test_equations_that_iteration_cannot_solve_are_refused(monkeypatch: pytest.M
 
 def test_what_is_said_of_dimensions_is_what_came_out() -> None:
     documents = [
-        Document(f"{lang}{n}", lang, " ".join(f"{lang}{n % 4}x{part}" for part in range(5)), fields={"concept": str(n)})
-        for n in range(24)
-        for lang in ("de", "en")
+        one
+        for lang in BOTH
+        for one in about(lang, *[f"{lang}{n % 4}x {lang}{n % 4}y" for n in range(24)], concept="{n}")
     ]
     fitted = Cr5(Cr5Settings(ridge=0.3)).fit(documents)
     assert fitted.model_.dim == 3  # four groups of concepts that don't differ among themselves
     assert fitted.remarks_[-1] == "24 concepts give 3 dimensions, not 300"
+
+
+TEXTS = ["die katze schläft", "die katze jagt die maus", "die maus schläft", "der hund"]
+
+
+def _counted(texts: list[str]) -> BagCounter:
+    counter = BagCounter()
+    for text in texts:
+        counter.add(text.split())
+    return counter
+
+
+def test_weights_are_those_of_scikit_learn_and_a_document_of_rare_words_is_a_row_of_nothing() -> None:
+    counter = _counted(TEXTS)
+    vocabulary, matrix = fit_vocabulary(counter.matrix(), counter.words, 100, 2)
+    oracle = TfidfVectorizer(analyzer=str.split, min_df=2, sublinear_tf=True)
+    expected = oracle.fit_transform(TEXTS).toarray()
+    order = [oracle.vocabulary_[word] for word in vocabulary.words]
+    np.testing.assert_allclose(matrix.toarray(), expected[:, order], rtol=1e-6)
+    np.testing.assert_allclose(vocabulary.idf, oracle.idf_[order], rtol=1e-6)
+    assert matrix[[3]].nnz == 0
+
+
+def test_the_words_of_the_most_documents_are_kept_and_ties_go_by_the_alphabet() -> None:
+    counter = _counted(TEXTS)
+    assert fit_vocabulary(counter.matrix(), counter.words, 3, 1)[0].words == ["die", "katze", "maus"]
+
+
+def test_counting_says_how_many_different_words_a_document_has() -> None:
+    counter = BagCounter()
+    assert [counter.add(["a", "b", "a"]), counter.add([]), counter.add(["c"])] == [2, 0, 1]
+    np.testing.assert_array_equal(counter.matrix().toarray(), [[2, 1, 0], [0, 0, 0], [0, 0, 1]])
