@@ -3,8 +3,6 @@
 The whole matrix of their cosines would not fit into memory.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from benchmarks import harness

@@ -3,8 +3,6 @@
 What tests try in full is not tried again here.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

@@ -1,7 +1,5 @@
 """Cr5: topics of concepts never seen, alone and with the default encoder; encoding; training at the paper's size."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager

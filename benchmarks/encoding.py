@@ -1,7 +1,5 @@
 """Indexing throughput against the libraries that a user would take instead: same texts, segments, weights, pooling."""
 
-from __future__ import annotations
-
 import json
 import os
 import statistics

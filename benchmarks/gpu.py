@@ -5,8 +5,6 @@ the extra ``gpu``, torch for CUDA and sentence-transformers; for the worker Elas
 ``--no-worker``.
 """
 
-from __future__ import annotations
-
 import argparse
 import datetime as dt
 import subprocess

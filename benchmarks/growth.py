@@ -5,8 +5,6 @@ so a search is timed without its encoding. The store, the calibration and the se
 runs in a process of its own.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -3,8 +3,6 @@
 A benchmark writes its own section of ``benchmarks/RESULTS.md``, which is made and not kept.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import json

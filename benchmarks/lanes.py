@@ -3,8 +3,6 @@
 All else is real: chunks leased from PostgreSQL, tokenising, Elasticsearch at the other end of loopback, marks.
 """
 
-from __future__ import annotations
-
 import subprocess
 import tempfile
 import threading

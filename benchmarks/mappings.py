@@ -1,7 +1,5 @@
 """Mapped search: topics about concepts that the maps were not learnt from, without a map and with one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Peak memory of indexing, and of calibrating: 17,000 documents against 1,000."""
 
-from __future__ import annotations
-
 import itertools
 import tempfile
 from collections.abc import Iterator

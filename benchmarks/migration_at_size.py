@@ -3,8 +3,6 @@
 It is indexed with Cr5, which is quick, and moves to the default encoder: the sample is encoded by a transformer.
 """
 
-from __future__ import annotations
-
 import itertools
 import tempfile
 from collections.abc import Iterator

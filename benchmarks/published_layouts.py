@@ -4,8 +4,6 @@ FOLDER/wmt19 (help pages) and FOLDER/wmt19-news have a folder of texts for each 
 FOLDER/europarl has aligned sentences, and FOLDER/dictionary.txt pairs of words.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 from collections import Counter

@@ -4,8 +4,6 @@ A *mixed* collection has half of its concepts in one language each and the other
 alone is asked in other languages. A *thin* collection has each concept in one language. Each is calibrated by itself.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing

@@ -6,8 +6,6 @@ weights as a Hugging Face model and TEXTS a JSON list. For each line on standard
 seconds that encoding took; then ``vectors.npy`` in FOLDER holds the vectors.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Latency of a warm query over 100,000 documents in 20 languages, and of the command over 10,000; calibration."""
 
-from __future__ import annotations
-
 import os
 import statistics
 import subprocess

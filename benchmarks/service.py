@@ -1,7 +1,5 @@
 """The query service on 100,000 documents in 20 languages: what it adds to a warm ``Searcher``, and under load."""
 
-from __future__ import annotations
-
 import json
 import math
 import random

@@ -1,7 +1,5 @@
 """Cost of workers: two of them against one process, ledger and queue per chunk, and a claim among a million chunks."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

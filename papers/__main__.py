@@ -1,7 +1,5 @@
 """The papers' tables: ``python -m papers cr5 …``, from a checkout of Dragoman; one file for each table."""
 
-from __future__ import annotations
-
 import click
 
 from query import cli

@@ -1,7 +1,5 @@
 """An encoder whose vectors are cached in files, so that a table that is computed again encodes nothing again."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -10,8 +10,6 @@ two folders, or the one that contains ``matlab_input`` with them.
 **Dinu et al.**: dictionaries of lines ``word translation``, such as ``OPUS_en_it_europarl_test.txt``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import groupby

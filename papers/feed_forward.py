@@ -1,7 +1,5 @@
 """Train the feed-forward classifier of frozen vectors that LASER's and T-LASER's papers test encoders with."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Train a document encoder for classification with a linear layer over its vectors (HMDE eq. 2)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Readers of WMT16 and WMT19 in their published layouts, for the tables of LAWDR."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Its weights are copied from a BERT or an XLM-R by their names (Beltagy et al. 20
 language modelling with the converted model, is not done here.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

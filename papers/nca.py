@@ -1,7 +1,5 @@
 """NCA: a network for each ordered pair of languages, trained with torch as published (Tashu et al. 2024, 3.2.3)."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass
 from itertools import permutations

@@ -1,7 +1,5 @@
 """A table of a paper's figures and ours, side by side."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

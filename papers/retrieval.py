@@ -1,7 +1,5 @@
 """Precision at k of finding a text's equivalent among candidates, by cosine and by CSLS, as for word vectors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass

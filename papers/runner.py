@@ -1,7 +1,5 @@
 """One runner for all tables: the fields of a dataclass are its options, and ``compute`` makes the table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any

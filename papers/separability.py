@@ -1,7 +1,5 @@
 """How well a linear classifier tells languages apart, and the rank without which it can't (LAWDR, section 3.2)."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

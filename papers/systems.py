@@ -1,7 +1,5 @@
 """Systems of a paper's table in the evaluation log: runs with every topic's scores, as ``dragoman evaluate`` logs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

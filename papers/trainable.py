@@ -1,7 +1,5 @@
 """Open a document encoder for training in torch: *hmde*, *segments* or *first* of a model folder, or mLongformer."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What tests share: a home and a cache of their own, the default encoder, real texts."""
 
-from __future__ import annotations
-
 import gzip
 import inspect
 import json

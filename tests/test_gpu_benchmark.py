@@ -1,7 +1,5 @@
 """Parts of the benchmark for cards that a CPU can run."""
 
-from __future__ import annotations
-
 import datetime as dt
 import sys
 import time

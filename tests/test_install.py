@@ -1,7 +1,5 @@
 """How extras are installed: the command that messages give, and what it does."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What the pages say can be typed: every command with its options exists."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

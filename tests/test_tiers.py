@@ -1,7 +1,5 @@
 """The tiers keep their promises: what takes long, or asks for a real part, is not run by ``make check``."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

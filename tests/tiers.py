@@ -6,8 +6,6 @@ Tests that ask for a server's fixture, or are marked ``torch``, ``elastic`` or `
 that ask for Elasticsearch are marked ``elastic``, too, and ``make test-elastic-8`` runs these on an older server.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import time

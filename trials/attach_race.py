@@ -1,7 +1,5 @@
 """An owner's random writes race with attach; at the end every text must be theirs, with its vector."""
 
-from __future__ import annotations
-
 import random
 import signal
 import subprocess

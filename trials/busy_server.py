@@ -3,8 +3,6 @@
 The trial yields one text for each try: empty if what was asked held, else what fell.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping

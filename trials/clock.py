@@ -1,7 +1,5 @@
 """A clock that can be set back and forth while the processes that have it run."""
 
-from __future__ import annotations
-
 import struct
 import subprocess
 from collections.abc import Mapping

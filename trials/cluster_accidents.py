@@ -1,7 +1,5 @@
 """Three processes write while they and their Elasticsearch are killed and stopped: no document is lost or doubled."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 An attack yields one text for each try: empty if the command held, else what fell.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import lzma

@@ -8,8 +8,6 @@ What stand-ins can't show: the published images, their versions of PostgreSQL an
 because Maven's Elasticsearch can't keep accounts. ``account`` does nothing; the account is in a file of the server.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Accidents to databases: a process is killed while it makes one, the disk is full, or can't be written."""
 
-from __future__ import annotations
-
 import multiprocessing
 import random
 import resource

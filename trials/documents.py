@@ -1,7 +1,5 @@
 """Documents that trials index, and what trials compare afterwards."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping

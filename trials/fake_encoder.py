@@ -1,7 +1,5 @@
 """A fake encoder for tests, which takes no time."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Sequence
 

@@ -3,8 +3,6 @@
 The trial yields one text for each try: empty if the command or the service held, else what fell.
 """
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

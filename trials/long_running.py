@@ -1,7 +1,5 @@
 """What is used often in one process uses no more of the machine after a while than before."""
 
-from __future__ import annotations
-
 import gc
 import os
 from collections.abc import Callable, Iterator

@@ -3,8 +3,6 @@
 An attack yields one text for each try: empty if the page held, else what fell.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator, Sequence

@@ -6,8 +6,6 @@ gets a state that a disk may have. File systems promise more than is assumed her
 that they sync a new file's name with the file.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """What a process uses, read from ``/proc`` (Linux), and whether it stays the same."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

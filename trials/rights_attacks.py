@@ -3,8 +3,6 @@
 An attack yields one text for each try: empty if the service held, else what fell.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import ssl

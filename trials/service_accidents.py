@@ -1,7 +1,5 @@
 """Service and cluster are killed and begun again while callers search: no answer is wrong."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 import time

@@ -4,8 +4,6 @@ Owners give commands by other processes; callers search all the time. What a sea
 the document and its text, so every answer is checked.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Iterator

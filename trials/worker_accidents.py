@@ -1,7 +1,5 @@
 """Accidents to an index run of many workers: the store must be the same, whatever is killed, lost or doubled."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

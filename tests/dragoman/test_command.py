@@ -1,7 +1,5 @@
 """The command prepares its process: the way to its own packages, and the threads of matrix products."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

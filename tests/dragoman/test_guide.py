@@ -1,7 +1,5 @@
 """The Python guide's programs run as they are printed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """A program does with ``import dragoman`` what a person does with the command."""
 
-from __future__ import annotations
-
 import datetime as dt
 import inspect
 import json

@@ -1,7 +1,5 @@
 """Programs written for sentence-transformers or fastembed get the vectors that Dragoman stores and searches with."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Model folders with a density of sentences, and a small encoder where the default one proves nothing more."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

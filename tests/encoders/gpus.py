@@ -1,7 +1,5 @@
 """Pretended NVIDIA cards: NVIDIA's management library and a provider that computes on the CPU and says CUDA."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Calls that wait are made together, each of its kind, and none waits for ever."""
 
-from __future__ import annotations
-
 import random
 import threading
 from collections.abc import Sequence

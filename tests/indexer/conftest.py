@@ -1,7 +1,5 @@
 """What tests of the indexer share."""
 
-from __future__ import annotations
-
 import pytest
 
 

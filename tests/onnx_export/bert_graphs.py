@@ -1,7 +1,5 @@
 """A small BERT encoder of random weights as a graph, in the forms for CPUs and for cards."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

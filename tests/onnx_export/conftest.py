@@ -1,7 +1,5 @@
 """Small encoders of the shapes people use, with random weights, saved as Hugging Face saves them."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Vectors that an encoder made before are read from the home."""
 
-from __future__ import annotations
-
 import stat
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A document encoder trained for a classification: it begins as the exported one, and learns what that can't."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator, Sequence

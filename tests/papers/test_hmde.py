@@ -1,7 +1,5 @@
 """``python -m papers hmde-clef`` and ``hmde-mldoc`` on files of the shapes that the licensed collections have."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

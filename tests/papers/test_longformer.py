@@ -1,7 +1,5 @@
 """mLongformer begins as the encoder it is made of: the same on short texts, and it reads on where that one ends."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

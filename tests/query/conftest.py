@@ -1,7 +1,5 @@
 """What tests of search share: the demo collection, indexed once, plain and calibrated."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator

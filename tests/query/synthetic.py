@@ -1,7 +1,5 @@
 """Encoders without a neural network: topics and languages are directions, so that what is right is known."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

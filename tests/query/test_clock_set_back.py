@@ -1,7 +1,5 @@
 """A command after the clock was set back does what it does on a clock that goes on."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A home whose files are damaged, or can't be written: sentences, and what can be shown is shown."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

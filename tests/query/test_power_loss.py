@@ -1,7 +1,5 @@
 """After a power loss nothing is lost that a command said was done, and the same command completes the rest."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

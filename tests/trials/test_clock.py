@@ -1,7 +1,5 @@
 """A clock of a trial is set while a process reads it, and its sleep stays as it is."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

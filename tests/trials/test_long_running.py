@@ -1,7 +1,5 @@
 """What runs for long, or is used often in one process, uses no more of the machine than before."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

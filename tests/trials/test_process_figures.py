@@ -1,7 +1,5 @@
 """What a process uses is read as it is, and growth is found."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Waiting for a service says when there is nothing to wait for."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

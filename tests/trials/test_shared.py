@@ -1,7 +1,5 @@
 """What a test run shares is made once, lent to one test at a time, and gone when the run is, however it ended."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A service holds while its collections are made, changed and deleted; and the trial of it finds what falls."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

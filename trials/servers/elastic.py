@@ -4,8 +4,6 @@ It has no optional modules, and the tests need none: no ``GET /``, no reindex, n
 analysers.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A PostgreSQL server for tests, on loopback, without passwords."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A server that is one process group, in its own folder: tests start, kill and pause it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

@@ -1,7 +1,5 @@
 """A RabbitMQ node for tests, whose data, name and port mapper are separate from any other node on the machine."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path

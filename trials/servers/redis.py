@@ -1,7 +1,5 @@
 """A Redis server for tests. It writes nothing to disk: when it is killed, all messages are lost."""
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The secured Elasticsearch server of the tests: TLS, and the users of all tests of rights."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The query service in a thread of this process, run as by ``dragoman serve``, or as a process of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

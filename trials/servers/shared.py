@@ -5,8 +5,6 @@ find the folder by an environment variable. A helper process, ``python -m trials
 the first process ends, however it ends; then it kills the servers and deletes the folder.
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Small made-up languages: a concept is three words of its own in each, among words that say nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Section 3.2 of the Cr5 paper in dense numpy, word for word: the oracle."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
@@ -257,7 +258,12 @@ def test_a_graph_that_is_not_proved_is_a_model_of_its_own(tmp_path: Path) -> Non
 def test_the_model_id_changes_with_what_vectors_mean_and_not_with_the_build() -> None:
     model = _CONFIG.model_id("segments", window=128)
     assert replace(_CONFIG, graph="other", precision="int8").model_id("segments", window=128) == model
-    changes = ({"weights": "v"}, {"tokenizer": "t"}, {"query_prefix": ""}, {"pooling": "cls"})
+    changes: tuple[dict[str, Any], ...] = (
+        {"weights": "v"},
+        {"tokenizer": "t"},
+        {"query_prefix": ""},
+        {"pooling": "cls"},
+    )
     others = {replace(_CONFIG, **change).model_id("segments", window=128) for change in changes}
     others |= {_CONFIG.model_id("segments", window=64), _CONFIG.model_id("first"), model}
     assert len(others) == 7

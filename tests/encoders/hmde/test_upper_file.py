@@ -1,7 +1,5 @@
 """``hmde.json`` is read whole, or refused in a sentence."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is kept of a long document is what was computed, or is computed again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

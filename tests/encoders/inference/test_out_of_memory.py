@@ -1,7 +1,5 @@
 """A batch that memory does not hold is encoded in halves instead of ending the process."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Graphs without padding, as cards compute them: here by the reference of ONNX, with their operations in numpy."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path

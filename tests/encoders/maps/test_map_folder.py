@@ -1,7 +1,5 @@
 """``mapping.json`` is read whole, or refused in a sentence."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

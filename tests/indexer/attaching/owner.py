@@ -1,7 +1,5 @@
 """Somebody with an index in Elasticsearch, and Dragoman attached to it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit

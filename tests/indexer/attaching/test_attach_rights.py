@@ -1,7 +1,5 @@
 """With security on, attaching needs the rights that the guide names and no others: on a real server."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

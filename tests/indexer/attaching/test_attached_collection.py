@@ -1,7 +1,5 @@
 """An index made by somebody else gets vectors, and keeps its owner's writes: on a real server."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace

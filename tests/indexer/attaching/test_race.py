@@ -3,8 +3,6 @@
 ``python -m benchmarks.attack --only "an owner's writes"`` is the longer trial.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from urllib.parse import urlsplit
 

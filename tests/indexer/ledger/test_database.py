@@ -1,7 +1,5 @@
 """How the database is reached: what is told of its URL, and how long a silent server is waited for."""
 
-from __future__ import annotations
-
 import os
 import socket
 import time

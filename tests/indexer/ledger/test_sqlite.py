@@ -1,7 +1,5 @@
 """SQLite files: who may read them, and how they are read where they can't be written."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3

@@ -1,7 +1,5 @@
 """A database is made and upgraded in one step: whatever interrupts it, the next command goes on."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor

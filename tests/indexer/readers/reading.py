@@ -1,7 +1,5 @@
 """What the tests of readers ask of a source."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any

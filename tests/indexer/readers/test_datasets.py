@@ -1,7 +1,5 @@
 """Collections of ir_datasets: a tiny one registered from a local file, so that nothing is downloaded."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

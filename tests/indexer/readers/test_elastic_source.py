@@ -1,7 +1,5 @@
 """An Elasticsearch index is a source like any other: on a real server."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit

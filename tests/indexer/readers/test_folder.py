@@ -1,7 +1,5 @@
 """Folders of text and HTML, and what stands between the files one wants."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import os

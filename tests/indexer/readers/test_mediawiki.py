@@ -1,7 +1,5 @@
 """A dump of a wiki by MediaWiki, as Wikimedia publishes it, gives documents with concepts and categories."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import random

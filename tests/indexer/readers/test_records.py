@@ -1,7 +1,5 @@
 """JSON lines, CSV and TSV: what is read, what is refused, and that the rest goes on."""
 
-from __future__ import annotations
-
 import bz2
 import errno
 import gzip

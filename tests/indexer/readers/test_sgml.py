@@ -1,7 +1,5 @@
 """TREC and CLEF markup. The files under ``clef/`` have the newspapers' shapes and encodings, and invented text."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import time

@@ -1,7 +1,5 @@
 """The detection model is decompressed once; from the cache it gives the same probabilities."""
 
-from __future__ import annotations
-
 import copy
 import os
 import subprocess

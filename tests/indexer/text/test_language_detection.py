@@ -1,7 +1,5 @@
 """Language detection among a collection's languages."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """A collection of what a trained encoder makes of the demo's documents."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """``dragoman train hmde``: from pages with concepts and categories to a folder that the other commands take."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

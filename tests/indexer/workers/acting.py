@@ -1,7 +1,5 @@
 """A worker with an encoder that behaves as a test likes: BEHAVIOUR MODEL CONCURRENCY GRACE LEASE LANES [json]."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

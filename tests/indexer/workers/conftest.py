@@ -1,7 +1,5 @@
 """A run of workers in this process, and processes of workers on a real broker."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

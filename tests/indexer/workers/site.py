@@ -1,7 +1,5 @@
 """A home and a broker, and processes of the command on them."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

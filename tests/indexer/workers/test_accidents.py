@@ -1,7 +1,5 @@
 """One of each accident, to a run on real servers: the store ends as one process leaves it, byte by byte."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack, closing

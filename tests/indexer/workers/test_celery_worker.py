@@ -1,7 +1,5 @@
 """What a worker settles before it works, and how it ends when one of its processes can't begin."""
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

@@ -1,7 +1,5 @@
 """What befalls one worker: poison, servers that go away, strangers' chunks."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """A document that kills whatever encodes it."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from pathlib import Path
 

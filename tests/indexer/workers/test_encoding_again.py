@@ -1,7 +1,5 @@
 """A store's own documents handed out to workers of another encoder: its vectors come beside those that are there."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Sequence
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Sources are read once into the ledger; what workers make of them is what one process makes."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

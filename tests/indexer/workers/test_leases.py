@@ -1,7 +1,5 @@
 """A chunk is one worker's at a time, whatever happens to the worker; on SQLite and on PostgreSQL."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait

@@ -1,7 +1,5 @@
 """The queues that brokers keep messages in."""
 
-from __future__ import annotations
-
 import json
 import time
 import uuid

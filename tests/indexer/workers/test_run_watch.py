@@ -1,7 +1,5 @@
 """What people see of a run that workers are at."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Signals to a worker, and its end when it is of no use any more."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

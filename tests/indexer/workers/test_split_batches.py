@@ -1,7 +1,5 @@
 """Vectors of a chunk that was halved around a document that can't be encoded are near to those of the whole chunk."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """A worker with a folder of two graphs writes what one process writes."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A worker's metrics for Prometheus."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """int8 graphs: fixed ranges from samples, columns of like size, whole numbers that are exact on every processor."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

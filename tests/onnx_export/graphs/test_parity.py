@@ -1,7 +1,5 @@
 """The gate: what it measures, where its bars are, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import get_args

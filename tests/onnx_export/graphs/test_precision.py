@@ -1,7 +1,5 @@
 """fp32 graphs → fp16, int8 and 4 bits: the contract stays, the sizes shrink, the arithmetic is what is said."""
 
-from __future__ import annotations
-
 import resource
 from collections import Counter
 from pathlib import Path

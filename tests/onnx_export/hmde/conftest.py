@@ -1,7 +1,5 @@
 """A small trainable encoder, pages in three languages for it, and what it learns from them."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A lower encoder that learnt is exported with the upper one, and both graphs say what torch says."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The loss of a step: what a large batch keeps in memory, and that it learns the same."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path

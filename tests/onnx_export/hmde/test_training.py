@@ -1,7 +1,5 @@
 """Training: it learns, stops, and goes on after it was killed as if nothing had been."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import re

@@ -1,7 +1,5 @@
 """The upper transformer and the loss of HMDE, against plain numpy."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any, get_args

@@ -1,7 +1,5 @@
 """What a Hugging Face folder states is taken; what no graph has is refused with a sentence."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Encoders of BERT, XLM-R and LaBSE shape: the graph says what torch says."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from dataclasses import replace

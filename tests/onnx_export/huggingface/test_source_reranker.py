@@ -1,7 +1,5 @@
 """Cross-encoders of BERT and XLM-R shape: the graph scores pairs as transformers does."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The paper's loss, written down in numpy as its equations stand, one sentence after another."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

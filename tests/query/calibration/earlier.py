@@ -1,7 +1,5 @@
 """Calibrations as the earlier version of Dragoman kept them: in format 2, with settings that are gone."""
 
-from __future__ import annotations
-
 import io
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """The common space acts on queries, once for each target language, and exactly as its formula says."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Calibrations of the earlier version are read: what they have learnt is kept, settings that are gone are not."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

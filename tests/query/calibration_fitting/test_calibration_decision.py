@@ -1,7 +1,5 @@
 """What a calibration decides: its space and whether mates count, by the collection's documents or by judgements."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path

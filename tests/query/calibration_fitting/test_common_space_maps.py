@@ -1,7 +1,5 @@
 """A common space is learnt where mates teach it something that holds for others, and nowhere else."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Documents that somebody deletes while a collection is calibrated are left out."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The samples that a calibration is fitted to, and the pseudo-queries of its banks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Mates that are mined: right where documents have counterparts, not believed where they have none."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Trials of rankings: who asks what, what is hidden from whom, and when a ranking is better."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace

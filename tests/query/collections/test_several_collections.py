@@ -1,7 +1,5 @@
 """Several collections are ranked as one collection that has the documents of all."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from dataclasses import replace
 

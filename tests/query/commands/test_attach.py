@@ -1,7 +1,5 @@
 """``dragoman attach`` and ``detach``, as a user types them, over an index made by plain elasticsearch-py."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

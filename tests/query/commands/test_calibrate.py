@@ -1,7 +1,5 @@
 """``dragoman calibrate``: what a person decides, and what the command says of how it decided."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 from collections.abc import Callable

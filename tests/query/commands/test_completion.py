@@ -1,7 +1,5 @@
 """What the shell completes after Tab."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import subprocess

@@ -1,7 +1,5 @@
 """Every command that encodes says where, in one sentence, and refuses a card that is not there in one sentence."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -2,8 +2,6 @@
 
 # ruff: noqa: F811 - pytest fills a parameter with the fixture of its name, imported below
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """What ends ``dragoman attach --follow``, and what it goes on after; no server is needed for that."""
 
-from __future__ import annotations
-
 import io
 import logging
 import signal

@@ -1,7 +1,5 @@
 """``dragoman index``: languages that records lack, another encoder beside the one that is searched, and back."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

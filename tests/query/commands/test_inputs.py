@@ -1,7 +1,5 @@
 """Wrong inputs of every command and option."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

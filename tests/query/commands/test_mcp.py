@@ -1,7 +1,5 @@
 """``dragoman mcp`` as an agent's program starts it: nothing but the protocol on standard output, and a clean end."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """The types of options, over all commands."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The guide to a paper's evaluation: its commands run as they stand there, and give what it says."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """Commands of an ordinary user who has no right to a folder or a file."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Pairs of languages from ``dragoman evaluate --pairs`` to the files of a paper, beside a run of another system."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

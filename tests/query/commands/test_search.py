@@ -1,7 +1,5 @@
 """``dragoman search`` with each of its options: what is asked on the command line is how it is ranked."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """``dragoman serve`` as a process: it begins, answers, and stops in order."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """In no terminal are ids, languages, measure names and figures cut."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

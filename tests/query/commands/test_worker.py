@@ -1,7 +1,5 @@
 """``dragoman worker`` and what looks after its runs, as processes, with the real encoder."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

@@ -1,7 +1,5 @@
 """The builds of the default encoder find the same: fp16, which cards run, and int8, which CPUs run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

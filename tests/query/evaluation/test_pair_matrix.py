@@ -1,7 +1,5 @@
 """Topics in each language against documents in each language: runs, tests, the files."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Runs and measures as a table for a paper."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What tests of encoding the demo again ask, whoever encodes."""
 
-from __future__ import annotations
-
 from contextlib import closing
 
 from indexer.collection import collection as collections

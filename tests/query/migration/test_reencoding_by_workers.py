@@ -1,7 +1,5 @@
 """Workers encode a migrated collection again: what one process makes, and every document is found meanwhile."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """The query log: opt-in, kept for a time, and turned into scores."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 import shutil

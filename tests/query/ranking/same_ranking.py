@@ -1,7 +1,5 @@
 """Whether two rankings are the same but for rounding, which decides between documents of one score."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The neighbourhoods in a bank are those that a comparison gives, whatever was compared before."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

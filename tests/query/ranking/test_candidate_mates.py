@@ -1,7 +1,5 @@
 """Mates, against a plain transcription: who is whose mate, what mates add, and who is whose counterpart."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

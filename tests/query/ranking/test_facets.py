@@ -1,7 +1,5 @@
 """Facets count the best documents, by language and by the values of fields."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The best hits in the order of a reranker, the same in a search and in an evaluation."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Sequence

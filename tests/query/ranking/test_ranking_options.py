@@ -1,7 +1,5 @@
 """How a person wants documents ranked: what goes together, and what a collection's calibration adds."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Rankings in which documents about the same thing take part in each other's scores."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A document finds the documents that are like it, in other languages, by the stored vectors."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Searches for subjects: documents about the same thing are one hit, by the version that the user prefers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace

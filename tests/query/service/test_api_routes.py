@@ -1,7 +1,5 @@
 """``/api`` answers as the command does, and refuses in sentences."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

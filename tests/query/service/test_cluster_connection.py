@@ -1,7 +1,5 @@
 """Connections to Elasticsearch: one that it does not read any more is dropped, and a lost read is asked again."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable

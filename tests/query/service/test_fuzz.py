@@ -1,7 +1,5 @@
 """Requests made at random out of the service's own OpenAPI: none fails, and each answer is as described."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

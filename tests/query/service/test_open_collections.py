@@ -1,7 +1,5 @@
 """Collections that are made anew, deleted or migrated while they are served."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 import time

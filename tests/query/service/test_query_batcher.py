@@ -1,7 +1,5 @@
 """Queries that wait are encoded together, a lone query at once, and each query once."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Failures as answers."""
 
-from __future__ import annotations
-
 from encoders.errors import BadInput
 from indexer.collection.collection import NoCollection
 from query.service.refusals import refusal

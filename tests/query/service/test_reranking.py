@@ -1,7 +1,5 @@
 """Searches that ask for it are reranked by the service's reranker, as the command reranks them; others are not."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager

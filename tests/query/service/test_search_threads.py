@@ -1,7 +1,5 @@
 """Threads for searches: what they refuse, and what they leave as it is."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import threading

@@ -1,7 +1,5 @@
 """Relevance judgements in TREC's format."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

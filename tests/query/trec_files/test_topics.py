@@ -1,7 +1,5 @@
 """Topics in the forms of CLEF and TREC, TSV and JSON lines."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

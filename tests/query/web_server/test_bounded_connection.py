@@ -1,7 +1,5 @@
 """Slow, endless and many connections: each is given up, and none of them keeps others out."""
 
-from __future__ import annotations
-
 import select
 import socket
 import threading

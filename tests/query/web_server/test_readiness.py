@@ -1,7 +1,5 @@
 """``/api/ready``: red for what somebody must see to, and for that alone."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Who may ask, how much, how often; what every answer carries."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

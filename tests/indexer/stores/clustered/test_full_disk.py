@@ -1,7 +1,5 @@
 """A server whose disk is past its watermark: what waits goes on, and what can't go on says so."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Searches that a server has no room for are sent again, and those alone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A shard that nobody answers for is no empty one, and a server that restarts is waited for: on a real server."""
 
-from __future__ import annotations
-
 import threading
 import warnings
 from collections.abc import Iterator, Sequence

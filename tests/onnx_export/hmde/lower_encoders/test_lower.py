@@ -1,7 +1,5 @@
 """The trained lower encoder: gradients that are cached, adapters, what is kept of a document."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An agent, here the SDK's own client, finds and reads what the service finds, and is refused in its sentences."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing

@@ -1,7 +1,5 @@
 """A cluster without room for searches and writes: nothing is lost, and a search is whole or says when to try again."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from pathlib import Path
 

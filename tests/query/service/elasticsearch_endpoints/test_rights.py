@@ -1,7 +1,5 @@
 """With security on, the cluster's rules hold for callers who send their own credentials: on a real server."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """A cluster's rules of documents and fields hold for callers with credentials of their own: on a real server."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import httpx

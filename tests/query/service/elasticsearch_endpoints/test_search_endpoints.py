@@ -1,7 +1,5 @@
 """An application written with plain elasticsearch-py points at the service and changes one clause."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """One search of several indices, comma lists and patterns: in collections of this machine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Values of a search with the clause that no number, field or text can be: each is refused in a sentence."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
