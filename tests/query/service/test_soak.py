@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import fallen
+from trials import long_running
 from trials.soak import Collection, Known, soak
 
 BEFORE, AFTER = {"1": "old", "2": "old"}, {"2": "new", "3": "new"}
@@ -32,3 +33,10 @@ def test_a_service_is_right_while_collections_are_made_changed_and_deleted(tmp_p
     outcomes = list(soak(tmp_path, elastic_url, 60))
     assert fallen(outcomes) == []
     assert len(outcomes) > 100
+
+
+@pytest.mark.parts
+def test_collections_that_were_closed_hold_nothing(tmp_path: Path) -> None:
+    outcomes = long_running.alone(long_running.many_collections, tmp_path, 30)
+    assert len(outcomes) > 30
+    assert not any(outcomes), [outcome for outcome in outcomes if outcome]
