@@ -24,7 +24,7 @@ from indexer.workers.run_watch import watch_run
 from query.calibration_fitting import calibration_fit as fitting
 from query.calibration_fitting.calibration_fit import CalibrationReport
 from query.calibration_fitting.calibration_request import CalibrationRequest, JudgedTopics
-from query.calibration_fitting.recalibration import is_upkeep_due, keep_calibrated
+from query.calibration_fitting.recalibration import finish_indexing
 from query.collections.collection_status import describe
 from query.collections.removal import remove_collection, remove_documents
 from query.evaluation.collection_evaluation import Evaluation, evaluate_collection
@@ -106,8 +106,7 @@ def index(
     if not report.encoded and not report.unchanged:
         reason = f" ({report.refused[0].place}: {report.refused[0].text})" if report.refused else ""
         raise BadInput(f"nothing of the sources could be indexed into {collection}{reason}")
-    if calibrate and is_upkeep_due(report, collection, settings):
-        keep_calibrated(collection, settings, device=device, console=console)
+    finish_indexing(collection, settings, calibrate=calibrate, device=device, console=console)
     return report
 
 

@@ -24,10 +24,10 @@ from indexer.collection.store_location import StoreLocation
 from indexer.indexing import pipeline
 from indexer.indexing.duplicates import OnDuplicate
 from indexer.indexing.former_ids import refuse_former_ids
-from indexer.indexing.reading import check_sources
+from indexer.indexing.reading import check_sources, run_fingerprint
 from indexer.ledger.database import open_database, read_database_id, shared_lock
 from indexer.ledger.index_runs import RunLedger, has_spooled, refuse_while_workers, runs
-from indexer.ledger.tables import RUNNING
+from indexer.ledger.tables import DONE, RUNNING
 from indexer.readers import elastic_source
 from indexer.readers.formats import is_path
 from indexer.readers.records.source import ReadOptions
@@ -67,7 +67,7 @@ def index(
     settings = settings or Settings.read()
     console = console or Console(quiet=True)
     options = options or ReadOptions()
-    request = _IndexRequest(_absolute(sources), options, encoder, method, device, prune, rebuild)
+    request = _IndexRequest(_absolute(sources), options, encoder, method, device, prune, rebuild, on_duplicate)
     with _open_for_indexing(request, collection, settings, console) as (loaded, store, engine, generation):
         report = pipeline.index(
             request.sources, request.options, loaded, store, engine, collection,
@@ -99,7 +99,7 @@ def index_by_workers(
     console = console or Console(quiet=True)
     hints = Hints(settings.broker)
     options = options or ReadOptions()
-    request = _IndexRequest(_absolute(sources), options, encoder, method, "cpu", prune, rebuild)
+    request = _IndexRequest(_absolute(sources), options, encoder, method, "cpu", prune, rebuild, on_duplicate)
     with _open_for_indexing(request, collection, settings, console) as (loaded, store, engine, generation):
         hints.check_broker(loaded.spec.model)
         ledger = hand_out_sources(
@@ -122,6 +122,20 @@ class _IndexRequest:
     device: Device
     prune: bool
     rebuild: bool
+    on_duplicate: OnDuplicate
+
+    def has_rebuilt(self, engine: sa.Engine, collection: Collection, model: str) -> bool:
+        """Whether the searched generation is of this request, which was ended between its switch and its last step."""
+        here = [run for run in runs(engine, collection.name) if run.generation == collection.generation]
+        done = [run for run in here if run.state == DONE]
+        before = collection.previous["number"] if collection.previous else collection.generation
+        fingerprint = run_fingerprint(self.sources, self.options, collection.generation, self.on_duplicate)
+        return (
+            before != collection.generation
+            and len(done) == 1
+            and done[0].id > collection.checked_run
+            and (done[0].fingerprint, done[0].model) == (fingerprint, model)
+        )
 
 
 @contextmanager
@@ -147,7 +161,7 @@ def _open_for_indexing(
             if collection is None:
                 store = StoreLocation(settings.store, name, settings.credentials, database_id).open()
                 collections.register(engine, name, settings, reference, encoder.spec)
-            elif request.rebuild:
+            elif request.rebuild and not request.has_rebuilt(engine, collection, encoder.spec.model):
                 generation = generations.begin(engine, name, settings, reference, encoder.spec).number
                 store = collection.open_store(settings, generation=generation, make=True, database_id=database_id)
             else:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 import sqlalchemy as sa
+from sqlalchemy.orm import Session
 
 from encoders.console import Console
 from encoders.document import Encoder
@@ -100,7 +101,7 @@ def detach(
     settings: Settings,
     *,
     forget: bool = False,
-    also: Callable[[], None] = lambda: None,
+    also: Callable[[Session], None] = lambda _: None,
 ) -> list[Detached]:
     """Remove the vectors from the attached indices and delete the collection; returns what was done in each index.
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from encoders.document import EncoderSpec
 from encoders.errors import BadInput, ModelMismatch
@@ -42,6 +42,7 @@ class Collection(Base):
     generation: Mapped[int] = mapped_column(default=1)  # number of the searched generation
     building: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))  # built, until it is searched
     previous: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))  # for ``rollback``
+    checked_run: Mapped[int] = mapped_column(default=0)  # the last run after which the calibration was looked at
 
     @property
     def generations(self) -> set[int]:
@@ -129,15 +130,31 @@ def register(engine: sa.Engine, name: str, settings: Settings, encoder: str, spe
     return collection
 
 
+def hold(session: Session, collection: Collection, *, as_searched: bool = True) -> None:
+    """Hold a collection's row until the transaction ends; call this before the transaction writes about the collection.
+
+    Raises BadInput: since the row was read, the collection was deleted, or with ``as_searched`` is searched by another
+    generation or model.
+    """
+    read = [Collection.name, Collection.created, *([Collection.generation, Collection.model] if as_searched else [])]
+    same = [column == getattr(collection, column.key) for column in read]
+    update = sa.update(Collection).where(*same).values(dim=Collection.dim)
+    if not session.execute(update, execution_options={"synchronize_session": False}).rowcount:  # type: ignore[attr-defined]
+        raise BadInput(
+            f"collection {collection.name} was deleted{', rebuilt, migrated or rolled back' if as_searched else ''} "
+            "while this command worked on it, so nothing was changed; see dragoman status, then give the command again"
+        )
+
+
 def remove(
     engine: sa.Engine,
     collection: Collection,
     settings: Settings,
     *,
     forget: bool = False,
-    also: Callable[[], None] = lambda: None,
+    also: Callable[[Session], None] = lambda _: None,
 ) -> None:
-    """Remove a collection: its runs, so that workers drop their chunks; its stores; what ``also`` removes; its row.
+    """Remove a collection: its runs, so that workers drop their chunks; its stores; its row, and what ``also`` removes.
 
     The row goes last, so that after an interruption another call removes the rest. Stores that no row names, of a
     process killed after a switch, are removed too. With ``forget`` the stores stay. ``attaching.detach`` removes the
@@ -148,10 +165,10 @@ def remove(
     if not (forget or in_place):
         _drop_stores(engine, collection, settings)
     shutil.rmtree(settings.checkpoints(collection.name), ignore_errors=True)
-    also()
     with transaction(engine) as session:
+        session.execute(sa.delete(Collection).where(Collection.name == collection.name))  # who writes about it waits
         session.execute(sa.delete(AttachedIndex).where(AttachedIndex.collection == collection.name))
-        session.execute(sa.delete(Collection).where(Collection.name == collection.name))
+        also(session)
 
 
 def _drop_stores(engine: sa.Engine, collection: Collection, settings: Settings) -> None:

@@ -19,6 +19,7 @@ from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
 from indexer.ledger.database import read_database_id, transaction
+from indexer.ledger.index_runs import refuse_while_workers
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def begin(engine: sa.Engine, name: str, settings: Settings, encoder: str, spec: 
         generation = Generation(1 + max(row.generations), encoder, spec.method, spec.model, spec.dim)
         with transaction(engine) as session:
             session.get_one(Collection, name).building = asdict(generation)
-    _drop_unnamed(engine, name, settings)
+    drop_unnamed(engine, name, settings)
     return generation
 
 
@@ -63,10 +64,10 @@ def switch(engine: sa.Engine, name: str, settings: Settings) -> None:
             return
         Generation(**row.building).take_place(row)
         row.building = None
-    _drop_unnamed(engine, name, settings)
+    drop_unnamed(engine, name, settings)
 
 
-def _drop_unnamed(engine: sa.Engine, name: str, settings: Settings) -> None:
+def drop_unnamed(engine: sa.Engine, name: str, settings: Settings) -> None:
     """Remove the stores of generations that the row does not name, also a killed process's; change the row first."""
     location = collections.require(engine, name).location(settings, read_database_id(engine))
     stored = location.generations()  # first: a store is made after the row names it
@@ -86,8 +87,12 @@ def switch_model(session: Session, name: str, encoder: str, spec: EncoderSpec) -
 
 
 def roll_back(engine: sa.Engine, name: str, settings: Settings) -> Generation:
-    """Search the previous generation. Raises BadInput: there is none; StoreError: its store can't be opened."""
+    """Search the previous generation; the caller has the collection's lock.
+
+    Raises BadInput: there is none, or workers fill the searched one; StoreError: its store can't be opened.
+    """
     row = collections.require(engine, name)
+    refuse_while_workers(engine, name)
     if not row.previous:
         raise BadInput(
             f"collection {name} has no earlier generation to return to; dragoman index --rebuild and dragoman migrate "
@@ -98,5 +103,6 @@ def roll_back(engine: sa.Engine, name: str, settings: Settings) -> Generation:
     with closing(row.open_store(settings, generation=previous.number, database_id=read_database_id(engine))) as store:
         store.publish()
     with transaction(engine) as session:
+        collections.hold(session, row)
         previous.take_place(session.get_one(Collection, name))
     return previous

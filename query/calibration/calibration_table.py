@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from encoders.errors import BadInput, ModelMismatch
-from indexer.collection.collection import Collection, require
+from indexer.collection.collection import Collection, hold
 from indexer.ledger.database import Base, now, transaction
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_summary import Summary
@@ -46,10 +46,13 @@ class StoredCalibration:
     summary: Summary
 
 
-def keep(engine: sa.Engine, name: str, calibration: Calibration, summary: Summary) -> StoredCalibration:
-    """Store a calibration as the active one; a stored one with the same id gets the new time and summary."""
+def keep(engine: sa.Engine, collection: Collection, calibration: Calibration, summary: Summary) -> StoredCalibration:
+    """Store a calibration as the active one; a stored one with the same id gets the new time and summary.
+
+    Raises BadInput: the collection is no longer as it was read.
+    """
     row = CalibrationRow(
-        collection=name,
+        collection=collection.name,
         id=calibration.id,
         model=calibration.model,
         created=now(),
@@ -58,7 +61,8 @@ def keep(engine: sa.Engine, name: str, calibration: Calibration, summary: Summar
         artifact=calibration.to_bytes(),
     )
     with transaction(engine) as session:
-        activate(session, name, calibration.model, NONE)
+        hold(session, collection)
+        activate(session, collection.name, calibration.model, NONE)
         return _stored(session.merge(row))
 
 
@@ -94,14 +98,18 @@ def read(engine: sa.Engine, name: str, calibration_id: str) -> Calibration:
         return Calibration.from_bytes(session.execute(query).scalar_one(), calibration_id)
 
 
-def use(engine: sa.Engine, name: str, wanted: str) -> str:
-    """Make the calibration whose id begins with ``wanted`` active, or ``none``; return its id. Raises as ``load``."""
-    collection, chosen = require(engine, name), NONE
+def use(engine: sa.Engine, collection: Collection, wanted: str) -> str:
+    """Make the calibration whose id begins with ``wanted`` active, or ``none``; return its id.
+
+    Raises as ``load``, and BadInput: the collection is no longer as it was read.
+    """
+    chosen = NONE
     if wanted != NONE:
         chosen = _named(engine, collection, wanted).id
-        read(engine, name, chosen)
+        read(engine, collection.name, chosen)
     with transaction(engine) as session:
-        activate(session, name, collection.model, chosen)
+        hold(session, collection)
+        activate(session, collection.name, collection.model, chosen)
     return chosen
 
 
@@ -112,10 +120,9 @@ def activate(session: Session, name: str, model: str, calibration_id: str) -> No
     session.execute(of_model.where(CalibrationRow.id == calibration_id).values(active=True))
 
 
-def forget(engine: sa.Engine, name: str) -> None:
+def forget(session: Session, name: str) -> None:
     """Delete a collection's calibrations."""
-    with transaction(engine) as session:
-        session.execute(sa.delete(CalibrationRow).where(CalibrationRow.collection == name))
+    session.execute(sa.delete(CalibrationRow).where(CalibrationRow.collection == name))
 
 
 NONE = "none"

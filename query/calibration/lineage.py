@@ -34,10 +34,11 @@ def leave_migration(engine: sa.Engine, name: str) -> str:
 
     Raises BadInput: there is no such collection.
     """
-    stored = calibration_table.active(engine, collections.require(engine, name))
+    collection = collections.require(engine, name)
+    stored = calibration_table.active(engine, collection)
     previous = stored.summary.migrated_from if stored else ""
     if previous:
-        calibration_table.use(engine, name, previous)
+        calibration_table.use(engine, collection, previous)
         cancel_abandoned_migration(engine, name)
     return previous
 

@@ -116,7 +116,7 @@ def fit(opened: OpenCollection, request: CalibrationRequest, encoder: Encoder | 
 
 def keep(opened: OpenCollection, decision: Decision, *, taken_over: bool = False) -> CalibrationReport:
     """Make a calibration the active one."""
-    name, fitted, previous = opened.collection.name, decision.calibration, opened.calibration()
+    fitted, previous = decision.calibration, opened.calibration()
     maps = fitted.space.maps_of_documents
     lost: Literal["", "maps", "a common space"] = ""
     if previous:
@@ -142,6 +142,6 @@ def keep(opened: OpenCollection, decision: Decision, *, taken_over: bool = False
         lambda: [stamp.text_hash for stamp in opened.store.stamps(fitted.model, doc_ids).values()],
         opened.console,
     )
-    stored = calibration_table.keep(opened.engine, name, fitted, summary)
-    cancel_abandoned_migration(opened.engine, name)
+    stored = calibration_table.keep(opened.engine, opened.row or opened.collection, fitted, summary)
+    cancel_abandoned_migration(opened.engine, opened.collection.name)
     return CalibrationReport(stored, taken_over, lost, taught)

@@ -34,6 +34,7 @@ class OpenCollection:
     store: VectorStore
     device: Device
     console: Console
+    row: Collection | None = None  # the collection as it was read, if ``collection`` is what it will be
 
     @classmethod
     @contextmanager

@@ -6,8 +6,12 @@ from typing import NamedTuple
 
 from encoders.console import Console
 from encoders.machine.placement import Device
+from indexer.collection import collection as collections
+from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
-from indexer.indexing.pipeline import IndexReport
+from indexer.ledger.database import open_database, transaction
+from indexer.ledger.index_runs import runs
+from indexer.ledger.tables import ACTIVE
 from query.calibration import calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_table import StoredCalibration
@@ -28,9 +32,26 @@ class UpkeepReport(NamedTuple):
     reason: str
 
 
-def is_upkeep_due(report: IndexReport, name: str, settings: Settings) -> bool:
-    """Whether an index run changed a collection, or left it without a calibration for all its languages."""
-    return bool(report.encoded or report.pruned or report.resumed) or not is_calibrated(name, settings)
+def finish_indexing(
+    name: str, settings: Settings, *, calibrate: bool = True, device: Device = "auto", console: Console | None = None
+) -> UpkeepReport | None:
+    """The last step of indexing: keep the collection calibrated, if runs changed it since this was last looked at.
+
+    Without ``calibrate`` the calibration stays as it is. None: nothing was due. After an interruption, another call
+    does it.
+    """
+    with open_database(settings.database) as engine:
+        collection = collections.require(engine, name)
+        checked = [run for run in runs(engine, name) if run.id > collection.checked_run and run.state not in ACTIVE]
+        changed = any(run.encoded or run.pruned for run in checked)
+        report = None
+        if calibrate and (changed or not is_calibrated(name, settings)):
+            report = keep_calibrated(name, settings, device=device, console=console)
+        if checked:
+            with transaction(engine) as session:
+                collections.hold(session, collection, as_searched=False)
+                session.get_one(Collection, name).checked_run = checked[-1].id
+    return report
 
 
 def is_calibrated(name: str, settings: Settings) -> bool:

@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
+from sqlalchemy.orm import Session
 
 from encoders.errors import BadInput
 from indexer.attaching.attached_collection import detach
@@ -14,7 +15,7 @@ from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
 from indexer.index_sources import collection_lock
-from indexer.ledger.database import read_database_id
+from indexer.ledger.database import read_database_id, transaction
 from indexer.stores.attached.attached_address import is_attached
 from query.calibration import calibration_table
 from query.evaluation import evaluation_log
@@ -33,10 +34,10 @@ def remove_collection(
     does the rest. ``forget`` leaves the store, whose server is gone. Raises StoreError: the store can't be reached.
     """
 
-    def remove_rows() -> None:
-        evaluation_log.forget(engine, collection.name)
-        calibration_table.forget(engine, collection.name)
-        judged_queries.delete_searches(engine, collection.name)
+    def remove_rows(session: Session) -> None:
+        evaluation_log.forget(session, collection.name)
+        calibration_table.forget(session, collection.name)
+        judged_queries.delete_searches(session, collection.name)
 
     if is_attached(collection.store):
         return detach(engine, collection, settings, forget=forget, also=remove_rows)
@@ -49,6 +50,8 @@ def remove_documents(engine: sa.Engine, collection: Collection, doc_ids: Sequenc
     """Remove documents by their ids; returns their number. Raises BadInput: the collection has none of them."""
     with closing(collection.open_store(settings, database_id=read_database_id(engine))) as store:
         deleted = store.delete(doc_ids)
+    with transaction(engine) as session:
+        collections.hold(session, collection)
     if not deleted:
         raise BadInput(f"collection {collection.name} has none of these documents; search shows ids in brackets")
     return deleted

@@ -119,8 +119,7 @@ def _refuse_more(option: str) -> None:
 def _use(wanted: str, name: str, settings: Settings, console: Console) -> None:
     """Search a collection with another of its calibrations, or without one."""
     with open_database(settings.database) as engine:
-        collections.require(engine, name)
-        calibration_id = calibration_table.use(engine, name, wanted)
+        calibration_id = calibration_table.use(engine, collections.require(engine, name), wanted)
         cancel_abandoned_migration(engine, name)
     ranking = "plain cosine" if calibration_id == calibration_table.NONE else f"calibration {calibration_id}"
     console.print(f"{name} is searched with {ranking} now")

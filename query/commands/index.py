@@ -17,7 +17,7 @@ from indexer.indexing.duplicates import ON_DUPLICATE
 from indexer.readers.records.source import ReadOptions
 from indexer.workers.run_watch import watch_run
 from onnx_export.models import DEFAULT
-from query.calibration_fitting.recalibration import is_upkeep_due, keep_calibrated
+from query.calibration_fitting.recalibration import finish_indexing
 from query.commands.options import completion
 from query.commands.options.common_options import collection_option, common_options_and_broker
 from query.commands.options.encoder_options import device_option
@@ -106,6 +106,7 @@ def command(
     show_index_report(report, name, console)
     if not report.encoded and not report.unchanged:
         raise BadInput(f"nothing of the sources could be indexed; see why: dragoman status -c {name}")
-    if not no_calibration and is_upkeep_due(report, name, settings):
-        with console.if_interrupted(_HINT):
-            show_upkeep(keep_calibrated(name, settings, device=device, console=console), name, console)
+    with console.if_interrupted(_HINT):
+        upkeep = finish_indexing(name, settings, calibrate=not no_calibration, device=device, console=console)
+        if upkeep:
+            show_upkeep(upkeep, name, console)

@@ -17,6 +17,7 @@ from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
+from indexer.index_sources import collection_lock
 from indexer.ledger.database import open_database
 from query.calibration import calibration_table
 from query.calibration.lineage import leave_migration
@@ -29,7 +30,12 @@ from query.commands.options.common_options import (
 from query.commands.options.encoder_options import device_option, encoder_option
 from query.commands.options.help import Command
 from query.commands.output.calibrations import taught_parts
-from query.migration.document_reencoding import ReencodingReport, finish_migration, is_migrating
+from query.migration.document_reencoding import (
+    ReencodingReport,
+    finish_migration,
+    is_encoded_again,
+    is_migrating,
+)
 from query.migration.overlap import Comparison
 from query.migration.paired_sample import FEWEST
 from query.migration.query_migration import SAMPLE, MigrationReport, migrate
@@ -78,6 +84,11 @@ def command(
     """
     if re_encode and dry_run:
         raise click.UsageError("--dry-run changes nothing; leave --re-encode out")
+    if re_encode and is_encoded_again(name, encoder, method, settings):
+        console.show(
+            {"collection": name, "encoder": encoder}, f"every document of {name} is encoded by {encoder} already"
+        )
+        return
     if not (re_encode and is_migrating(name, encoder, method, settings)):
         report = migrate(
             name, encoder, method, settings,
@@ -105,7 +116,8 @@ def rollback(name: str, settings: Settings, console: Console) -> None:
             parts = _rolled_back(collection, calibration_id, query_encoder)
             console.show({"collection": name, "calibration": calibration_id}, parts)
             return
-        generation = generations.roll_back(engine, name, settings)
+        with collection_lock(name, engine):
+            generation = generations.roll_back(engine, name, settings)
     console.show(
         {"collection": name, **asdict(generation)},
         f"{name} is searched as generation {generation.number} again: "

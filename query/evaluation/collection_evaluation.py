@@ -150,6 +150,7 @@ def evaluate_collection(
     with open_database(settings.database) as engine:
         require_writable(engine, evaluation_log.EvaluationRow)
         named = read_earlier(engine, compared_with, topic_set, plan) if compared_with else None
+        row = collections.require(engine, collection)
         with Searcher.open(
             collection, settings, device=device, ranking=ranking, console=console, to=plan.to
         ) as searcher:
@@ -160,13 +161,12 @@ def evaluate_collection(
             total = rounds(plan, searcher.targets(plan.to)) * sum(map(len, topic_set.topics.values()))
             with console.progress("evaluating", total, "topics") as advance:
                 scored_runs = rank_and_score(searcher, topic_set.topics, topic_set.qrels, plan, advance)
-            row = collections.find(engine, collection)
-            encoders = encoders_with_methods(row, searcher.calibration) if row else []
+            encoders = encoders_with_methods(row, searcher.calibration)
             taught = taught_shares(encoders, lambda: _relevant_texts(searcher, topic_set, scored_runs), console)
             setup = _setup(searcher, plan, topic_set, taught)
             earlier = _earlier(named, searcher, topic_set, scored_runs, plan) if isinstance(named, Run) else named
             warn_of_differences(earlier, setup, plan, scored_runs.runs, console)
-        number = evaluation_log.log(engine, setup, scored_runs.runs)
+        number = evaluation_log.log(engine, setup, scored_runs.runs, row)
     return Evaluation(number, setup, plan, topic_set, scored_runs, earlier)
 
 

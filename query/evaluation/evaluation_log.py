@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, composite, mapped_column, relationship
 
 from encoders.errors import BadInput
+from indexer.collection.collection import Collection, hold
 from indexer.ledger.database import Base, now, transaction
 from query.evaluation.pair_matrix import PairRun
 from query.evaluation.scored_runs import BASELINES, POOLED_KINDS, RunKind, ScoredRun, main_run, pair_documents, topic_of
@@ -185,10 +186,15 @@ class ScoreRow(Base):
     value: Mapped[float] = mapped_column(sa.Double)
 
 
-def log(engine: sa.Engine, setup: Setup, scored_runs: Sequence[ScoredRun]) -> int:
-    """Write an evaluation with its runs and scores in one transaction; returns the evaluation's number."""
+def log(engine: sa.Engine, setup: Setup, scored_runs: Sequence[ScoredRun], of: Collection | None = None) -> int:
+    """Write an evaluation with its runs and scores in one transaction; returns the evaluation's number.
+
+    Raises BadInput: the collection that it is ``of`` was deleted since its row was read.
+    """
     main = main_run(scored_runs)
     with transaction(engine) as session:
+        if of:
+            hold(session, of, as_searched=False)
         evaluation = EvaluationRow(created=now(), setup=setup)
         for scored_run in scored_runs:
             _log_run(session, evaluation, scored_run, main=scored_run is main)
@@ -326,12 +332,9 @@ def export_judgements(
     return to_trec(qrels, names)
 
 
-def forget(engine: sa.Engine, collection: str) -> int:
-    """Delete all evaluations of a collection with their runs and scores; returns the number of evaluations."""
-    with transaction(engine) as session:
-        numbers = session.scalars(sa.select(EvaluationRow.id).where(EvaluationRow.collection == collection)).all()
-        session.execute(sa.delete(EvaluationRow).where(EvaluationRow.collection == collection))
-        return len(numbers)
+def forget(session: Session, collection: str) -> None:
+    """Delete all evaluations of a collection with their runs and scores."""
+    session.execute(sa.delete(EvaluationRow).where(EvaluationRow.collection == collection))
 
 
 def _run(session: Session, run_id: str) -> LoggedRun:

@@ -56,6 +56,7 @@ def import_run(
     with open_database(settings.database) as engine:
         earlier = read_earlier(engine, compared_with, topic_set, plan) if compared_with else None
         langs, targets = dict[str, str](), list[str]()
+        row = collections.require(engine, collection) if collection else None
         if collection:
             other_ids = earlier.doc_ids if isinstance(earlier, Run) else set[str]()
             doc_ids = run.doc_ids | other_ids | {qrel.doc_id for qrel in topic_set.qrels}
@@ -71,7 +72,7 @@ def import_run(
         if isinstance(earlier, Run):
             earlier = score_earlier(earlier, topic_set, judgements, targets, plan)
         warn_of_differences(earlier, setup, plan, scored_runs.runs, console)
-        number = evaluation_log.log(engine, setup, scored_runs.runs)
+        number = evaluation_log.log(engine, setup, scored_runs.runs, row)
     return Evaluation(number, setup, plan, topic_set, scored_runs, earlier)
 
 

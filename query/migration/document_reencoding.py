@@ -70,6 +70,18 @@ def is_migrating(name: str, encoder: str, method: str | None, settings: Settings
     return query_encoder.encoder == absolute(encoder) and method in {None, query_encoder.method}
 
 
+def is_encoded_again(name: str, encoder: str, method: str | None, settings: Settings) -> bool:
+    """Whether an encoder's vectors took the place of others in a collection's store; removes what these replaced."""
+    with open_database(settings.database) as engine:
+        collection = collections.require(engine, name)
+        same = collection.encoder == absolute(encoder) and method in {None, collection.method}
+        if not (same and collection.previous and collection.previous["number"] == collection.generation):
+            return False
+        with collection_lock(name, engine):  # an interrupted call may have left an obsolete store
+            generations.drop_unnamed(engine, name, settings)
+    return True
+
+
 def finish_migration(
     name: str, settings: Settings | None = None, *, device: Device = "auto", console: Console | None = None
 ) -> ReencodingReport:
@@ -94,7 +106,7 @@ def finish_migration(
         # as the collection will be; this is no row of the database
         switched = Collection(**values_of(collection, "name", "store", "generation"), **asdict(query_encoder))
         with closing(collection.open_store(settings, database_id=read_database_id(engine))) as store:
-            opened = OpenCollection(engine, switched, store, device, console)
+            opened = OpenCollection(engine, switched, store, device, console, collection)
             opened.encoder = new
             run = _encode_all(opened, query_encoder, settings)
             _refuse_gaps(name, query_encoder, run.refused)
@@ -164,8 +176,9 @@ def _switch(
 ) -> None:
     """Make the second field the one that is searched; the old field and its calibration stay for ``rollback``."""
     engine, name = opened.engine, collection.name
-    _require_migration(engine, name, query_encoder)
     with transaction(engine) as session:
+        collections.hold(session, collection)
+        _require_migration(engine, name, query_encoder)
         calibration_table.activate(session, name, collection.model, origin_id)
         dropped = generations.switch_model(session, name, query_encoder.encoder, opened.encoder.spec)
     if dropped:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
+from sqlalchemy.orm import Session
 
 from encoders.document import Document, short_hash
 from encoders.errors import BadInput
@@ -91,12 +92,11 @@ def require_searches(collection: str, settings: Settings) -> list[LoggedSearch]:
     return searches
 
 
-def delete_searches(engine: sa.Engine, collection: str) -> None:
+def delete_searches(session: Session, collection: str) -> None:
     """Delete the logged searches of a collection and their clicks."""
-    with transaction(engine) as session:
-        search_ids = sa.select(SearchRow.id).where(SearchRow.collection == collection)
-        session.execute(sa.delete(ClickRow).where(ClickRow.search.in_(search_ids)))
-        session.execute(sa.delete(SearchRow).where(SearchRow.collection == collection))
+    search_ids = sa.select(SearchRow.id).where(SearchRow.collection == collection)
+    session.execute(sa.delete(ClickRow).where(ClickRow.search.in_(search_ids)))
+    session.execute(sa.delete(SearchRow).where(SearchRow.collection == collection))
 
 
 def by_week(searches: Sequence[LoggedSearch]) -> dict[str, tuple[int, float]]:

@@ -14,6 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from encoders.errors import StoreError
+from indexer.collection.collection import Collection
 from indexer.ledger.database import now, transaction
 from query.query_log.query_log_tables import ClickRow, SearchRow
 from query.service.service_metrics import Metrics
@@ -82,7 +83,13 @@ class QueryLog:
 
     def _write(self, rows: Sequence[SearchRow | ClickRow]) -> None:
         with transaction(self._engine) as session:
-            session.add_all(row for row in rows if isinstance(row, SearchRow))
+            searches = [row for row in rows if isinstance(row, SearchRow)]
+            session.add_all(searches)
+            session.flush()
+            present = session.scalars(sa.select(Collection.name).with_for_update(read=True)).all()
+            for written in searches:
+                if written.collection not in present:  # it was deleted meanwhile, with its log
+                    session.delete(written)
             session.flush()
             for row in rows:
                 if isinstance(row, ClickRow):

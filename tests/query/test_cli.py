@@ -18,8 +18,8 @@ from indexer.collection.settings import Settings
 from indexer.index_sources import collection_lock
 from indexer.ledger.database import open_database
 from query.calibration import calibration_table
+from query.calibration_fitting import recalibration
 from query.cli import _SECTIONS, root, run
-from query.commands import index as index_command
 from query.commands.options.option_types import COLLECTION
 from tests.conftest import fallen
 from tests.query.conftest import copied
@@ -474,7 +474,7 @@ def test_a_new_language_is_calibrated_although_the_command_was_stopped_while_it_
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(index_command, "keep_calibrated", stopped)
+        patched.setattr(recalibration, "keep_calibrated", stopped)
         assert run(command) == 130
     assert "Give the same command again" in capsys.readouterr().err
     assert run(command) == 0

@@ -114,7 +114,7 @@ def test_a_migration_that_copies_a_table_keeps_the_rows_that_refer_to_it(
 def test_a_migration_that_leaves_rows_without_the_row_they_refer_to_is_undone(
     filled: Path, second: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    version = next((second / "versions").glob("0002*"))
+    version = next((second / "versions").glob("0003*"))
     deletion = '    op.execute("DELETE FROM index_runs")\n'
     version.write_text(version.read_text() + deletion)
     monkeypatch.setattr(database, "MIGRATIONS", second)
@@ -154,10 +154,10 @@ def test_postgresql_is_upgraded_in_one_step_by_one_of_several(
     assert sa.inspect(engine).get_table_names() == []
     engine.dispose()
     with ThreadPoolExecutor(4) as pool:
-        assert set(pool.map(upgraded, range(4))) == {"0001"}
+        assert set(pool.map(upgraded, range(4))) == {"0002"}
     monkeypatch.setattr(database, "MIGRATIONS", second)
     with ThreadPoolExecutor(4) as pool:
-        assert set(pool.map(upgraded, range(4))) == {"0002"}
+        assert set(pool.map(upgraded, range(4))) == {"0003"}
 
 
 @pytest.mark.long

@@ -14,7 +14,7 @@ from encoders.errors import BadInput, ModelMismatch, StoreError
 from encoders.folder.model_folder import ModelFolder
 from encoders.methods.vector_parts import VectorParts
 from indexer.collection import collection as collections
-from indexer.collection.collection import Collection
+from indexer.collection.collection import Collection, require
 from indexer.collection.settings import Settings
 from indexer.index_sources import index
 from indexer.ledger.database import connect, open_database, transaction
@@ -61,10 +61,10 @@ def test_calibrations_are_switched_without_touching_the_index(home: Settings) ->
         assert opened.ranking.balance == 0.6
         spaces = {opened.space}
         assert len(opened.search("Schach", lang="de")) == 10
-    calibration_table.use(connect(home.database), "demo", first.id[:6])
+    calibration_table.use(connect(home.database), require(connect(home.database), "demo"), first.id[:6])
     with Searcher.open("demo", home, device="cpu") as opened:
         spaces.add(opened.space)
-    calibration_table.use(connect(home.database), "demo", "none")
+    calibration_table.use(connect(home.database), require(connect(home.database), "demo"), "none")
     with Searcher.open("demo", home, device="cpu") as opened:
         assert opened.calibration is None
         spaces.add(opened.space)
@@ -86,7 +86,7 @@ def test_an_evaluation_is_by_the_calibration_it_names(home: Settings, capsys: py
 
     by_first, active = map_by("--calibration", first.id[:6]), map_by()
     assert by_first != active
-    calibration_table.use(connect(home.database), "demo", first.id)
+    calibration_table.use(connect(home.database), require(connect(home.database), "demo"), first.id)
     assert map_by() == by_first
 
 
@@ -140,7 +140,7 @@ def test_a_collection_with_calibrations_of_another_model_alone_is_not_calibrated
 
 def test_a_person_who_chose_plain_cosine_is_not_overruled(home: Settings) -> None:
     assert is_calibrated("demo", home)
-    calibration_table.use(connect(home.database), "demo", "none")
+    calibration_table.use(connect(home.database), require(connect(home.database), "demo"), "none")
     assert is_calibrated("demo", home)
     upkeep = keep_calibrated("demo", home, device="cpu")
     assert upkeep.report is None
@@ -311,13 +311,13 @@ def test_a_collection_has_one_active_calibration_of_each_model(home: Settings) -
         row = session.get_one(Collection, "demo")
         before, row.model = row.model, "another"
     nothing = Calibration.none("another", VectorParts.equal(384))
-    other = calibration_table.keep(engine, "demo", nothing, Summary.of(nothing, "default"))
+    other = calibration_table.keep(engine, require(engine, "demo"), nothing, Summary.of(nothing, "default"))
     assert {one.id: one.active for one in kept(home)} == {first.id: True, other.id: True}
     found = collections.require(engine, "demo")
     assert [one.id for one in [calibration_table.active(engine, found)] if one] == [other.id]
     with pytest.raises(ModelMismatch, match=f"calibration {first.id} is of model {before}"):
-        calibration_table.use(engine, "demo", first.id)
-    calibration_table.use(engine, "demo", "none")
+        calibration_table.use(engine, require(engine, "demo"), first.id)
+    calibration_table.use(engine, require(engine, "demo"), "none")
     assert {one.id: one.active for one in kept(home)} == {first.id: True, other.id: False}
     with transaction(engine) as session:
         session.get_one(Collection, "demo").model = before
@@ -344,7 +344,7 @@ def test_a_calibration_that_cannot_be_read_is_not_put_in_use(home: Settings) -> 
         row = calibration_table.CalibrationRow
         session.execute(sa.update(row).where(row.id == first.id).values(artifact=b"damaged"))
     with pytest.raises(StoreError, match="make another: dragoman calibrate"):
-        calibration_table.use(engine, "demo", first.id)
+        calibration_table.use(engine, require(engine, "demo"), first.id)
     assert [one.id for one in kept(home) if one.active] == [other.stored.id]
 
 
@@ -449,7 +449,9 @@ def test_a_calibration_says_what_the_previous_one_had(home: Settings) -> None:
     engine = connect(home.database)
     statistics = calibration_table.read(engine, "demo", before.id)
     maps = {"de": np.eye(len(statistics.pooled["document"]))}
-    calibration_table.keep(engine, "demo", replace(statistics, space=CommonSpace.rounded(maps)), before.summary)
+    calibration_table.keep(
+        engine, require(engine, "demo"), replace(statistics, space=CommonSpace.rounded(maps)), before.summary
+    )
     assert calibrate("demo", home, device="cpu").lost == "a common space"
     assert calibrate("demo", home, device="cpu").lost == ""
 
@@ -510,7 +512,7 @@ def test_what_judgements_decided_stays_when_the_collection_is_calibrated_again(
     (before,) = kept(home)
     judged = replace(calibration_table.read(engine, "demo", before.id), balance=0.5, mates=mates)
     summary = Summary.of(judged, "judgements", mates=MatesSummary(mates, 0.9, 0.9, 100, 0.5, 0.6))
-    calibration_table.keep(engine, "demo", judged, summary)
+    calibration_table.keep(engine, require(engine, "demo"), judged, summary)
     index([str(documents(tmp_path / "nl.jsonl", "nl", DUTCH))], "demo", settings=home, device="cpu")
     report = keep_calibrated("demo", home, device="cpu").report
     assert report is not None

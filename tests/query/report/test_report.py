@@ -14,6 +14,7 @@ from encoders.document import Document, EncoderSpec, FloatArray, Passages, int8_
 from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
 from indexer.collection import collection as collections
+from indexer.collection.collection import require
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.index_sources import index
@@ -265,7 +266,8 @@ def test_evaluations_of_other_topics_are_compared_over_the_topics_in_common(home
 
 
 def test_evaluations_without_a_common_topic_are_not_compared(home: Settings, tmp_path: Path) -> None:
-    evaluation_log.forget(connect(home.database), "demo")
+    with transaction(connect(home.database)) as session:
+        evaluation_log.forget(session, "demo")
     evaluate_demo(home, ["de"], RankingOptions(calibration="none"), some_topics(tmp_path / "first.tsv", 1, 4))
     evaluate_demo(home, ["de"], topics=some_topics(tmp_path / "second.tsv", 5, 8))
     page = page_of(home)
@@ -298,7 +300,8 @@ def test_topic_languages_of_one_topic_are_one_bar(plain: str) -> None:
 
 
 def test_a_single_evaluation_says_how_to_make_the_other(home: Settings) -> None:
-    evaluation_log.forget(connect(home.database), "demo")
+    with transaction(connect(home.database)) as session:
+        evaluation_log.forget(session, "demo")
     page = page_of(home)
     assert "Nothing is evaluated yet" in section(page, sections.TOPICS)
     assert "titles and first sentences" in section(page, sections.PAIRS)
@@ -321,7 +324,8 @@ def test_the_dial_is_measured_by_the_calibrations_pseudo_queries(home: Settings)
 
 
 def test_without_an_active_calibration_the_page_says_how_to_have_one(home: Settings) -> None:
-    use(connect(home.database), "demo", "none")
+    engine = connect(home.database)
+    use(engine, require(engine, "demo"), "none")
     page = page_of(home)
     assert "searched without a calibration, as was chosen" in section(page, sections.BALANCE)
     assert section(page, sections.LANGUAGES).count("<svg") == 1

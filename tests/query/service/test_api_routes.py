@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from indexer.collection.collection import require
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from onnx_export.models import DEFAULT
@@ -237,8 +238,8 @@ def test_a_collection_that_has_migrated_is_asked_by_its_new_encoder(
     settings = Settings.read(home=tmp_path / "home")
     with open_database(settings.database) as engine:
         first, second = calibration_table.all_calibrations(engine, "demo")
-        calibration_table.use(engine, "demo", first.id)
-        asked_by_another(settings, lambda: calibration_table.use(engine, "demo", second.id))
+        calibration_table.use(engine, require(engine, "demo"), first.id)
+        asked_by_another(settings, lambda: calibration_table.use(engine, require(engine, "demo"), second.id))
 
 
 @pytest.mark.long
@@ -373,11 +374,11 @@ def test_a_switch_of_calibration_shows_at_once(own: Settings) -> None:
     with open_database(own.database) as engine, serving(ServiceOptions(own, device="cpu")) as client:
         before = search(client, "шахматы")
         assert before["calibration"]
-        calibration_table.use(engine, "demo", "none")
+        calibration_table.use(engine, require(engine, "demo"), "none")
         plain = search(client, "шахматы")
         assert plain["calibration"] is None
         assert plain["hits"] == search(client, "шахматы", calibration="none")["hits"] != before["hits"]
-        calibration_table.use(engine, "demo", before["calibration"])
+        calibration_table.use(engine, require(engine, "demo"), before["calibration"])
         assert search(client, "шахматы")["hits"] == before["hits"]
 
 

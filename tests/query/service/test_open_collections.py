@@ -16,6 +16,7 @@ from encoders.document import Encoder
 from encoders.errors import BadInput, StoreError
 from encoders.folder.model_folder import ModelFolder
 from indexer.collection import collection as collections
+from indexer.collection.collection import require
 from indexer.collection.settings import Settings
 from indexer.index_sources import index
 from indexer.ledger.database import now, open_database, transaction
@@ -80,7 +81,7 @@ def test_a_calibration_that_is_made_after_the_clock_was_put_back_is_noticed(
     with open_database(settings.database) as engine:
         with served.searcher("c") as before:
             calibration = Calibration.none(before.stored_model, before.vector_parts)
-        calibration_table.keep(engine, "c", calibration, Summary.of(calibration, "you"))
+        calibration_table.keep(engine, require(engine, "c"), calibration, Summary.of(calibration, "you"))
         with served.searcher("c") as calibrated:
             assert calibrated is not before
             assert calibrated.calibration

@@ -1,0 +1,171 @@
+"""What another command does in the middle of a command's work, and what a kill leaves to the same command."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from encoders.errors import BadInput
+from encoders.folder.model_folder import ModelFolder
+from indexer.collection import collection as collections
+from indexer.collection import generations
+from indexer.collection.collection import Collection
+from indexer.collection.settings import Settings
+from indexer.index_sources import collection_lock, index
+from indexer.ledger.database import open_database
+from query.calibration import calibration_table
+from query.calibration_fitting import recalibration
+from query.calibration_fitting.calibration_fit import calibrate
+from query.cli import run
+from query.collections.removal import remove_collection
+from query.evaluation import evaluation_log
+from query.migration import document_reencoding
+from tests.query.conftest import SOURCES
+
+INDEX = ["index", *map(str, SOURCES[:3]), "-c", "demo", "--device", "cpu", "-q"]
+MIGRATE = ["migrate", "-c", "demo", "--method", "first", "--anyway", "--device", "cpu"]
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: nobody catches it."""
+
+
+def row(home: Settings) -> Collection:
+    with open_database(home.database) as engine:
+        return collections.require(engine, "demo")
+
+
+def delete(home: Settings) -> None:
+    with open_database(home.database) as engine:
+        remove_collection(engine, collections.require(engine, "demo"), home)
+
+
+def rebuild(home: Settings) -> None:
+    with open_database(home.database) as engine:
+        encoder = collections.require(engine, "demo").encoder
+    index([str(SOURCES[0])], "demo", settings=home, encoder=encoder, device="cpu", rebuild=True)
+
+
+def before(monkeypatch: pytest.MonkeyPatch, place: object, name: str, act: Callable[[], object]) -> None:
+    """Act once when a function is called, before it does anything."""
+    real: Callable[..., Any] = getattr(place, name)
+
+    def acting(*arguments: Any, **others: Any) -> Any:
+        monkeypatch.setattr(place, name, real)
+        act()
+        return real(*arguments, **others)
+
+    monkeypatch.setattr(place, name, acting)
+
+
+def kill() -> None:
+    raise Killed
+
+
+@pytest.mark.parametrize("act", [delete, rebuild])
+def test_a_calibration_of_a_collection_that_is_gone_is_not_kept(
+    home: Settings, monkeypatch: pytest.MonkeyPatch, act: Callable[[Settings], None]
+) -> None:
+    before(monkeypatch, calibration_table, "keep", lambda: act(home))
+    with pytest.raises(BadInput, match="collection demo was deleted, rebuilt, migrated or rolled back while"):
+        calibrate("demo", home, device="cpu")
+    if act is delete:
+        index([str(SOURCES[0])], "demo", settings=home, device="cpu")
+    with open_database(home.database) as engine:
+        stored = calibration_table.all_calibrations(engine, "demo")
+    assert [one.created > row(home).created for one in stored] == ([] if act is delete else [True])
+
+
+def test_an_evaluation_of_a_deleted_collection_is_not_logged(
+    home: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before(monkeypatch, evaluation_log, "log", lambda: delete(home))
+    demo = SOURCES[0].parent
+    topics = ["--topics", str(demo / "topics.tsv"), "--qrels", str(demo / "qrels.txt"), "--langs", "de"]
+    assert run(["evaluate", "-c", "demo", *topics, "-q"]) == 1
+    assert "collection demo was deleted while this command worked on it" in capsys.readouterr().err
+    with open_database(home.database) as engine:
+        assert evaluation_log.runs(engine) == []
+
+
+def test_nothing_is_rolled_back_while_the_collection_is_indexed(
+    home: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rebuild(home)
+    with open_database(home.database) as engine, collection_lock("demo", engine):
+        assert run(["rollback", "-c", "demo"]) == 1
+        assert "another process is indexing collection demo" in capsys.readouterr().err
+    assert row(home).generation == 2
+
+
+def test_a_migration_that_is_left_at_its_last_step_is_not_completed(
+    home: Settings, word_model: ModelFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = row(home).model
+    migrate = [*MIGRATE, "--encoder", str(word_model.path)]
+    assert run(migrate) == 0
+    before(monkeypatch, document_reencoding, "_switch", lambda: run(["rollback", "-c", "demo", "-q"]))
+    assert run([*migrate, "--re-encode"]) == 1
+    assert row(home).model == old
+
+
+@pytest.mark.parametrize("moment", ["generations.switch", "drop_unnamed", "keep_calibrated", "hold"])
+def test_a_rebuild_killed_at_its_end_is_completed_by_the_same_command(
+    home: Settings, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    command = [*INDEX, "--rebuild"]
+    places = {
+        "generations.switch": (generations, "switch"),
+        "drop_unnamed": (generations, "drop_unnamed"),
+        "keep_calibrated": (recalibration, "keep_calibrated"),
+        "hold": (collections, "hold"),
+    }
+    place, name = places[moment]
+    if moment == "drop_unnamed":  # called at the beginning, too
+        before(monkeypatch, generations, "switch", lambda: before(monkeypatch, place, name, kill))
+    elif moment == "hold":
+        before(monkeypatch, recalibration, "keep_calibrated", lambda: before(monkeypatch, place, name, kill))
+    else:
+        before(monkeypatch, place, name, kill)
+    with pytest.raises(Killed):
+        run(command)
+    assert run(command) == 0
+    collection = row(home)
+    assert (collection.generation, collection.previous and collection.previous["number"]) == (2, 1)
+    assert collection.building is None
+    with open_database(home.database) as engine:
+        assert calibration_table.active(engine, collection)
+    assert run(["rollback", "-c", "demo", "-q"]) == 0
+    assert row(home).generation == 1
+    assert run(command) == 0
+    assert row(home).generation == 3, "it was complete: the same command builds anew"
+
+
+def test_an_index_run_killed_before_it_is_calibrated_is_calibrated_by_the_same_command(
+    home: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = tmp_path / "more.jsonl"
+    shutil.copyfile(SOURCES[0], more)
+    more.write_text(more.read_text().replace('"id": "', '"id": "more-'))
+    command = ["index", str(more), "-c", "demo", "--device", "cpu"]
+    before(monkeypatch, recalibration, "keep_calibrated", kill)
+    with pytest.raises(Killed):
+        run(command)
+    assert run(command) == 0
+    assert "calibrat" in capsys.readouterr().err
+    assert run(command) == 0
+    assert "calibrat" not in capsys.readouterr().err
+
+
+def test_a_migration_killed_after_its_switch_is_completed_by_the_same_command(
+    home: Settings, word_model: ModelFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [*MIGRATE, "--encoder", str(word_model.path), "--re-encode"]
+    before(monkeypatch, document_reencoding, "ReencodingReport", kill)
+    with pytest.raises(Killed):
+        run(command)
+    capsys.readouterr()
+    assert run(command) == 0
+    assert f"every document of demo is encoded by {word_model.path} already" in capsys.readouterr().out
