@@ -37,7 +37,7 @@ def replacing(target: Path) -> Iterator[Path]:
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     temporary.mkdir()
     try:
-        if target.exists():
+        with suppress(FileNotFoundError):  # it is new, or another process is moving it aside
             temporary.chmod(stat.S_IMODE(target.stat().st_mode) | stat.S_IRWXU)
         yield temporary
         _sync_all(temporary)
