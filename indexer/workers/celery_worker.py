@@ -29,7 +29,7 @@ from indexer.workers.chunk_worker import ChunkWorker, end_process
 from indexer.workers.gpu_processes import PERMANENT, run_for_each_card
 from indexer.workers.hints import TASK, Hints, make_app, queue
 from indexer.workers.logs import LogConsole, log_to_stderr, logger
-from indexer.workers.registry import Identity
+from indexer.workers.registry import Identity, record_unread
 from indexer.workers.shutdown import StopSignal, celery_worker_class, leave_to_parent
 from indexer.workers.worker_metrics import open_metrics, serve_metrics
 from onnx_export.models import are_for_gpus, make_models, open_named
@@ -270,12 +270,18 @@ def _run_celery_worker(app: Celery, pool: _Pool, model: str) -> int:
     def chunk(run_id: int, number: int) -> None:
         pool.work(run_id, number)
 
+    def count_unread(**_: Any) -> None:
+        with suppress(StoreError):  # the log has it
+            record_unread(connect(pool.settings.database), model)
+
     def begin(**_: Any) -> None:
         if pool.plan.concurrency == 1:  # this process is the worker, and has begun
             return
         leave_to_parent()
         pool.begin_or_end()
 
+    for refusal in (signals.task_rejected, signals.task_unknown):
+        refusal.connect(count_unread, weak=False)
     signals.setup_logging.connect(_set_up_no_logging, weak=False)
     signals.worker_process_init.connect(begin, weak=False)
     signals.worker_process_shutdown.connect(lambda **_: pool.end(), weak=False)
@@ -287,7 +293,7 @@ def _run_celery_worker(app: Celery, pool: _Pool, model: str) -> int:
         pool="solo" if pool.plan.concurrency == 1 else "prefork",
         concurrency=pool.plan.concurrency,
         quiet=True,
-        consumer_cls=_prompt_consumer(),
+        consumer_cls=_consumer(count_unread),
         without_gossip=True,
         without_mingle=True,
     )
@@ -296,13 +302,29 @@ def _run_celery_worker(app: Celery, pool: _Pool, model: str) -> int:
     return int(worker.exitcode or pool.status)
 
 
-def _prompt_consumer() -> Any:
-    """Celery's consumer class without delayed delivery, which costs RabbitMQ 28 unused queues and as many exchanges."""
+def _consumer(count_unread: Callable[[], None]) -> Any:
+    """Celery's consumer class, which a message that can't be read does not end; ``count_unread`` is called for each.
+
+    Without delayed delivery, which costs RabbitMQ 28 unused queues and as many exchanges.
+    """
     from celery.worker.consumer import Consumer  # noqa: PLC0415
 
     class Prompt(Consumer):  # type: ignore[misc]
         class Blueprint(Consumer.Blueprint):  # type: ignore[misc]
             default_steps = [step for step in Consumer.Blueprint.default_steps if not step.endswith(":DelayedDelivery")]  # noqa: RUF012
+
+        def create_task_handler(self, *arguments: Any, **others: Any) -> Callable[[Any], None]:
+            handle = super().create_task_handler(*arguments, **others)
+
+            def received(message: Any) -> None:
+                try:
+                    handle(message)
+                except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+                    logger.error("a message can't be read and is set aside: %s", error)
+                    message.reject_log_error(logger, self.connection_errors)
+                    count_unread()
+
+            return received
 
     return Prompt
 

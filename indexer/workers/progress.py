@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from encoders.errors import StoreError
+from encoders.phrases import counted
 from indexer.ledger.database import transaction
 from indexer.ledger.tables import ACTIVE, DONE, LEASED, PAUSED, PENDING, RUNNING, SPLIT, Chunk, IndexRun
 from indexer.workers import registry
@@ -58,6 +59,8 @@ def run_progress(engine: sa.Engine, run_id: int) -> RunProgress:
     is_over = run.state not in ACTIVE
     workers = registry.alive(engine, run.model)
     errors = [f"{worker.id}: {worker.error}" for worker in workers if worker.error]
+    if unread := sum(worker.unread for worker in workers):
+        errors.append(f"{counted(unread, 'message')} of the broker could not be read: set aside, the run goes on")
     errors += [f"chunk {number}, {owner}: {error}" for number, owner, error in newest_errors]
     return RunProgress(
         run=run,

@@ -30,6 +30,8 @@ class Worker(Base):
     """Number of documents that the worker encoded and stored."""
     error: Mapped[str]
     """Error that keeps the worker from work; empty without an error."""
+    unread: Mapped[int] = mapped_column(default=0)
+    """Number of messages that the worker could not read and set aside."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,14 @@ def record_heartbeat(
         )
         if not update_result.rowcount:  # type: ignore[attr-defined]
             session.execute(sa.insert(Worker).values({**asdict(identity), **values}))
+
+
+def record_unread(engine: sa.Engine, model: str) -> None:
+    """Count a message that workers of a model could not read."""
+    first = sa.select(sa.func.min(Worker.id)).where(Worker.model == model, Worker.until > clock()).scalar_subquery()
+    with transaction(engine) as session:
+        update = sa.update(Worker).where(Worker.id == first).values(unread=Worker.unread + 1)
+        session.execute(update, execution_options={"synchronize_session": False})
 
 
 def sign_off(engine: sa.Engine, worker: str) -> None:

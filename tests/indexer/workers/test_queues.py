@@ -14,7 +14,8 @@ from kombu.exceptions import OperationalError
 from encoders.errors import BadInput, StoreError
 from indexer.ledger import index_runs
 from indexer.workers import hints
-from indexer.workers.hints import Hints, queue_of
+from indexer.workers.hints import TASK, Hints, queue, queue_of
+from indexer.workers.registry import alive
 from tests.conftest import skip_or_fail, until
 from tests.indexer.workers.conftest import Field
 from trials.servers.process import ServerMissing, free_port, running
@@ -43,6 +44,42 @@ def test_messages_that_redis_keeps_are_counted_and_dropped_with_their_queue(redi
     with Connection(redis.url) as connection:
         connection.channel().queue_purge(queue_of(model))
     assert sender.waiting(model) == 0
+
+
+POISON = [
+    ("[]", {"task": TASK, "id": "1"}),
+    ("[[], {}]", {"task": TASK, "id": "1"}),
+    ('[[1], {}, {"chord": 5}]', {"task": TASK, "id": "1"}),
+    ('[["a", "b", "c"], {}, {}]', {"task": TASK, "id": "1"}),
+    ("[]", {"task": "nobody.knows", "id": "1"}),
+    ("{broken", {"task": TASK, "id": "1"}),
+    ("null", {}),
+    ("[[1, 2], {}, {}]", {"task": [1], "id": {"a": 5}, "eta": "never"}),
+]
+
+
+@pytest.mark.parts
+@pytest.mark.parametrize("broker", ["redis", "rabbitmq"])
+def test_no_message_ends_a_worker_and_status_counts_what_could_not_be_read(
+    broker: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    url = request.getfixturevalue(broker).url
+    with closing(Field(f"sqlite:///{tmp_path / 'ledger.db'}", url, tmp_path)) as field:
+        worker = field.act("well", lease=30.0)
+        until(lambda: bool(alive(field.engine)))
+        with Connection(url) as connection, connection.Producer() as producer:
+            for body, headers in POISON:
+                producer.publish(
+                    body, declare=[queue(url, field.model)], routing_key=queue_of(field.model), exchange="dragoman",
+                    content_type="application/json", content_encoding="utf-8", headers=headers,
+                )  # fmt: skip
+        field.begin(2)
+        until(lambda: index_runs.runs(field.engine, "c")[0].state == "done" or worker.poll() is not None)
+        assert worker.poll() is None, field.log.read_text()
+        assert Hints(url).waiting(field.model) == 0
+        assert sum(one.unread for one in alive(field.engine)) >= 4
+        worker.terminate()
+        assert worker.wait(60) == 0
 
 
 def test_a_worker_makes_no_queues_but_its_own_and_logs_json_lines_only(rabbitmq: RabbitServer, tmp_path: Path) -> None:
