@@ -77,7 +77,7 @@ def read(source: str, options: ReadOptions) -> Iterator[Reading]:
         # the name holds a hash: records without an id don't overwrite those that another stream gave
         file = SourceFile(standard_input.path, f"stdin-{standard_input.digest[:8]}", title="standard input")
         return _read_files([file], replace(options, format=options.format or "jsonl"))
-    return _read_files(source_files(_existing(source)), options)
+    return _read_files(source_files(_existing(source), follow_links=options.follow_links), options)
 
 
 def fingerprint(source: str, options: ReadOptions) -> str:

@@ -94,6 +94,7 @@ class SourceFile:
     path: Path
     name: str  # the source's name and the path in it, with ``/``; the id of a file that is one document
     title: str = ""  # how messages name the file; empty: by its path
+    refused: str = ""  # why the file is not read
     line: int = 0  # number of the line that was read last, from 1; 0 before the first
 
     @property
@@ -124,13 +125,19 @@ class SourceFile:
         stream is read: the archive is broken; UnreadFormatError: the file is a PDF, or Word's or another program's.
         """
         self.line = 0
+        if self.refused:
+            raise UnreadableFileError(self.refused)
         try:
             if not stat.S_ISREG(self.path.stat().st_mode):
                 raise UnreadableFileError("it is no regular file")
             raw = self.path.open("rb")
         except OSError as error:
             raise UnreadableFileError(f"it can't be opened ({error.strerror})") from error
-        start = raw.peek(8)[:8]
+        try:
+            start = raw.peek(8)[:8]
+        except OSError as error:
+            raw.close()
+            raise UnreadableFileError(f"it can't be read ({error.strerror})") from error
         problem = next((reason for magic, reason in _UNPACK_FIRST.items() if start.startswith(magic)), None)
         compression = next((candidate for magic, candidate in _COMPRESSIONS.items() if start.startswith(magic)), None)
         expected = _SUFFIXES.get(self.path.suffix.lower())
@@ -275,19 +282,24 @@ def text_lines(path: Path) -> Iterator[tuple[str, str]]:
         raise BadInput(f"{file.shown} can't be read on after line {file.line}: {error}") from error
 
 
-def source_files(source: Path) -> Iterator[SourceFile]:
+def source_files(source: Path, *, follow_links: bool = False) -> Iterator[SourceFile]:
     """Yield a file, or all files under a folder in a fixed order; names that begin with a dot are left out.
 
-    A file in a folder is named by the folder's own name and the path from there. A link to a folder is yielded as a
-    file, whose refusal tells the user.
+    A file in a folder is named by the folder's own name and the path from there. A link to a folder is refused, and so
+    is a link out of the source unless ``follow_links``.
     """
     if not source.is_dir():
         yield SourceFile(source, source.name)
         return
-    source_name = Path(os.path.normpath(source.absolute())).name
+    source_name, inside = Path(os.path.normpath(source.absolute())).name, source.resolve()
     for folder, subfolders, names in os.walk(source, onerror=_unreadable):
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
         links = [name for name in subfolders if (Path(folder) / name).is_symlink()]
         for name in sorted(name for name in [*names, *links] if not name.startswith(".")):
             path = Path(folder) / name
-            yield SourceFile(path, (source_name / path.relative_to(source)).as_posix())
+            refused = ""
+            if name in links:
+                refused = "it is a link to a folder; name that folder as a source"
+            elif path.is_symlink() and not follow_links and not path.resolve().is_relative_to(inside):
+                refused = "it is a link out of its source; name what it leads to, or give --follow-links"
+            yield SourceFile(path, (source_name / path.relative_to(source)).as_posix(), refused=refused)

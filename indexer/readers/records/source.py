@@ -42,9 +42,11 @@ class ReadOptions:
         fields: our field (``id lang title text revision`` or any other name) → the source's name of the field.
         lang: language of records that name no language; empty: ``und``, to be detected.
         encoding: Python's name of the files' encoding; empty: UTF-8, then the declared encoding or the language's.
+        follow_links: whether links in a folder may lead out of it.
     """
 
     format: str = ""
     fields: Mapping[str, str] = field(default_factory=dict)
     lang: str = ""
     encoding: str = ""
+    follow_links: bool = False

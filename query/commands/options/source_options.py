@@ -21,12 +21,12 @@ def training_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--format``, ``--field``, ``--lang`` and ``--encoding``; the command gets them as ``options``."""
+    """Add ``--format``, ``--field``, ``--lang``, ``--encoding`` and ``--follow-links``: ``options``."""
     from indexer.readers.formats import FORMATS  # noqa: PLC0415
     from indexer.readers.records.source import ReadOptions  # noqa: PLC0415
 
-    def read_options(format_: str | None, fields: Sequence[str], lang: str, encoding: str) -> ReadOptions:
-        return ReadOptions(format=format_ or "", fields=_field_names(fields), lang=lang, encoding=encoding)
+    def read_options(format_: str | None, fields: Sequence[str], lang: str, encoding: str, links: bool) -> ReadOptions:
+        return ReadOptions(format_ or "", _field_names(fields), lang, encoding, links)
 
     format_text = "Format of the files.  [default: by name and first bytes]"
     field_text = "Name of a field in the source: text=body."
@@ -39,6 +39,7 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--field", "fields", multiple=True, metavar="OURS=THEIRS", help=field_text),
         click.option("--lang", default="", help=lang_text, shell_complete=completion.languages),
         click.option("--encoding", default="", help=encoding_text),
+        click.option("--follow-links", "links", is_flag=True, help="Read what links lead to outside of their SOURCE."),
     )(command)
 
 

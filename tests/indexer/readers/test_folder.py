@@ -1,10 +1,12 @@
 """Folders of text and HTML, and what stands between the files one wants."""
 
+import errno
 import gzip
 import io
 import os
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,7 +63,16 @@ def test_a_text_in_a_stated_encoding_that_does_not_fit_is_refused(folder: Path) 
     assert "not utf-8 (byte 4)" in refusals(readings(folder, encoding="utf-8"))["a.txt"]
 
 
-def test_files_that_cannot_be_read_are_refused_and_the_rest_goes_on(folder: Path) -> None:
+class BadDisk(io.BytesIO):
+    """A file whose first read fails."""
+
+    def peek(self, _size: int) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+
+def test_files_that_cannot_be_read_are_refused_and_the_rest_goes_on(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (folder / "a.txt").write_text("fine")
     (folder / "empty.txt").write_text(" \n")
     (folder / "blank.txt").write_text("\n" * 5000 + "text")
@@ -75,9 +86,18 @@ def test_files_that_cannot_be_read_are_refused_and_the_rest_goes_on(folder: Path
     (folder / "z.dtd").write_text("<!ELEMENT DOC ANY>")
     (folder / "gone.txt").symlink_to(folder / "nowhere")
     os.mkfifo(folder / "pipe")
+    (folder / "passwd.txt").symlink_to("/etc/passwd")
+    (folder / "inside.md").symlink_to(folder / "a.txt")
+    (folder / "torn.txt").write_text("torn")
+    open_ = Path.open
+
+    def torn(path: Path, *arguments: Any, **others: Any) -> Any:
+        return BadDisk() if path.name == "torn.txt" else open_(path, *arguments, **others)
+
+    monkeypatch.setattr(Path, "open", torn)
     (folder / "elsewhere").symlink_to(folder.parent, target_is_directory=True)
     found = readings(folder)
-    assert [item.doc_id for item in found if isinstance(item, Document)] == ["f/a.txt"]
+    assert [item.doc_id for item in found if isinstance(item, Document)] == ["f/a.txt", "f/inside.md"]
     reasons = refusals(found)
     expected = {
         "empty.txt": "is empty",
@@ -91,7 +111,9 @@ def test_files_that_cannot_be_read_are_refused_and_the_rest_goes_on(folder: Path
         "old.Z": "gzip -d",
         "gone.txt": "can't be opened (No such file",
         "pipe": "no regular file",
-        "elsewhere": "no regular file",
+        "elsewhere": "a link to a folder; name that folder",
+        "passwd.txt": "a link out of its source; name what it leads to, or give --follow-links",
+        "torn.txt": "can't be read (Input/output error)",
     }
     assert reasons.keys() == expected.keys()
     assert all(expected[name] in reasons[name] for name in expected)
