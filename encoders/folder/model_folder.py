@@ -67,6 +67,8 @@ class ModelFolder:
         """Read a folder. Raises BadInput: it is no model folder, has another format, or lacks a file."""
         folder = Path(path)
         file = folder / "config.json"
+        if odd := [path.name for path in folder.glob("*") if path.exists() and not (path.is_file() or path.is_dir())]:
+            raise BadInput(f"{folder} is no model folder: {min(odd)} is neither a file nor a folder; export it again")
         try:
             data = read_json(file)
         except FileNotFoundError as error:

@@ -11,12 +11,13 @@ from typing import Literal
 import numpy as np
 
 from encoders.document import FloatArray, Int32Array, IntArray, short_hash
-from encoders.errors import BadInput
+from encoders.errors import BadInput, MissingPart
 from encoders.folder.model_folder import ModelFolder, graph_files
 from encoders.inference.batch_checkpoint import current_checkpoint
 from encoders.inference.graph import Graph, is_out_of_memory
 from encoders.machine.cores import available_cores
 from encoders.machine.placement import CPU, Device, place
+from encoders.phrases import counted, first_line
 
 _logger = logging.getLogger("dragoman.encoders")
 
@@ -50,7 +51,8 @@ class OnnxSession:
         Raises MissingPart: ONNX Runtime, or CUDA where ``device`` asks for it, is missing; BadInput: the graph can't be
         loaded, has not the configured width, or is in int8 and ``device`` asks for CUDA.
         """
-        self.dim, self._build, self._output = folder.config.dim, folder.config.build_id, folder.config.output
+        self._file, self._output = folder.graph, folder.config.output
+        self.dim, self._build = folder.config.dim, folder.config.build_id
         placement = place(device)
         if placement.gpu and folder.config.precision == "int8":  # CUDA has no kernels for it: each layer would go back
             if device != "auto":
@@ -103,7 +105,12 @@ class OnnxSession:
                 return self._run_at_once(rows, pad)
             except Exception as error:
                 if len(rows) == 1 or not is_out_of_memory(error):
-                    raise
+                    if self.device == "cuda" or not type(error).__module__.startswith("onnxruntime"):
+                        raise
+                    raise MissingPart(
+                        f"{self._file} can't be run over {counted(len(rows), 'text')} of {size:,} tokens in all "
+                        f"({first_line(error)}); close other programs if memory is full, or export the model again"
+                    ) from error
                 _logger.warning("a batch of %d tokens is halved: %s", size, error)
                 self._too_large, self._halved = min(self._too_large, size), 0
         self._halved += 1

@@ -56,6 +56,11 @@ class SentenceEncoder:
             folder.check_files()
             self.tokenizer = Tokenizer(folder)
             self.session = session.result()
+        if min(self.segment_limit, self.query_limit) < 1:
+            raise BadInput(
+                f"{folder.path} reads {folder.config.max_tokens} tokens at most, and prefixes and special tokens take "
+                "them all; export the model again"
+            )
 
     @property
     def segment_limit(self) -> int:

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import stat
 import sys
 import threading
@@ -284,6 +285,23 @@ def test_what_is_no_model_folder_is_refused_with_what_to_do(tmp_path: Path, cont
     if content is not None:
         (folder / "config.json").write_text(content)
     with pytest.raises(BadInput, match=said):
+        ModelFolder.open(folder)
+
+
+@pytest.mark.parametrize("max_tokens", [1, 3, 6])
+def test_a_model_whose_prefixes_fill_its_input_is_refused(small: ModelFolder, tmp_path: Path, max_tokens: int) -> None:
+    folder = Path(shutil.copytree(small.path, tmp_path / "m"))
+    _change(folder, max_tokens=max_tokens)
+    with pytest.raises(BadInput, match=rf"reads {max_tokens} tokens at most, and prefixes and special"):
+        open_encoder(ModelFolder.open(folder), device="cpu")
+
+
+@pytest.mark.parametrize("name", ["config.json", "pieces.db", "lawdr.npz"])
+def test_a_pipe_in_a_model_folder_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
+    folder = _publish(tmp_path / "m").path
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    with pytest.raises(BadInput, match=f"{name} is neither a file nor a folder"):
         ModelFolder.open(folder)
 
 

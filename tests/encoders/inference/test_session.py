@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -111,6 +112,20 @@ def test_a_broken_graph_or_of_another_width_is_one_sentence(
     (tmp_path / "m" / "model.onnx").write_bytes(graph or bert_graph.build(weights(), SHAPE).SerializeToString())
     with pytest.raises(BadInput, match=said):
         OnnxSession(ModelFolder.open(tmp_path / "m"), device="cpu")
+
+
+def test_a_graph_that_asks_for_terabytes_is_one_sentence(small: ModelFolder, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(small.path, tmp_path / "m"))
+    model = onnx.load(folder / "model.onnx")
+    for name, values in (("size", [1 << 36, 1, SHAPE.hidden]), ("first", [0])):
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.array(values), name))
+    model.graph.node[-1].output[0] = "small"
+    model.graph.node.append(onnx.helper.make_node("Expand", ["small", "size"], ["huge"]))
+    model.graph.node.append(onnx.helper.make_node("ReduceSum", ["huge", "first"], ["vectors"], keepdims=0))
+    onnx.save(model, folder / "model.onnx")
+    session = OnnxSession(ModelFolder.open(folder), device="cpu")
+    with pytest.raises(MissingPart, match=r"model\.onnx can't be run over 1 text of 3 tokens in all \(.*\); close"):
+        session.run([np.arange(5, 8, dtype=np.int32)] * 2, 1)
 
 
 def test_onnx_runtime_reports_nothing_to_its_maker() -> None:
