@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -52,6 +53,19 @@ _Filters = Annotated[
     ),
 ]
 _Languages = Annotated[list[Code], Field(min_length=1, max_length=200)]
+
+
+class RepeatedName(ValueError):
+    """A name stands twice in an object of JSON: readers differ in the value that they take."""
+
+
+def unique_names(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these members, for ``json.loads``. Raises RepeatedName: a name stands in it twice."""
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise RepeatedName("a name stands in it twice")
+    return members
+
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

@@ -152,7 +152,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
 def _problem(problem: Mapping[str, Any], *, is_json: bool) -> str:
     place = problem["loc"]
     if problem["type"] == "json_invalid":
-        return f"the body is no JSON: {problem['ctx']['error']} at character {place[1]}"
+        return f"the body is no JSON from character {place[1]} on"
     if place == ("body",) and problem["input"] is not None and not is_json:
         return "the body is read as JSON only with the header Content-Type: application/json"
     return f"{'.'.join(map(str, place[1:])) or 'the body'}: {problem['msg']}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
 import time
@@ -13,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from query.service import refusals
 from query.service.access import Caller, RateLimiter, matching_token
+from query.service.api_messages import RepeatedName, unique_names
 from query.service.cluster_connection import Cluster
 from query.service.refusals import UNREADABLE_PATH, Refused
 from query.service.service_metrics import Metrics
@@ -94,9 +96,15 @@ class AccessMiddleware:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         public = scope["path"] in _PUBLIC_PATHS
+        scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         try:
             scope["state"]["caller"] = await self._admit(scope, public=public)
-            received = receive if public else _replayed(await self._body(scope, receive), receive)
+            received = receive
+            if not public:
+                body = await self._body(scope, receive)
+                if not is_elastic(scope):
+                    _refuse_repeated_names(body)
+                received = _replayed(body, receive)
         except Refused as refused:
             self._metrics.refused.labels(str(refused.status)).inc()
             raise
@@ -104,6 +112,9 @@ class AccessMiddleware:
 
     async def _admit(self, scope: Scope, *, public: bool) -> Caller:
         headers = dict(scope["headers"])
+        for name in (b"host", b"authorization"):
+            if [sent for sent, _ in scope["headers"]].count(name) > 1:
+                raise Refused(400, f"the header {name.decode().capitalize()} stands twice; send it once")
         host = headers.get(b"host", b"").decode("latin-1")
         elastic, address = is_elastic(scope), (scope.get("client") or ("unknown",))[0]
         _check_sizes(scope)
@@ -187,6 +198,15 @@ class AccessMiddleware:
                         return b"".join(parts)
         except TimeoutError:
             raise Refused(408, "the request's body did not come in time") from None
+
+
+def _refuse_repeated_names(body: bytes) -> None:
+    try:
+        json.loads(body, object_pairs_hook=unique_names)
+    except RepeatedName as error:
+        raise Refused(400, f"the body is no JSON that can be read ({error})") from None
+    except (ValueError, RecursionError):  # whoever reads the body says so
+        return
 
 
 def is_elastic(scope: Scope) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
 
-from query.service.api_messages import has_surrogate
+from query.service.api_messages import has_surrogate, unique_names
 from query.service.refusals import UNREADABLE_PATH, Refused
 
 _ENDPOINTS = ("_search", "_count", "_msearch")
@@ -90,14 +90,18 @@ def body_lines(call: Call, body: bytes, content_type: str, encoding: str) -> tup
         raise Refused(400, "the body has a blank line; leave it out")
     try:
         values = [
-            json.loads(line.decode(), object_pairs_hook=_unique_names, parse_constant=_refuse_constant)
-            for line in lines
+            json.loads(line.decode(), object_pairs_hook=unique_names, parse_constant=_refuse_constant) for line in lines
         ]
         _check_depth(values)
     except RecursionError:
         raise Refused(400, f"the body is nested too deeply; {_MAX_LEVELS} levels are read") from None
     except ValueError as error:
-        raise Refused(400, f"the body is no JSON that can be read ({error})") from None
+        problem = str(error)
+        if isinstance(error, UnicodeDecodeError):
+            problem = "it is not UTF-8"
+        elif isinstance(error, json.JSONDecodeError):
+            problem = f"from line {error.lineno}, column {error.colno} on"
+        raise Refused(400, f"the body is no JSON that can be read ({problem})") from None
     if has_surrogate(values):
         raise Refused(400, "the body has half of a surrogate pair, which is no character; leave it out")
     return lines, values
@@ -120,13 +124,6 @@ def _check_depth(values: Sequence[Any]) -> None:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} stands in it")
-
-
-def _unique_names(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError("a name stands in it twice")
-    return members
 
 
 def named_indices(call: Call, values: Sequence[Any]) -> list[str]:
