@@ -3,28 +3,21 @@
 import csv
 import gzip
 import time
-import tracemalloc
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from encoders.document import Document
 from indexer.readers.formats import read
 from indexer.readers.newspapers.clef import newspaper
-from indexer.readers.records.source import ReadOptions, Refusal, Remark
-from tests.indexer.readers.reading import documents, readings, remarks
+from indexer.readers.records.source import ReadOptions, Refusal
+from tests.indexer.readers.reading import Seen, documents, given, memory_below, readings, remarks
 
 CLEF = Path(__file__).parent / "clef"
 
 
-def one(file: str, **options: Any) -> Document:
-    return documents(readings(CLEF / file, **options))[0]
-
-
-def write(path: Path, text: str, encoding: str = "utf-8") -> Path:
-    path.write_bytes(text.encode(encoding))
-    return path
+def record(number: int, text: str) -> str:
+    return f"<DOC><DOCNO>{number}</DOCNO><TEXT>{text}</TEXT></DOC>"
 
 
 def expected() -> list[dict[str, str]]:
@@ -46,36 +39,23 @@ def test_each_newspaper_is_read_with_its_title_text_language_and_encoding(row: d
     assert not [item for item in found if isinstance(item, Refusal)]
 
 
-def test_no_headline_present_is_no_headline() -> None:
-    assert documents(readings(CLEF / "latimes94" / "la010194"))[1].title == ""
-
-
-def test_agz_of_1995_holds_title_and_text_in_one_tag() -> None:
-    document = documents(readings(CLEF / "agz"))[1]
-    assert document.title == "Il postino va in bicicletta"
-    assert (
-        document.text == "Bellinzona, 21 mag (ats) Il postino ha venduto l'automobile.\nLa salita, dice, è più corta."
+def test_newspapers_have_what_is_theirs_alone() -> None:
+    assert documents(readings(CLEF / "latimes94" / "la010194"))[1].title == ""  # "No Headline Present"
+    agz = documents(readings(CLEF / "agz"))[1]  # of 1995, with title and text in one tag
+    assert (agz.title, agz.text) == (
+        "Il postino va in bicicletta",
+        "Bellinzona, 21 mag (ats) Il postino ha venduto l'automobile.\nLa salita, dice, è più corta.",
     )
-
-
-def test_what_is_about_an_article_goes_into_its_fields_and_not_into_its_text() -> None:
-    document = one("glasgow/gh950103.sgml")
-    assert document.fields["byline"] == "Una Brae"
-    assert document.fields["date"] == "950103"
-    assert "Una Brae" not in document.content
-    assert "Foto" not in one("nrc/nh19940103.sgml").content
-
-
-def test_both_dutch_papers_are_read_from_one_folder() -> None:
-    found = documents(readings(CLEF / "nrc"))
-    assert [(document.doc_id, document.lang, document.title) for document in found] == [
+    glasgow = documents(readings(CLEF / "glasgow/gh950103.sgml"))[0]
+    assert (glasgow.fields["byline"], glasgow.fields["date"]) == ("Una Brae", "950103")
+    assert "Una Brae" not in glasgow.content
+    dutch = documents(readings(CLEF / "nrc"))
+    assert [(document.doc_id, document.lang, document.title) for document in dutch] == [
         ("NH19940103-0001", "nl", "Sluiswachter vindt tweede sleutel"),
         ("AD19940103-0007", "nl", "Fiets rijdt alleen naar huis"),
     ]
-
-
-def test_the_option_for_the_language_comes_before_the_newspapers() -> None:
-    assert one("sda/sda940101.sgml", lang="gsw").lang == "gsw"
+    assert "Foto" not in documents(readings(CLEF / "nrc/nh19940103.sgml"))[0].content
+    assert documents(readings(CLEF / "sda/sda940101.sgml", lang="gsw"))[0].lang == "gsw"
 
 
 @pytest.mark.parametrize(
@@ -97,162 +77,108 @@ def test_the_newspaper_is_known_by_its_ids_or_its_folder(doc_id: str, folder: st
     assert (paper.lang if paper else None) == lang
 
 
-def test_a_record_ends_where_the_next_begins(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "a.sgml",
-        "<DOC><DOCNO>1</DOCNO><TEXT>One\n\n<DOC>\n<DOCNO>2</DOCNO><TEXT>Two</TEXT>\n<DOC><DOCNO>3</DOCNO><TEXT>Three",
-    )
-    found = readings(path)
-    assert [(document.doc_id, document.text) for document in documents(found)] == [
-        ("1", "One"),
-        ("2", "Two"),
-        ("3", "Three"),
-    ]
-    assert remarks(found) == ["records have no </DOC>; they end where the next begins"]
-
-
-def test_a_record_whose_start_tag_is_lost_is_read_and_stray_text_is_said(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "a.sgml",
-        "<DOCNO>1</DOCNO><TEXT>One</TEXT></DOC>\nAd: buy ink\n<DOC><DOCNO>2</DOCNO><TEXT>Two</TEXT></DOC>",
-    )
-    found = readings(path, format="trec")
-    assert [document.text for document in documents(found)] == ["One", "Two"]
-    assert remarks(found) == ["text stands outside any <DOC> and was left out"]
+DECLARED = '<?xml version="1.0" encoding="ISO-8859-2"?>' + record(1, "Łódź")
+UNKNOWN = "<DOC><DOCNO>1</DOCNO><DATE>94</DATE><SUMMARY>Short.</SUMMARY><STORY>Long.</STORY></DOC>"
+TAKEN = "texts stand in none of <TEXT>, <TX>, <TE> and were taken from <SUMMARY>, <STORY>; else say --field text=TAG"
+ONE, TWO = Document("1", "und", "One"), Document("2", "und", "Two")
 
 
 @pytest.mark.parametrize(
     ("markup", "expected"),
     [
-        pytest.param(
+        (  # root tags, declarations and comments are no text
             '<?xml version="1.0" encoding="utf-8"?>\n<!DOCTYPE DOCS SYSTEM "x.dtd">\n<DOCS>\n'
-            "<DOC><DOCNO>1</DOCNO><TEXT>One<!-- not\nthis --> <![CDATA[a < b]]></TEXT></DOC>\n</DOCS>\x1a\n",
-            Document("1", "und", "One a < b"),
-            id="root tags, declarations and comments are no text",
+            + record(1, "One<!-- not\nthis --> <![CDATA[a < b]]>")
+            + "\n</DOCS>\x1a\n",
+            [Document("1", "und", "One a < b")],
         ),
-        pytest.param(
-            "<DOC><DOCNO>1</DOCNO>"
-            "<TEXT>a < b > c, <3 & R&B, <ann@example.org>, &unknown; &amp; &#233; &copy</TEXT></DOC>",
-            Document("1", "und", "a < b > c, <3 & R&B, <ann@example.org>, &unknown; & é &copy"),
-            id="what only looks like markup is text",
+        (  # what only looks like markup is text
+            record(1, "a < b > c, <3 & R&B, <ann@example.org>, &unknown; &amp; &#233; &copy"),
+            [Document("1", "und", "a < b > c, <3 & R&B, <ann@example.org>, &unknown; & é &copy")],
         ),
-        pytest.param(
+        (  # inline tags do not cut a text
             "<DOC><DOCNO>1</DOCNO><TEXT><P>One <B>bold</B> and <F P=105>two</F>.<P>Next</DATE> line.</TEXT>"
             "<DATE>1994</DATE></DOC>",
-            Document("1", "und", "One bold and two .\nNext line.", fields={"date": "1994"}),
-            id="inline tags do not cut a text",
+            [Document("1", "und", "One bold and two .\nNext line.", fields={"date": "1994"})],
         ),
-        pytest.param(
+        (  # id and language may stand in the doc tag
             '<DOC id="NYT_1" lang="en-US" type="story"><HEADLINE>H</HEADLINE><TEXT>x</TEXT></DOC>',
-            Document("NYT_1", "en", "x", "H"),
-            id="id and language may stand in the doc tag",
+            [Document("NYT_1", "en", "x", "H")],
         ),
+        (record(1, "x&#xD800;&#0;&#99999999;y"), [Document("1", "und", "x\ufffd\ufffd&#99999999;y")]),
+        (
+            "<DOC><DOCNO>1</DOCNO><TEXT>One\n\n<DOC>\n<DOCNO>2</DOCNO><TEXT>Two</TEXT>\n",
+            [ONE, TWO, ("a.sgml", "records have no </DOC>; they end where the next begins")],
+        ),
+        (UNKNOWN, [Document("1", "und", "Short.\nLong.", fields={"date": "94"}), ("a.sgml", TAKEN)]),
+        (
+            f"<DOC>\n<TEXT>no id</TEXT>\n</DOC>\n{record(2, ' ')}\n{record(1, 'One')}",
+            [
+                ("a.sgml:1", "it has no id; say which field holds it with --field id=NAME"),
+                ("a.sgml:4", "its title and text are empty"),
+                ONE,
+            ],
+        ),
+        ("<root>\n</root>", [("a.sgml", "it holds no <DOC> record; say --format if it is of another format")]),
+        (
+            DECLARED.encode("iso-8859-2"),
+            [
+                Document("1", "und", "Łódź"),
+                ("a.sgml", "records are not UTF-8 and taken for ISO-8859-2; if that is wrong, say --encoding"),
+            ],
+        ),
+        (record(1, "word " * 1_000_000), [Document("1", "und", "word " * 999_999 + "word")]),
     ],
 )
-def test_markup_is_read(tmp_path: Path, markup: str, expected: Document) -> None:
-    assert readings(write(tmp_path / "a.sgml", markup)) == [expected]
+def test_markup_is_read(tmp_path: Path, markup: str | bytes, expected: list[Seen]) -> None:
+    assert given(tmp_path / "a.sgml", markup) == expected
+
+
+def test_format_fields_and_encoding_can_be_said(tmp_path: Path) -> None:
+    path = tmp_path / "a.sgml"
+    lost = f"<DOCNO>1</DOCNO><TEXT>One</TEXT></DOC>\nAd: buy ink\n{record(2, 'Two')}"  # the first start tag is
+    stray = ("a.sgml", "text stands outside any <DOC> and was left out")
+    assert given(path, lost, format="trec") == [ONE, TWO, stray]
+    fields = {"text": "story", "title": "SUMMARY", "day": "DATE"}
+    assert given(path, UNKNOWN, fields=fields) == [Document("1", "und", "Long.", "Short.", {"day": "94"})]
+    stated = given(path, record(1, "Łódź").encode("iso-8859-2"), encoding="iso-8859-2")
+    assert documents(stated) == [Document("1", "und", "Łódź")]
+
+
+@pytest.mark.parametrize("encoding", ["koi8-r", "windows-1251"])
+def test_cyrillic_is_recognised_where_nothing_names_the_language(tmp_path: Path, encoding: str) -> None:
+    text = "Снег выпал дважды, а потом растаял."
+    assert documents(given(tmp_path / "x.sgml", record(1, text).encode(encoding))) == [Document("1", "und", text)]
 
 
 @pytest.mark.parametrize("piece", ["<!--", "<![CDATA[", "<a ", "<", "&", "<a b=", " ", "<P>", "\n", "&amp", '<x y="'])
 def test_markup_that_never_closes_is_read_in_no_time(tmp_path: Path, piece: str) -> None:
-    text = f"<DOC><DOCNO>1</DOCNO><TEXT>word {piece * (1_000_000 // len(piece))}</TEXT></DOC>"
     start = time.process_time()
-    assert len(documents(readings(write(tmp_path / "a.sgml", text)))) == 1
-    assert time.process_time() - start < 20
-
-
-def test_half_characters_do_not_come_in_as_entities(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.sgml", "<DOC><DOCNO>1</DOCNO><TEXT>x&#xD800;&#0;&#99999999;y</TEXT></DOC>")
-    documents(readings(path))[0].text.encode("utf-8")
-
-
-def test_an_unknown_tag_set_is_read_and_said(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "a.sgml", "<DOC><DOCNO>1</DOCNO><DATE>94</DATE><SUMMARY>Short.</SUMMARY><STORY>Long.</STORY></DOC>"
-    )
-    document, remark = readings(path)
-    assert isinstance(document, Document)
-    assert document.text == "Short.\nLong."
-    assert isinstance(remark, Remark)
-    assert "taken from <SUMMARY>, <STORY>" in remark.text
-    (document,) = documents(readings(path, fields={"text": "story", "title": "SUMMARY", "day": "DATE"}))
-    assert (document.title, document.text, document.fields) == ("Short.", "Long.", {"day": "94"})
-
-
-def test_a_record_without_id_or_text_is_refused_by_line_and_the_rest_goes_on(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "a.sgml",
-        "<DOC>\n<TEXT>no id</TEXT>\n</DOC>\n<DOC>\n<DOCNO>2</DOCNO>\n<TEXT> </TEXT></DOC>\n"
-        "<DOC><DOCNO>3</DOCNO><TEXT>x</TEXT></DOC>",
-    )
-    first, second, third = readings(path)
-    assert isinstance(first, Refusal)
-    assert isinstance(second, Refusal)
-    assert (first.place, first.text[:12]) == (f"{path}:1", "it has no id")
-    assert (second.place, second.doc_id, second.text) == (f"{path}:4", "2", "its title and text are empty")
-    assert third == Document("3", "und", "x")
-
-
-def test_a_file_without_records_is_refused(tmp_path: Path) -> None:
-    (refusal,) = readings(write(tmp_path / "a.sgml", "<root>\n</root>"))
-    assert isinstance(refusal, Refusal)
-    assert "no <DOC>" in refusal.text
-
-
-def test_the_stated_and_the_declared_encoding_are_used(tmp_path: Path) -> None:
-    record = "<DOC><DOCNO>1</DOCNO><TEXT>Łódź</TEXT></DOC>"
-    stated = write(tmp_path / "a.sgml", record, "iso-8859-2")
-    assert documents(readings(stated, encoding="iso-8859-2"))[0].text == "Łódź"
-    declared = write(tmp_path / "b.sgml", f'<?xml version="1.0" encoding="ISO-8859-2"?>{record}', "iso-8859-2")
-    found = readings(declared)
-    assert documents(found)[0].text == "Łódź"
-    assert "ISO-8859-2" in remarks(found)[0]
-
-
-def test_cyrillic_is_recognised_where_nothing_names_the_language(tmp_path: Path) -> None:
-    text = "Снег выпал дважды, а потом растаял."
-    for encoding in ("koi8-r", "windows-1251"):
-        path = write(tmp_path / "x.sgml", f"<DOC><DOCNO>1</DOCNO><TEXT>{text}</TEXT></DOC>", encoding)
-        assert documents(readings(path))[0].text == text
+    assert len(documents(given(tmp_path / "a.sgml", record(1, f"word {piece * (300_000 // len(piece))}")))) == 1
+    assert time.process_time() - start < 6
 
 
 def test_a_cut_archive_keeps_the_records_before_the_cut(tmp_path: Path) -> None:
     text = "".join(f"<DOC>\n<DOCNO>D{i}</DOCNO>\n<TEXT>{i * 7919**9}</TEXT>\n</DOC>\n" for i in range(5000)).encode()
     packed = gzip.compress(text)
-    (tmp_path / "a.sgml.gz").write_bytes(packed[: len(packed) // 2])
-    found = readings(tmp_path / "a.sgml.gz")
-    refusal = found[-1]
-    assert len(found) > 1000
-    assert isinstance(refusal, Refusal)
-    assert refusal.place == f"{tmp_path / 'a.sgml.gz'}:{4 * (len(found) - 1) + 1}"
+    *kept, refusal = given(tmp_path / "a.sgml.gz", packed[: len(packed) // 2])
+    assert len(documents(kept)) == len(kept) > 1000
+    assert isinstance(refusal, tuple)
+    assert refusal[0] == f"a.sgml.gz:{4 * len(kept) + 1}"
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
-    record = f"<DOC>\n<DOCNO>D</DOCNO>\n<TEXT>{'word ' * 200}</TEXT>\n</DOC>\n"
-    path = write(tmp_path / "a.sgml", record * 2000)
-    tracemalloc.start()
-    count = sum(isinstance(item, Document) for item in read(str(path), ReadOptions()))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert count == 2000
+    path = tmp_path / "a.sgml"
+    path.write_text(record(1, "word " * 400) * 1000)
+    with memory_below(1_000_000):
+        assert sum(isinstance(item, Document) for item in read(str(path), ReadOptions())) == 1000
     assert path.stat().st_size > 2_000_000
-    assert peak < 1_000_000
-
-
-def test_a_record_of_one_5_mb_line_is_read(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.sgml", f"<DOC><DOCNO>1</DOCNO><TEXT>{'word ' * 1_000_000}</TEXT></DOC>")
-    assert len(documents(readings(path))[0].text) == 4_999_999
 
 
 def test_a_record_that_never_ends_is_refused_and_the_next_one_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("indexer.readers.newspapers.sgml.RECORD_LIMIT", 1 << 20)
-    path = write(
-        tmp_path / "a.sgml",
-        f"<DOC>\n<DOCNO>1</DOCNO><TEXT>{'word ' * 900_000}\n<DOC><DOCNO>2</DOCNO><TEXT>x</TEXT></DOC>",
-    )
-    refusal, document = readings(path)
-    assert isinstance(refusal, Refusal)
-    assert refusal.place == f"{path}:1"
-    assert document == Document("2", "und", "x")
+    endless = f"<DOC>\n<DOCNO>1</DOCNO><TEXT>{'word ' * 900_000}\n"
+    (place, _), document = given(tmp_path / "a.sgml", endless + record(2, "Two"))
+    assert (place, document) == ("a.sgml:1", TWO)
