@@ -4,18 +4,16 @@ import bz2
 import gzip
 import random
 import time
-import tracemalloc
 from html import escape
 from pathlib import Path
 
 import pytest
 
-from encoders.document import Document
-from indexer.readers.formats import fingerprint, read, read_all
+from indexer.readers.formats import fingerprint, read_all
 from indexer.readers.records.files import RECORD_LIMIT
-from indexer.readers.records.source import ReadOptions, Refusal, Remark
+from indexer.readers.records.source import ReadOptions
 from indexer.readers.wikis.wikitext import plain_text
-from tests.indexer.readers.reading import documents, readings, refusals, remarks
+from tests.indexer.readers.reading import documents, given, ids, memory_below, readings, refusals, remarks, seen
 
 OPTIONS = ReadOptions()
 ELBE = """\
@@ -46,19 +44,12 @@ def page(number: int, title: str, text: str, *, ns: int = 0, redirect: str = "",
     target = f'<redirect title="{redirect}" />' if redirect else ""
     return f"""\
   <page>
-    <title>{escape(title)}</title>
-    <ns>{ns}</ns>
-    <id>{number}</id>
-    {target}
+    <title>{escape(title)}</title><ns>{ns}</ns><id>{number}</id>{target}
     <revision>
-      <id>{9000 + number}</id>
-      <parentid>1</parentid>
-      <timestamp>2026-01-01T00:00:00Z</timestamp>
+      <id>{9000 + number}</id><parentid>1</parentid><timestamp>2026-01-01T00:00:00Z</timestamp>
       <contributor><username>x</username><id>7</id></contributor>
-      <model>{model}</model>
-      <format>text/x-wiki</format>
+      <model>{model}</model><format>text/x-wiki</format>
       <text bytes="9" sha1="x" xml:space="preserve">{escape(text)}</text>
-      <sha1>x</sha1>
     </revision>
   </page>
 """
@@ -81,6 +72,7 @@ def dump(lang: str, names: tuple[str, str], *pages: str) -> bytes:
     return (head + "".join(pages) + "</mediawiki>\n").encode()
 
 
+KEPT = "get it again; what came before is kept"
 PROPS = """\
 -- MySQL dump 10.19  Distrib 10.3.38-MariaDB, for debian-linux-gnu (x86_64)
 CREATE TABLE `page_props` (
@@ -128,8 +120,8 @@ def test_articles_have_text_categories_and_the_wikidata_item_as_their_concept(du
     assert (saale.doc_id, dict(saale.fields)) == ("dewiki:8", {})
     assert english.fields == {"category": ["Rivers of Europe"]}
     assert not refusals(found)
-    said = {Path(reading.place).name[:6]: reading.text for reading in found if isinstance(reading, Remark)}
-    assert said["enwiki"].startswith("no page_props.sql.gz of the same dump lies beside it")
+    said = [item[1] for item in seen(found) if isinstance(item, tuple) and item[0].startswith("enwiki")]
+    assert said[0].startswith("no page_props.sql.gz of the same dump lies beside it")
 
 
 def test_a_table_of_items_that_comes_later_changes_the_source(dumps: Path) -> None:
@@ -137,23 +129,7 @@ def test_a_table_of_items_that_comes_later_changes_the_source(dumps: Path) -> No
     before = fingerprint(str(english), OPTIONS)
     (dumps / "enwiki-20260101-page_props.sql").write_text(PROPS)
     assert fingerprint(str(english), OPTIONS) != before
-    (document,) = documents(readings(english))
-    assert document.fields["concept"] == "Q3"
-
-
-def test_a_torn_dump_keeps_what_came_before(dumps: Path, tmp_path: Path) -> None:
-    whole = dump("de", NAMES, page(1, "A", "Eins."), page(2, "B", "Zwei."))
-    torn = tmp_path / "torn.xml"
-    torn.write_bytes(whole[: whole.index(b"Zwei")])
-    first, refusal = read(str(torn), OPTIONS)
-    assert isinstance(first, Document)
-    assert isinstance(refusal, Refusal)
-    assert "its XML is broken here; get it again; what came before is kept" in refusal.text
-    table = dumps / "dewiki-20260101-page_props.sql.gz"
-    table.write_bytes(table.read_bytes()[:60])
-    (refusal,) = read(str(dumps / "dewiki-20260101-pages-articles-multistream.xml.bz2"), OPTIONS)
-    assert isinstance(refusal, Refusal)
-    assert f"its table {table.name} can't be read: the gzip archive ends too early" in refusal.text
+    assert documents(readings(english))[0].fields["concept"] == "Q3"
 
 
 def test_files_named_latest_belong_together_and_the_index_of_an_archive_is_no_document(tmp_path: Path) -> None:
@@ -169,15 +145,11 @@ def test_files_named_latest_belong_together_and_the_index_of_an_archive_is_no_do
 
 def test_parts_of_a_dump_share_one_table(tmp_path: Path) -> None:
     for number in (5, 3):
-        part = dump("de", NAMES, page(number, f"P{number}", "Text."))
-        (tmp_path / f"dewiki-20260101-pages-articles{number}.xml-p{number}p{number}.bz2").write_bytes(
-            bz2.compress(part)
-        )
+        part = bz2.compress(dump("de", NAMES, page(number, f"P{number}", "Text.")))
+        (tmp_path / f"dewiki-20260101-pages-articles{number}.xml-p{number}p{number}.bz2").write_bytes(part)
     (tmp_path / "dewiki-20260101-page_props.sql").write_text(PROPS)
-    assert [(document.doc_id, document.fields["concept"]) for document in documents(readings(tmp_path))] == [
-        ("dewiki:3", "Q3"),
-        ("dewiki:5", "Q1644"),
-    ]
+    found = {document.doc_id: document.fields["concept"] for document in documents(readings(tmp_path))}
+    assert found == {"dewiki:3": "Q3", "dewiki:5": "Q1644"}
 
 
 @pytest.mark.parametrize(
@@ -188,16 +160,13 @@ def test_parts_of_a_dump_share_one_table(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_only_mentions_the_root_of_a_dump_is_no_dump(tmp_path: Path, name: str, content: str) -> None:
-    (tmp_path / name).write_text(content)
-    (document,) = documents(readings(tmp_path))
+    (document,) = documents(given(tmp_path / name, content))
     assert "A dump begins with <mediawiki xmlns=…>" in document.text
 
 
 def test_a_dump_is_told_by_its_root_after_a_declaration_and_comments(tmp_path: Path) -> None:
     content = b"<?xml version='1.0'?>\n<!-- a --><!-- b\n -->\n" + dump("de", NAMES, page(1, "A", "Eins."))
-    (tmp_path / "wiki").write_bytes(content)
-    (document,) = documents(readings(tmp_path))
-    assert document.doc_id == "dewiki:1"
+    assert ids(given(tmp_path / "wiki", content)) == ["dewiki:1"]
 
 
 DTD = '<!DOCTYPE mediawiki [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>'
@@ -218,56 +187,42 @@ def test_what_is_no_dump_of_a_known_language_is_refused_once(
     tmp_path: Path, start: str, lang: str, pages: int, reason: str
 ) -> None:
     articles = dump(lang, NAMES, *[page(number, "A", "Text.") for number in range(pages)])
-    (tmp_path / "a.xml").write_bytes(start.encode() + articles)
     (tmp_path / "b.xml").write_bytes(dump("de", NAMES, page(1, "B", "Text.")))
-    refusal, document, *_ = read(str(tmp_path), OPTIONS)
-    assert isinstance(refusal, Refusal)
-    assert (refusal.place, refusal.text) == (str(tmp_path / "a.xml"), reason)
-    assert isinstance(document, Document)
-
-
-def test_a_wiki_whose_language_has_no_known_code_takes_the_language_of_the_options(tmp_path: Path) -> None:
-    (tmp_path / "wiki.xml").write_bytes(dump("roa-tara", NAMES, page(1, "A", "Text.")))
-    (document,) = documents(readings(tmp_path, lang="it"))
-    assert document.lang == "it"
+    given(tmp_path / "a.xml", start.encode() + articles)
+    refused, *found = seen(readings(tmp_path))
+    assert refused == ("a.xml", reason)
+    assert ids(found) == ["dewiki:1"]
+    if lang != "de":
+        assert [document.lang for document in documents(readings(tmp_path / "a.xml", lang="it"))] == ["it", "it"]
 
 
 def test_elements_that_no_document_needs_take_no_memory(tmp_path: Path) -> None:
-    articles = dump("de", NAMES, page(1, "A", "Text.")).decode()
-    filler = "<x/>" * 30_000
-    articles = articles.replace("</siteinfo>", f"{filler}</siteinfo>{filler}").replace(
-        "<revision>", f"{filler}<revision>"
-    )
-    (tmp_path / "wiki.xml").write_text(articles)
-    tracemalloc.start()
-    assert len(documents(readings(tmp_path))) == 1
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 2 << 20
+    articles, filler = dump("de", NAMES, page(1, "A", "Text.")).decode(), "<x/>" * 30_000
+    for tag in ("</siteinfo>", "<revision>"):
+        articles = articles.replace(tag, filler + tag)
+    (tmp_path / "wiki.xml").write_text(articles.replace("</siteinfo>", f"</siteinfo>{filler}"))
+    with memory_below(2 << 20):
+        assert len(documents(readings(tmp_path))) == 1
 
 
-def test_an_archive_that_ends_too_early_keeps_what_came_before(tmp_path: Path) -> None:
-    noise = random.Random(0).choices("abcdefghij", k=300_000)
-    articles = dump("de", NAMES, page(1, "A", "Eins."), page(2, "B", "".join(noise)))
-    path = tmp_path / "wiki.xml.gz"
-    path.write_bytes(gzip.compress(articles)[:20_000])
-    document, refusal, *_ = readings(path)
-    assert isinstance(document, Document)
-    assert isinstance(refusal, Refusal)
-    assert document.doc_id == "dewiki:1"
-    assert refusal.text == "the gzip archive ends too early; get it again; what came before is kept"
-
-
-def test_a_page_that_is_too_long_ends_the_dump(tmp_path: Path) -> None:
+def test_a_torn_or_cut_dump_keeps_what_came_before(dumps: Path, tmp_path: Path) -> None:
+    first, noise = page(1, "A", "Eins."), "".join(random.Random(0).choices("abcdefghij", k=300_000))
+    torn = dump("de", NAMES, first, page(2, "B", "Zwei.")).partition(b"Zwei")[0]
+    cut = gzip.compress(dump("de", NAMES, first, page(2, "B", noise)))[:20_000]
     long = page(2, "B", "a" * (RECORD_LIMIT + (1 << 20)))
-    path = tmp_path / "wiki.xml.gz"
-    path.write_bytes(gzip.compress(dump("de", NAMES, page(1, "A", "Eins."), long, page(3, "C", "Drei.")), 1))
-    document, refusal, *_ = readings(path)
-    assert isinstance(document, Document)
-    assert isinstance(refusal, Refusal)
-    assert document.doc_id == "dewiki:1"
-    expected = "a page has more than 64 MB; cut it out, for the dump is not read on; what came before is kept"
-    assert refusal.text == expected
+    endless = gzip.compress(dump("de", NAMES, first, long, page(3, "C", "Drei.")), 1)
+    for content, reason in (
+        (torn, f"its XML is broken here; {KEPT}"),
+        (cut, f"the gzip archive ends too early; {KEPT}"),
+        (endless, "a page has more than 64 MB; cut it out, for the dump is not read on; what came before is kept"),
+    ):
+        document, refused, *_ = given(tmp_path / "torn.xml", content)
+        assert ids([document]) == ["dewiki:1"]
+        assert refused[1] == reason
+    table = dumps / "dewiki-20260101-page_props.sql.gz"
+    table.write_bytes(table.read_bytes()[:60])
+    ((_, said),) = seen(readings(dumps / "dewiki-20260101-pages-articles-multistream.xml.bz2"))
+    assert f"its table {table.name} can't be read: the gzip archive ends too early" in said
 
 
 @pytest.mark.parametrize(
@@ -320,8 +275,8 @@ def test_a_category_has_its_characters_and_counts_in_no_comment() -> None:
 )
 def test_hostile_markup_of_a_large_page_is_read_in_seconds(start: str, repeated: str) -> None:
     begin = time.process_time()
-    plain_text(start + repeated * 200_000)
-    assert time.process_time() - begin < 20  # in quadratic time it would take minutes
+    plain_text(start + repeated * 60_000)
+    assert time.process_time() - begin < 6  # in quadratic time it would take minutes
 
 
 def test_triples_are_drawn_of_a_dump(tmp_path: Path) -> None:
