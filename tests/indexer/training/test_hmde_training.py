@@ -5,13 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 import weakref
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import copytree
 from types import SimpleNamespace
 from typing import Any
 
@@ -60,12 +60,7 @@ SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "es")]
 FEW = ["--steps", "4", "--batch", "6", "--evaluate", "2", "--segmentation", "sentences"]
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
-    """A folder made by the command, of the demo's articles in two languages."""
-    target = tmp_path_factory.mktemp("trained") / "documents"
-    assert run(["train", "hmde", *SOURCES, "-o", str(target), *FEW, "-q"]) == 0
-    return ModelFolder.open(target)
+FILES = ("upper.onnx", "hmde.json", "curve.png", "model.onnx")
 
 
 @pytest.fixture(scope="module")
@@ -76,17 +71,35 @@ def over_small(small: ModelFolder) -> list[str]:
 
 @pytest.fixture(scope="module")
 def small_trained(tmp_path_factory: pytest.TempPathFactory, over_small: list[str]) -> ModelFolder:
-    """What the same training makes over the small encoder."""
+    """A folder made by the command over the small encoder, of the demo's articles in two languages."""
     target = tmp_path_factory.mktemp("trained") / "documents"
     assert run(["train", "hmde", *SOURCES, "-o", str(target), *over_small, "-q"]) == 0
     return ModelFolder.open(target)
 
 
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    """Where a training of the test's own goes."""
+    return tmp_path / "documents"
+
+
+@pytest.fixture
+def refused(target: Path, over_small: list[str], capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Why a training is refused."""
+
+    def told(*arguments: str, output: Path = target) -> str:
+        assert run(["train", "hmde", "-o", str(output), *over_small, *arguments]) == 1
+        return capsys.readouterr().err.splitlines()[-1]
+
+    return told
+
+
 @pytest.mark.train
 def test_a_collection_is_indexed_calibrated_and_searched_by_what_was_trained(
-    trained: ModelFolder, settings: Settings, capsys: pytest.CaptureFixture[str]
+    target: Path, settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert indexed_by(trained, SOURCES, settings, capsys)["method"] == "hmde"
+    assert run(["train", "hmde", *SOURCES, "-o", str(target), *FEW, "-q"]) == 0
+    assert indexed_by(ModelFolder.open(target), SOURCES, settings, capsys)["method"] == "hmde"
     with Searcher.open("mini", settings, device="cpu") as searcher:
         assert searcher.calibration is not None
         hits = searcher.search("Migräne und Kopfschmerz", lang="de", to=["es"], k=3)
@@ -137,9 +150,8 @@ def test_a_query_is_the_lower_encoders_and_a_document_the_upper_ones_over_its_pa
 
 @pytest.mark.train
 def test_trained_over_windows_the_passages_are_those_of_the_default_method(
-    small: ModelFolder, over_small: list[str], tmp_path: Path
+    small: ModelFolder, over_small: list[str], target: Path
 ) -> None:
-    target = tmp_path / "documents"
     assert run(["train", "hmde", *SOURCES, "-o", str(target), *over_small, "--segmentation", "windows", "-q"]) == 0
     assert "windows with the title before each" in (target / "MODEL_CARD.md").read_text()
     encoder = open_encoder(ModelFolder.open(target), device="cpu")
@@ -167,17 +179,12 @@ def test_later_windows_of_a_long_document_count_less_by_the_square_of_their_plac
 
 @pytest.mark.train
 def test_a_command_that_is_killed_goes_on_to_the_same_files(
-    small_trained: ModelFolder, over_small: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    small_trained: ModelFolder, over_small: list[str], target: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["train", "hmde", *SOURCES, "-o", str(tmp_path / "documents"), *over_small]
-    script = textwrap.dedent(
-        """
-        import sys
-        from onnx_export.training import training_checkpoint
-        from query.cli import run
-        training_checkpoint._LEAST_SECONDS, training_checkpoint._SHARE = 0.0, 1.0
-        run(sys.argv[1:])
-        """
+    arguments = ["train", "hmde", *SOURCES, "-o", str(target), *over_small]
+    script = (
+        "import sys; from onnx_export.training import training_checkpoint as checkpoint; from query.cli import run; "
+        "checkpoint._LEAST_SECONDS, checkpoint._SHARE = 0.0, 1.0; run(sys.argv[1:])"
     )
     command = [sys.executable, "-c", script, *arguments]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -196,18 +203,13 @@ def test_a_command_that_is_killed_goes_on_to_the_same_files(
     assert told["resumed"] in {1, 2, 3}
     assert (told["searched"]["concepts"], told["searched"]["pages"]) == (told["held_out"], 2 * told["held_out"])
     assert f"found with MAP {told['searched']['trained']:.3f}, by windows without training" in said.err
-    for file in ("upper.onnx", "hmde.json", "curve.png", "model.onnx"):
-        assert (tmp_path / "documents" / file).read_bytes() == (small_trained.path / file).read_bytes(), file
+    for file in FILES:
+        assert (target / file).read_bytes() == (small_trained.path / file).read_bytes(), file
 
 
 @pytest.mark.train
-def test_the_lower_encoder_learns_too_by_adapters(
-    save_model: SaveModel,  # noqa: F811
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    lower, target = save_model("xlm-r", "lower"), tmp_path / "documents"
-    command = ["train", "hmde", *SOURCES, "-o", str(target), *FEW, "--encoder", str(lower)]
+def test_the_lower_encoder_learns_too_by_adapters(save_model: SaveModel, target: Path) -> None:  # noqa: F811
+    command = ["train", "hmde", *SOURCES, "-o", str(target), *FEW, "--encoder", str(save_model("xlm-r", "lower"))]
     assert run([*command, "--train-lower", "--adapters", "2", "--device", "cpu", "--json", "-q"]) == 0
     said = json.loads((target / "hmde.json").read_text())["settings"]
     assert (said["frozen"], said["adapters"]) == (False, 2)
@@ -220,7 +222,8 @@ def test_the_lower_encoder_learns_too_by_adapters(
 def test_ctrl_c_saves_the_step_and_the_same_command_goes_on(
     small_trained: ModelFolder,
     over_small: list[str],
-    tmp_path: Path,
+    target: Path,
+    refused: Callable[..., str],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -231,7 +234,6 @@ def test_ctrl_c_saves_the_step_and_the_same_command_goes_on(
             signal.raise_signal(signal.SIGINT)
         return learn(training)
 
-    target = tmp_path / "documents"
     arguments = ["train", "hmde", *SOURCES, "-o", str(target), *over_small, "--json"]
     with monkeypatch.context() as patched:
         patched.setattr(Training, "_learn", interrupted)
@@ -239,16 +241,15 @@ def test_ctrl_c_saves_the_step_and_the_same_command_goes_on(
     assert "stopped after step 2; the same command goes on from there" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
-    other = tmp_path / "docs.de.jsonl"
+    other = target.with_name("docs.de.jsonl")
     records = Path(SOURCES[0]).read_text(encoding="utf-8")
     for change in (('"concept": "migraine"', '"concept": "insomnia"'), ('"label": "health"', '"label": "food"')):
         other.write_text(records.replace(*change), encoding="utf-8")
-        told = _refused([str(other), SOURCES[1], "-o", str(target), *over_small], capsys)
-        assert "is of a training with other documents, settings or encoder" in told
+        assert "is of a training with other documents, settings or encoder" in refused(str(other), SOURCES[1])
 
     assert run(arguments) == 0
     assert json.loads(capsys.readouterr().out)["resumed"] == 2
-    for file in ("upper.onnx", "hmde.json", "curve.png", "model.onnx"):
+    for file in FILES:
         assert (target / file).read_bytes() == (small_trained.path / file).read_bytes(), file
 
 
@@ -268,20 +269,11 @@ def test_kept_vectors_that_are_damaged_are_made_again(
         assert file.read_bytes() == data
 
 
-def test_a_folder_that_can_not_be_made_is_said(
-    over_small: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "file").write_text("")
-    said = _refused([*SOURCES, "-o", str(tmp_path / "file" / "x"), *over_small, "-q"], capsys)
-    assert "x can't be written (Not a directory); choose another --output" in said
-
-
 @pytest.mark.train
 def test_an_hmde_folder_as_the_lower_encoder_stays_as_it_was_and_the_new_card_tells_of_the_new_one(
-    small_trained: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    small_trained: ModelFolder, target: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = {file.name: file.read_bytes() for file in small_trained.path.iterdir()}
-    target = tmp_path / "again"
     more = ["--encoder", str(small_trained.path), "--form", "paper", "--steps", "1", "--batch", "6", "--rate", "1e-12"]
     assert run(["train", "hmde", *SOURCES, "-o", str(target), *more, "-q"]) == 0
     assert {file.name: file.read_bytes() for file in small_trained.path.iterdir()} == before
@@ -295,14 +287,13 @@ def test_an_hmde_folder_as_the_lower_encoder_stays_as_it_was_and_the_new_card_te
 
 @pytest.mark.train
 def test_a_few_concepts_are_all_learnt_from_and_the_last_step_is_kept(
-    over_small: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    over_small: list[str], tmp_path: Path, target: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sources = []
     for source in SOURCES:
         few = tmp_path / Path(source).name
         few.write_text("".join(Path(source).read_text(encoding="utf-8").splitlines(keepends=True)[:5]), "utf-8")
         sources.append(str(few))
-    target = tmp_path / "documents"
     assert run(["train", "hmde", *sources, "-o", str(target), *over_small, "--json", "-q"]) == 0
     out, err = capsys.readouterr()
     told = json.loads(out)
@@ -315,19 +306,14 @@ def _pages(concepts: dict[str, str]) -> list[TripleDocument]:
     return [TripleDocument(concept, lang, ("x",)) for concept, langs in concepts.items() for lang in langs.split()]
 
 
-def test_concepts_are_held_out_where_some_can_judge_and_some_can_teach() -> None:
+def test_concepts_are_held_out_where_some_can_judge_and_few_enough_that_a_validation_takes_seconds() -> None:
     settings = replace(PRESETS["small"], held_out=0.5)
     many = {str(number): "de en" for number in range(20)} | {f"alone {number}": "de" for number in range(20)}
     away, judged = concepts_held_out(_pages(many), settings)
     assert judged == {concept for concept in away if not concept.startswith("alone")}
     assert 2 <= len(judged) < 20
     assert any(concept.startswith("alone") for concept in away)
-
-
-def test_few_enough_pages_are_held_out_that_a_validation_takes_seconds() -> None:
-    settings = replace(PRESETS["small"], held_out=0.5)
-    concepts = {str(number): "de en fr" for number in range(3_000)}
-    away, judged = concepts_held_out(_pages(concepts), settings)
+    away, judged = concepts_held_out(_pages({str(number): "de en fr" for number in range(3_000)}), settings)
     assert away == judged
     assert 2_045 <= 3 * len(away) <= 2_048
 
@@ -369,62 +355,55 @@ def test_the_same_lower_encoder_keeps_its_own_methods_and_ids(small_trained: Mod
     assert trained.spec.model == untrained.spec.model
 
 
-def test_a_folder_without_the_upper_encoder_is_refused_with_what_to_do(small: ModelFolder) -> None:
+def test_a_folder_without_its_upper_encoder_or_with_a_damaged_or_wider_one_is_refused(
+    small_trained: ModelFolder, small: ModelFolder, tmp_path: Path
+) -> None:
     with pytest.raises(BadInput, match=r"has no hmde.json, which method hmde needs; train it again: dragoman train"):
         open_encoder(small, "hmde", device="cpu")
-
-
-def _copied(folder: ModelFolder, target: Path) -> ModelFolder:
-    target.mkdir()
-    for file in folder.path.iterdir():
-        (target / file.name).hardlink_to(file)
-    return ModelFolder.open(target)
-
-
-def test_a_damaged_upper_graph_is_refused(small_trained: ModelFolder, tmp_path: Path) -> None:
-    folder = _copied(small_trained, tmp_path / "copy")
-    graph = folder.path / "upper.onnx"
-    data = graph.read_bytes()
-    graph.unlink()
-    graph.write_bytes(data[:-1])
+    copytree(small_trained.path, tmp_path / "copy")
+    folder, graph, about = ModelFolder.open(tmp_path / "copy"), *(tmp_path / "copy" / name for name in FILES[:2])
+    whole, said = graph.read_bytes(), json.loads(about.read_text())
+    graph.write_bytes(whole[:-1])
     with pytest.raises(BadInput, match=r"upper.onnx is missing or damaged; train it again"):
         open_encoder(folder, device="cpu")
-
-
-def test_an_upper_encoder_of_another_width_is_refused(small_trained: ModelFolder, tmp_path: Path) -> None:
-    folder = _copied(small_trained, tmp_path / "copy")
-    file = folder.path / "hmde.json"
-    said = json.loads(file.read_text())
-    file.unlink()
-    said["shape"]["dim"] = 768
-    file.write_text(json.dumps(said))
+    graph.write_bytes(whole)
+    about.write_text(json.dumps(said | {"shape": said["shape"] | {"dim": 768}}))
     with pytest.raises(BadInput, match="is for vectors with 768 dimensions and the folder's encoder makes 48"):
         open_encoder(folder, device="cpu")
 
 
-def _refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    assert run(["train", "hmde", *arguments]) == 1
-    return capsys.readouterr().err.splitlines()[-1]
-
-
-def test_pages_in_one_language_are_refused(
-    over_small: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (SOURCES[:1], "every concept has pages in one language only; give sources in two languages or more"),
+        ([*SOURCES, "--languages", "fr"], "is in fr (48 are in other languages); name theirs in --languages"),
+        ([*SOURCES, "--train-lower"], "it is an exported folder already"),
+    ],
+)
+def test_what_can_not_be_learnt_is_said_before_anything_is_encoded(
+    tmp_path: Path, arguments: list[str], reason: str, refused: Callable[..., str]
 ) -> None:
-    said = _refused([SOURCES[0], "-o", str(tmp_path / "x"), *over_small, "-q"], capsys)
-    assert "every concept has pages in one language only; give sources in two languages or more" in said
-    assert not list(tmp_path.iterdir())  # said before anything is encoded
-
-
-def test_sources_without_a_document_in_the_languages_asked_for_are_refused_with_that_reason(
-    over_small: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    said = _refused([*SOURCES, "-o", str(tmp_path / "x"), "--languages", "fr", *over_small, "-q"], capsys)
-    assert "is in fr (48 are in other languages); name theirs in --languages" in said
+    assert reason in refused(*arguments)
     assert not list(tmp_path.iterdir())
 
 
+def test_trainings_that_can_not_run_here_are_refused(
+    small_trained: ModelFolder, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    said = refused(*SOURCES, output=tmp_path / "file" / "x")
+    assert "x can't be written (Not a directory); choose another --output" in said
+    exported = ["--encoder", str(small_trained.path), "--train-lower"]
+    assert "it is an exported folder already" in refused(*SOURCES, *exported)
+    if not torch.cuda.is_available():
+        said = refused(*SOURCES, "--encoder", DEFAULT, "--device", "cuda", "--train-lower")
+        assert "CUDA was asked for, but this ONNX Runtime has no CUDA; install it: make install EXTRAS=gpu" in said
+    for options in (["--pooling", "cls"], ["--adapters", "4"]):  # these are for a lower encoder that learns
+        assert run(["train", "hmde", *SOURCES, "-o", str(tmp_path / "x"), *options]) == 2
+
+
 def test_sources_that_break_off_when_they_are_read_once_more_are_not_learnt_from(
-    over_small: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    refused: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     survey = hmde_material.survey
     source = tmp_path / "pages.jsonl"
@@ -436,7 +415,7 @@ def test_sources_that_break_off_when_they_are_read_once_more_are_not_learnt_from
         return found
 
     monkeypatch.setattr("indexer.training.hmde_training.survey", shortened)
-    said = _refused([str(source), "-o", str(tmp_path / "x"), *over_small, "-q"], capsys)
+    said = refused(str(source))
     assert "the sources gave 48 documents and, read once more, 40; give the same command again" in said
 
 
@@ -490,13 +469,6 @@ def test_the_report_tells_how_sources_were_read_and_how_often_their_triples_were
     assert "the rate rises for 1 step; --warmup sets another number" in err
 
 
-def test_a_gpu_that_is_not_there_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    if torch.cuda.is_available():
-        pytest.skip("there is one")
-    said = _refused([*SOURCES, "-o", str(tmp_path / "x"), "--device", "cuda", "--train-lower", "-q"], capsys)
-    assert "CUDA was asked for, but this ONNX Runtime has no CUDA; install it: make install EXTRAS=gpu" in said
-
-
 def test_the_comparison_at_the_end_runs_on_the_trainings_card_and_an_int8_folder_on_the_cpu(
     small_trained: ModelFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -523,22 +495,18 @@ def test_a_folder_says_in_which_precision_a_card_trained_it() -> None:
         assert (facts["device"], facts["precision"]) == (device, precision)
 
 
-def test_an_exported_graph_can_not_learn(
-    small: ModelFolder, small_trained: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for folder in (small, small_trained):
-        encoder = ["--encoder", str(folder.path), "--train-lower"]
-        said = _refused([*SOURCES, "-o", str(tmp_path / "x"), *encoder, "-q"], capsys)
-        assert "it is an exported folder already" in said
-
-
-def test_all_of_a_lower_encoder_learns_at_a_rate_for_trained_weights() -> None:
+def test_rates_and_warm_ups_fit_what_learns_and_for_how_long() -> None:
+    small, paper = PRESETS["small"], PRESETS["paper"]
+    assert settings_of("small", {}) == small
+    assert settings_of("paper", {}) == paper
     assert settings_of("small", {"frozen": False}).rate == 2e-5
     assert settings_of("small", {"frozen": False, "rate": 1e-3}).rate == 1e-3
-    assert settings_of("small", {"frozen": False, "adapters": 4}).rate == PRESETS["small"].rate
-    assert settings_of("small", {}) == PRESETS["small"]
-    assert (PRESETS["small"].segmentation, PRESETS["paper"].segmentation) == ("windows", "sentences")
-    assert settings_of("paper", {}) == PRESETS["paper"]
+    assert settings_of("small", {"frozen": False, "adapters": 4}).rate == small.rate
+    assert settings_of("paper", {"steps": 500}).warmup == 62
+    assert settings_of("small", {"steps": 4}).warmup == 1
+    assert settings_of("paper", {"steps": 500, "warmup": 400}).warmup == 400
+    assert settings_of("paper", {"steps": 20_000}).warmup == paper.warmup
+    assert small.segmentation == "windows"
 
 
 def test_the_preset_paper_is_as_published() -> None:
@@ -553,9 +521,8 @@ def test_the_preset_paper_is_as_published() -> None:
 
 @pytest.mark.train
 def test_a_training_that_holds_nothing_out_keeps_the_last_step_and_warns_of_nothing(
-    over_small: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    over_small: list[str], target: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    target = tmp_path / "documents"
     options = [*over_small, "--held-out", "0", "--segmentation", "plain-windows", "--first-part"]
     assert run(["train", "hmde", *SOURCES, "-o", str(target), *options, "--drawing", "shuffled", "--json"]) == 0
     out, err = capsys.readouterr()
@@ -568,18 +535,3 @@ def test_a_training_that_holds_nothing_out_keeps_the_last_step_and_warns_of_noth
     offsets = encoder.encode_documents([document]).passages[0].without_title().offsets
     assert offsets[0, 0] == 0
     assert 1 < len(offsets) < 50
-
-
-def test_the_pooling_of_a_frozen_encoder_is_its_own(tmp_path: Path) -> None:
-    assert run(["train", "hmde", *SOURCES, "-o", str(tmp_path / "x"), "--pooling", "cls"]) == 2
-
-
-def test_a_warm_up_leaves_most_of_a_short_training_to_learn_in() -> None:
-    assert settings_of("paper", {"steps": 500}).warmup == 62
-    assert settings_of("small", {"steps": 4}).warmup == 1
-    assert settings_of("paper", {"steps": 500, "warmup": 400}).warmup == 400
-    assert settings_of("paper", {"steps": 20_000}).warmup == PRESETS["paper"].warmup
-
-
-def test_adapters_need_a_lower_encoder_that_learns(tmp_path: Path) -> None:
-    assert run(["train", "hmde", *SOURCES, "-o", str(tmp_path / "x"), "--adapters", "4"]) == 2
