@@ -1,7 +1,8 @@
-"""A collection of what a trained encoder makes of the demo's documents."""
+"""What the tests of trainings share: a folder made by the command, and what it is good for."""
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,25 @@ def indexed_by(
     """Index the sources as the collection *mini*; the collection's status, as ``dragoman status --json`` prints it."""
     home = ["--home", str(settings.home)]
     assert run(["index", *sources, "-c", "mini", "--encoder", str(trained.path), "-q", *home]) == 0
+    return printed(["status", "-c", "mini", "--json", *home], capsys)[0]
+
+
+def train(method: str, sources: Sequence[str], target: Path, *options: str) -> ModelFolder:
+    """The folder that a training makes."""
+    assert run(["train", method, *sources, "-o", str(target), *options, "-q"]) == 0
+    return ModelFolder.open(target)
+
+
+def printed(command: Sequence[str], capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    """The JSON lines that a command prints."""
     capsys.readouterr()
-    assert run(["status", "-c", "mini", "--json", *home]) == 0
-    status: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return status
+    assert run(list(command)) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def refused(command: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The one sentence by which a command is refused."""
+    capsys.readouterr()
+    assert run([*command, "-q"]) == 1
+    (sentence,) = capsys.readouterr().err.strip().splitlines()
+    return sentence

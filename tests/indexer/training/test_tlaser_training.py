@@ -22,26 +22,14 @@ from onnx_export.tlaser.pair_batches import Batches
 from query.cli import run
 from query.ranking.searcher import Searcher
 from tests.conftest import until
+from tests.indexer.training.indexed import printed, refused
 from tests.onnx_export.conftest import _exports_once  # noqa: F401
 from trials.servers.shared import once
 
 pytestmark = pytest.mark.torch
 
-_SMALL = [
-    "--dim",
-    "16",
-    "--layers",
-    "2",
-    "--vocabulary",
-    "120",
-    "--batch-tokens",
-    "256",
-    "--precision",
-    "fp32",
-    "--device",
-    "cpu",
-    "-q",
-]
+_SIZES = {"dim": 16, "layers": 2, "vocabulary": 120, "batch-tokens": 256, "interval": 10}
+_SMALL = [*(f"--{name}={size}" for name, size in _SIZES.items()), "--precision=fp32", "--device=cpu", "--json", "-q"]
 _NUMBERS = {
     "en": ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"],
     "de": ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun"],
@@ -62,10 +50,9 @@ def parallel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def _sums(parallel: Path, target: Path, variant: str) -> list[str]:
+def _command(parallel: Path, target: Path, steps: int = 60, variant: str = "ct") -> list[str]:
     """The command that trains a variant."""
-    options = ["-o", str(target), "--variant", variant, "--steps", "60", "--interval", "20", *_SMALL]
-    return ["train", "tlaser", str(parallel), *options]
+    return ["train", "tlaser", str(parallel), "-o", str(target), "--steps", str(steps), "--variant", variant, *_SMALL]
 
 
 @pytest.fixture(
@@ -76,7 +63,7 @@ def trained(request: pytest.FixtureRequest, parallel: Path) -> ModelFolder:
 
     def make(folder: Path) -> Path:
         target = folder / f"sums-{request.param}"
-        assert run(_sums(parallel, target, request.param)) == 0
+        assert run(_command(parallel, target, variant=request.param)) == 0
         return target
 
     return ModelFolder.open(once(f"tlaser-{request.param}", make))
@@ -88,7 +75,7 @@ def test_the_folder_says_what_it_is_and_how_it_came_to_be(trained: ModelFolder) 
     parity = json.loads((trained.path / "parity.json").read_text(encoding="utf-8"))
     assert parity["passed"]
     rows = [json.loads(line) for line in (trained.path / "curve.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert [row["step"] for row in rows] == [20, 40, 60]
+    assert [row["step"] for row in rows] == [10, 20, 30, 40, 50, 60]
     assert rows[-1]["loss"] < rows[0]["loss"]
     assert (trained.path / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert "de-en, de-es, en-es, es-en" in (trained.path / "MODEL_CARD.md").read_text(encoding="utf-8")
@@ -155,11 +142,6 @@ def test_the_gate_refuses_a_graph_that_shuffles_rankings_on_few_sentences_too() 
     assert not report.passed
 
 
-def _command(parallel: Path, target: Path, steps: int = 80) -> list[str]:
-    options = ["-o", str(target), "--steps", str(steps), "--interval", "10", *_SMALL]
-    return ["train", "tlaser", str(parallel), *options]
-
-
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("trained", ["ct", "laser"], indirect=True)
 @pytest.mark.train
@@ -174,7 +156,7 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_curve_and_the_same_grap
         return taken(batches)
 
     target = tmp_path / trained.path.name
-    command = _sums(parallel, target, trained.path.name.removeprefix("sums-"))
+    command = _command(parallel, target, variant=trained.path.name.removeprefix("sums-"))
     with monkeypatch.context() as patched:
         patched.setattr(Batches, "__next__", interrupted)
         assert run(command) == 130
@@ -197,15 +179,14 @@ def test_a_training_that_was_killed_goes_on_to_the_same_curve_and_the_same_graph
     )
     program = [sys.executable, "-c", script]
     checkpoint = killed.with_name("killed.training") / "last.pt"
-    options = ["--variant", variant]
-    process = subprocess.Popen([*program, *_command(parallel, killed), *options], env=environment)
+    process = subprocess.Popen([*program, *_command(parallel, killed, 80, variant)], env=environment)
     until(lambda: checkpoint.exists() or process.poll() is not None, 120)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert checkpoint.exists()
     assert not killed.exists()
     for target in (killed, whole):
-        subprocess.run([*program, *_command(parallel, target), *options], env=environment, check=True)
+        subprocess.run([*program, *_command(parallel, target, 80, variant)], env=environment, check=True)
     for name in ("curve.jsonl", "model.onnx"):
         assert (killed / name).read_bytes() == (whole / name).read_bytes(), name
 
@@ -215,30 +196,20 @@ def test_a_finished_training_is_exported_again_and_goes_on_with_more_steps(
     parallel: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = tmp_path / "m"
-    assert run(_command(parallel, target, 10)) == 0
-    assert run([*_command(parallel, target, 10), "--precision", "int8", "--force", "--json"]) == 0
-    capsys.readouterr()
+    few, more = _command(parallel, target, 10), _command(parallel, target, 20)
+    assert run(few) == 0
+    assert run([*few, "--precision", "int8", "--force"]) == 0
     assert ModelFolder.open(target).config.precision == "int8"
-    assert run([*_command(parallel, target, 20), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    (told,) = printed(more, capsys)
     assert told["directions"] == ["de-en", "de-es", "en-es", "es-en"]
     assert 0 < told["words_per_second"] < told["tokens_per_second"]
     assert told["parameters"] > 16 * told["vocabulary"]
     rows = (target / "curve.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(row)["step"] for row in rows] == [10, 20]
-    assert run([*_command(parallel, target, 10), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    (told,) = printed(few, capsys)
     assert "had 20 steps already, which are exported; remove it to train fewer" in " ".join(told["remarks"])
     assert told["words_per_second"] == 0
-
-
-@pytest.mark.train
-def test_a_checkpoint_of_another_size_is_refused_by_name(
-    parallel: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(_command(parallel, tmp_path / "m", 10)) == 0
-    assert run([*_command(parallel, tmp_path / "m", 10), "--dim", "32"]) == 1
-    error = capsys.readouterr().err
+    error = refused([*few, "--dim", "32"], capsys)
     assert "has a checkpoint of another training (dim 16, now 32" in error
     assert "give the same sources and options to go on with it, or remove the folder" in error
 
@@ -250,9 +221,8 @@ def test_long_pairs_unpaired_languages_and_small_texts_are_told(
     lines += [{"fr": f"un {n}", "it": f"uno {n}"} for n in range(30)]
     extra = tmp_path / "extra.jsonl"
     extra.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    command = [*_command(parallel, tmp_path / "m", 10), "--languages", "de,en,es,fr,it,ja"]
-    assert run([*command, str(extra), "--vocabulary", "5000", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    options = ["--languages", "de,en,es,fr,it,ja", str(extra), "--vocabulary", "5000"]
+    (told,) = printed([*_command(parallel, tmp_path / "m", 10), *options], capsys)
     remarks = " | ".join(told["remarks"])
     assert "1 pair has a side of more than 127 tokens" in remarks
     assert "fr never stands beside en or es and was left out; name another --pivot" in remarks
@@ -265,8 +235,8 @@ def test_long_pairs_unpaired_languages_and_small_texts_are_told(
 def test_each_pivot_is_translated_into_from_every_other_language(
     parallel: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run([*_command(parallel, tmp_path / "m", 10), "--pivot", "de", "--pivot", "en", "--json", "-q"]) == 0
-    assert json.loads(capsys.readouterr().out)["directions"] == ["de-en", "en-de", "es-de", "es-en"]
+    (told,) = printed([*_command(parallel, tmp_path / "m", 10), "--pivot", "de", "--pivot", "en"], capsys)
+    assert told["directions"] == ["de-en", "en-de", "es-de", "es-en"]
 
 
 @pytest.mark.parametrize(
@@ -281,6 +251,5 @@ def test_each_pivot_is_translated_into_from_every_other_language(
 def test_what_can_teach_nothing_is_one_sentence(
     parallel: Path, tmp_path: Path, options: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run([*_command(parallel, tmp_path / "m", 10), *options]) == 1
-    assert said in capsys.readouterr().err
+    assert said in refused([*_command(parallel, tmp_path / "m", 10), *options], capsys)
     assert not (tmp_path / "m").exists()
