@@ -1,6 +1,7 @@
 """An Elasticsearch index is a source like any other: on a real server."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -60,17 +61,13 @@ def place(elastic_url: str) -> Iterator[Place]:
     made.client.close()
 
 
-def test_every_document_is_read_with_its_fields(place: Place) -> None:
+def test_every_document_is_read_with_its_fields_and_what_cannot_be_is_refused_with_its_id(place: Place) -> None:
     place.make(500)
     documents = {document.doc_id: document for document in place.read()}
     assert len(documents) == count_distinct(place.source, place.options) == 500
     first = documents["d0007"]
     assert (first.title, first.text, first.lang) == ("title", "text 7", "en")
     assert dict(first.fields) == {"content": {"by": "somebody"}, "year": 1994}
-
-
-def test_what_cannot_be_read_is_refused_with_its_id(place: Place) -> None:
-    place.make(1)
     place.client.index(index=place.index, id="bad", document={"headline": 7}, refresh=True)
     refusals = [one for one in read(place.source, place.options) if isinstance(one, Refusal)]
     assert [(one.place, one.doc_id) for one in refusals] == [(f"elastic:{place.index}/bad", "bad")]
@@ -86,15 +83,12 @@ def test_an_alias_that_shows_a_part_of_an_index_is_refused_at_once(place: Place)
             list(read(f"elastic:{place.server}/{name}", place.options))
 
 
-def test_a_setting_that_keeps_no_texts_is_refused_as_a_mapping_is(place: Place) -> None:
-    place.client.indices.create(index=place.index, settings={"index.mapping.source.mode": "disabled"})
-    place.write({"a": "text"})
-    with pytest.raises(BadInput, match="keeps no _source, so its texts can't be read"):
-        read(place.source, place.options)
-
-
-def test_an_index_that_keeps_no_texts_is_refused_at_once(place: Place) -> None:
-    place.client.indices.create(index=place.index, mappings={"_source": {"enabled": False}})
+@pytest.mark.parametrize(
+    "without_texts",
+    [{"settings": {"index.mapping.source.mode": "disabled"}}, {"mappings": {"_source": {"enabled": False}}}],
+)
+def test_an_index_that_keeps_no_texts_is_refused_at_once(place: Place, without_texts: dict[str, Any]) -> None:
+    place.client.indices.create(index=place.index, **without_texts)
     place.write({"a": "text"})
     with pytest.raises(BadInput, match="keeps no _source, so its texts can't be read"):
         read(place.source, place.options)
@@ -155,40 +149,35 @@ def test_a_server_that_is_killed_and_comes_back_is_read_on_and_nothing_is_missed
 
 
 def index(place: Place, settings: Settings, engine: sa.Engine, encoder: FakeEncoder) -> pipeline.IndexReport:
-    store = StoreLocation(settings.store, "c").open()
-    try:
+    with closing(StoreLocation(settings.store, "c").open()) as store:
         return pipeline.index([place.source], place.options, encoder, store, engine, "c")
-    finally:
-        store.close()
 
 
-def test_an_interrupted_run_goes_on_over_the_unchanged_index(
-    place: Place, settings: Settings, engine: sa.Engine
-) -> None:
-    place.make(500)
+def interrupted(place: Place, settings: Settings, engine: sa.Engine, documents: int) -> FakeEncoder:
+    """An encoder whose first run broke at a document."""
     encoder = FakeEncoder()
-    encoder.broken_at = 200
+    encoder.broken_at = documents
     with pytest.raises(RuntimeError, match="the power went out"):
         index(place, settings, engine, encoder)
     encoder.broken_at = -1
+    return encoder
+
+
+def test_an_interrupted_run_goes_on_over_the_unchanged_index_and_one_that_changed_begins_anew(
+    place: Place, settings: Settings, engine: sa.Engine
+) -> None:
+    place.make(500)
+    encoder = interrupted(place, settings, engine, 200)
     before = set(encoder.encoded)
     report = index(place, settings, engine, encoder)
     assert (report.resumed, report.encoded) == (True, 500)
     assert set(encoder.encoded) >= before
     assert len(encoder.encoded) < 500 + 4 * CHUNK_DOCUMENTS
     assert not findings_of(engine, [run.id for run in runs(engine, "c")])
-
-
-def test_a_run_over_an_index_that_changed_begins_anew_and_encodes_what_changed(
-    place: Place, settings: Settings, engine: sa.Engine
-) -> None:
-    place.make(300)
-    encoder = FakeEncoder()
-    index(place, settings, engine, encoder)
     place.write({"d0003": "another text", "new": "a new one"})
     encoder.encoded.clear()
     report = index(place, settings, engine, encoder)
-    assert (report.resumed, report.unchanged) == (False, 299)
+    assert (report.resumed, report.unchanged) == (False, 499)
     assert sorted(encoder.encoded) == ["d0003", "new"]
 
 
@@ -197,11 +186,7 @@ def test_a_source_that_changes_between_two_looks_is_not_taken_for_the_planned_on
 ) -> None:
     """A chunk's place says nothing of a source in which documents have moved: its digest does."""
     place.make(200, shards=1)
-    encoder = FakeEncoder()
-    encoder.broken_at = 128
-    with pytest.raises(RuntimeError, match="the power went out"):
-        index(place, settings, engine, encoder)
-    encoder.broken_at = -1
+    encoder = interrupted(place, settings, engine, 128)
     unchanged = elastic_source.index_fingerprint(place.source)
     place.write({"d0003": "moved to the end"})
     monkeypatch.setattr(elastic_source, "index_fingerprint", lambda _: unchanged)
@@ -212,15 +197,16 @@ def test_a_source_that_changes_between_two_looks_is_not_taken_for_the_planned_on
 
 
 def test_a_source_says_its_server_or_the_environment_does(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(BadInput, match="set DRAGOMAN_ELASTIC_URL"):
-        elastic_source.with_server("elastic:news")
+    for source, reason in (
+        ("elastic:news", "set DRAGOMAN_ELASTIC_URL"),
+        ("elastic:https://host:9200/", "names no index"),
+        ("elastic:https://user:secret@host:9200/news", "leave the credentials out of the source"),
+    ):
+        with pytest.raises(BadInput, match=reason) as refused:
+            elastic_source.with_server(source)
+        assert "secret" not in str(refused.value)
     monkeypatch.setenv("DRAGOMAN_ELASTIC_URL", place.server.replace("://", "://user:secret@"))
     assert elastic_source.with_server("elastic:news") == f"elastic:{place.server}/news"
     assert elastic_source.with_server(place.source) == place.source
-    with pytest.raises(BadInput, match="leave the credentials out of the source") as refused:
-        elastic_source.with_server("elastic:https://user:secret@host:9200/news")
-    assert "secret" not in str(refused.value)
-    with pytest.raises(BadInput, match="names no index"):
-        elastic_source.with_server("elastic:https://host:9200/")
     with pytest.raises(BadInput, match="has no index"):
         read(f"{place.source}-nowhere", place.options)
