@@ -28,6 +28,10 @@ def seen(found: Iterable[Reading]) -> list[Seen]:
     return [item if isinstance(item, Document) else (Path(item.place).name, item.text) for item in found]
 
 
+def notes(found: Iterable[Seen]) -> list[tuple[str, str]]:
+    return [item for item in found if isinstance(item, tuple)]
+
+
 def documents(found: Iterable[object]) -> list[Document]:
     return [item for item in found if isinstance(item, Document)]
 

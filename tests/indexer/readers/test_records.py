@@ -26,7 +26,7 @@ from indexer.readers.jsonl import _elements
 from indexer.readers.records.files import SourceFile
 from indexer.readers.records.record import FIELDS_LIMIT, make_document
 from indexer.readers.records.source import ReadOptions, Refusal
-from tests.indexer.readers.reading import Seen, documents, given, ids, memory_below, readings, refusals, seen
+from tests.indexer.readers.reading import Seen, documents, given, ids, memory_below, notes, readings, refusals, seen
 from trials import ROOT
 from trials.command_attacks import PACKERS
 
@@ -151,12 +151,12 @@ def test_a_cut_archive_keeps_the_lines_before_the_cut(tmp_path: Path, suffix: st
     noise = random.Random(0)  # it hardly compresses, so that a good part of the lines stands before the cut
     text = "".join(f'{{"id": "d{i}", "text": "{noise.randbytes(200).hex()}"}}\n' for i in range(3000)).encode()
     packed = PACKERS[suffix](text)
-    *kept, refusal = given(tmp_path / f"cut.jsonl.{suffix}", packed[: len(packed) * 3 // 4])
-    assert len(kept) > 100
-    assert ids(kept) == [f"d{i}" for i in range(len(kept))]
-    assert isinstance(refusal, tuple)
-    assert refusal[0] == f"cut.jsonl.{suffix}:{len(kept)}"
-    assert "ends too early" in refusal[1]
+    found = given(tmp_path / "cut.jsonl", packed[: len(packed) * 3 // 4])
+    ((place, reason),) = notes(found)
+    assert len(found) > 100
+    assert ids(found) == [f"d{i}" for i in range(len(found) - 1)]
+    assert place == f"cut.jsonl:{len(found) - 1}"
+    assert "ends too early" in reason
 
 
 @pytest.mark.parametrize("suffix", PACKERS)
@@ -188,10 +188,9 @@ def test_an_archive_that_asks_for_a_gigabyte_of_memory_is_refused(tmp_path: Path
 def test_fields_that_take_much_memory_are_refused_before_they_take_it(tmp_path: Path, field: str, reason: str) -> None:
     line = f'{{"id": "a", "text": "x", "field": {field}}}\n'
     with memory_below(6 * len(line) + (16 << 20)):
-        refusal, document = given(tmp_path / "a.jsonl", line + NEXT)
-    assert isinstance(refusal, tuple)
-    assert refusal[1].startswith(reason)
-    assert document == B
+        found = given(tmp_path / "a.jsonl", line + NEXT)
+    assert notes(found)[0][1].startswith(reason)
+    assert documents(found) == [B]
 
 
 def test_a_line_or_a_row_longer_than_the_bound_is_refused_and_the_next_is_read(
@@ -345,7 +344,7 @@ def test_records_without_an_id_get_one_of_file_and_line_which_is_said_once(tmp_p
     found = seen(readings(tmp_path))
     made = [doc_id.removeprefix(f"{tmp_path.name}/") for doc_id in ids(found)]
     assert made == ["b.jsonl:1", "a", "b.jsonl:3", "c.json#1", "sub/a.csv:2", "sub/a.csv:4"]
-    told = [item for item in found if isinstance(item, tuple)]
+    told = notes(found)
     assert [name for name, _ in told] == ["b.jsonl", "c.json", "a.csv"]
     assert told[0][1] == (
         "records without an id have FILE:LINE as their id, which changes if records are inserted before them; if a "
