@@ -13,7 +13,7 @@ from indexer.readers.formats import fingerprint, read_all
 from indexer.readers.records.files import RECORD_LIMIT
 from indexer.readers.records.source import ReadOptions
 from indexer.readers.wikis.wikitext import plain_text
-from tests.indexer.readers.reading import documents, given, ids, memory_below, readings, refusals, remarks, seen
+from tests.indexer.readers.reading import documents, given, ids, memory_below, notes, readings, refusals, remarks, seen
 
 OPTIONS = ReadOptions()
 ELBE = """\
@@ -72,6 +72,7 @@ def dump(lang: str, names: tuple[str, str], *pages: str) -> bytes:
     return (head + "".join(pages) + "</mediawiki>\n").encode()
 
 
+ROOT_TAG = "<mediawiki xmlns=…>"
 KEPT = "get it again; what came before is kept"
 PROPS = """\
 -- MySQL dump 10.19  Distrib 10.3.38-MariaDB, for debian-linux-gnu (x86_64)
@@ -120,16 +121,8 @@ def test_articles_have_text_categories_and_the_wikidata_item_as_their_concept(du
     assert (saale.doc_id, dict(saale.fields)) == ("dewiki:8", {})
     assert english.fields == {"category": ["Rivers of Europe"]}
     assert not refusals(found)
-    said = [item[1] for item in seen(found) if isinstance(item, tuple) and item[0].startswith("enwiki")]
-    assert said[0].startswith("no page_props.sql.gz of the same dump lies beside it")
-
-
-def test_a_table_of_items_that_comes_later_changes_the_source(dumps: Path) -> None:
-    english = dumps / "enwiki-20260101-pages-articles1.xml-p1p9"
-    before = fingerprint(str(english), OPTIONS)
-    (dumps / "enwiki-20260101-page_props.sql").write_text(PROPS)
-    assert fingerprint(str(english), OPTIONS) != before
-    assert documents(readings(english))[0].fields["concept"] == "Q3"
+    said = {place[:6]: text for place, text in notes(seen(found))}
+    assert said["enwiki"].startswith("no page_props.sql.gz of the same dump lies beside it")
 
 
 def test_files_named_latest_belong_together_and_the_index_of_an_archive_is_no_document(tmp_path: Path) -> None:
@@ -143,30 +136,26 @@ def test_files_named_latest_belong_together_and_the_index_of_an_archive_is_no_do
     assert remarks(found) == ["it is a table or an index of a wiki's dump and no document"] * 3
 
 
-def test_parts_of_a_dump_share_one_table(tmp_path: Path) -> None:
+def test_parts_of_a_dump_share_one_table_which_changes_the_source(tmp_path: Path) -> None:
     for number in (5, 3):
         part = bz2.compress(dump("de", NAMES, page(number, f"P{number}", "Text.")))
         (tmp_path / f"dewiki-20260101-pages-articles{number}.xml-p{number}p{number}.bz2").write_bytes(part)
+    before = fingerprint(str(tmp_path / "dewiki-20260101-pages-articles3.xml-p3p3.bz2"), OPTIONS)
     (tmp_path / "dewiki-20260101-page_props.sql").write_text(PROPS)
+    assert fingerprint(str(tmp_path / "dewiki-20260101-pages-articles3.xml-p3p3.bz2"), OPTIONS) != before
     found = {document.doc_id: document.fields["concept"] for document in documents(readings(tmp_path))}
     assert found == {"dewiki:3": "Q3", "dewiki:5": "Q1644"}
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("notes.txt", "A dump begins with <mediawiki xmlns=…> and goes on."),
-        ("records", '{"id": "1", "text": "A dump begins with <mediawiki xmlns=…>."}\n'),
-    ],
-)
-def test_a_file_that_only_mentions_the_root_of_a_dump_is_no_dump(tmp_path: Path, name: str, content: str) -> None:
-    (document,) = documents(given(tmp_path / name, content))
-    assert "A dump begins with <mediawiki xmlns=…>" in document.text
 
 
 def test_a_dump_is_told_by_its_root_after_a_declaration_and_comments(tmp_path: Path) -> None:
     content = b"<?xml version='1.0'?>\n<!-- a --><!-- b\n -->\n" + dump("de", NAMES, page(1, "A", "Eins."))
     assert ids(given(tmp_path / "wiki", content)) == ["dewiki:1"]
+    for mentioned in (
+        f"A dump begins with {ROOT_TAG} and goes on.",
+        f'{{"id": "1", "text": "A dump begins with {ROOT_TAG}"}}\n',
+    ):
+        (document,) = documents(given(tmp_path / "notes", mentioned))
+        assert ROOT_TAG in document.text
 
 
 DTD = '<!DOCTYPE mediawiki [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>'
@@ -216,13 +205,13 @@ def test_a_torn_or_cut_dump_keeps_what_came_before(dumps: Path, tmp_path: Path) 
         (cut, f"the gzip archive ends too early; {KEPT}"),
         (endless, "a page has more than 64 MB; cut it out, for the dump is not read on; what came before is kept"),
     ):
-        document, refused, *_ = given(tmp_path / "torn.xml", content)
-        assert ids([document]) == ["dewiki:1"]
-        assert refused[1] == reason
+        found = given(tmp_path / "torn.xml", content)
+        assert ids(found) == ["dewiki:1"]
+        assert notes(found)[0][1] == reason
     table = dumps / "dewiki-20260101-page_props.sql.gz"
     table.write_bytes(table.read_bytes()[:60])
-    ((_, said),) = seen(readings(dumps / "dewiki-20260101-pages-articles-multistream.xml.bz2"))
-    assert f"its table {table.name} can't be read: the gzip archive ends too early" in said
+    (refusal,) = refusals(readings(dumps / "dewiki-20260101-pages-articles-multistream.xml.bz2"))
+    assert f"its table {table.name} can't be read: the gzip archive ends too early" in refusal.text
 
 
 @pytest.mark.parametrize(
