@@ -1,15 +1,22 @@
-"""Data of shared tasks as sources: WMT16's sites, news commentary, JRC-Acquis."""
+"""Data of shared tasks as sources: WMT16's sites, news commentary, JRC-Acquis, collections of ir_datasets."""
 
 import base64
 import gzip
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
+from encoders.document import Document
+from encoders.errors import BadInput, MissingPart
 from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
 from indexer.index_sources import index
-from tests.indexer.readers.reading import documents, readings, refusals, remarks
+from indexer.readers.formats import fingerprint, read
+from indexer.readers.records.source import ReadOptions
+from tests.indexer.readers.reading import documents, given, ids, notes, readings, refusals, seen
 
 
 def lett_line(lang: str, url: str, text: str) -> str:
@@ -18,67 +25,52 @@ def lett_line(lang: str, url: str, text: str) -> str:
     return "\t".join((lang, "text/html", "charset=utf-8", url, page, plain)) + "\n"
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Path:
-    file = tmp_path / "a.example.lett.gz"
+def test_a_site_gives_its_pages_by_url_and_is_indexed(tmp_path: Path, small: ModelFolder, settings: Settings) -> None:
     lines = [
         lett_line("en", "http://a.example/en/1", "The river rose.\nGoats swam."),
         lett_line("fr", "http://a.example/fr/1", "La rivière est montée."),
         lett_line("en", "http://a.example/en/2", " "),
         "en\ttext/html\n",
-        "\t".join(("en", "text/html", "charset=utf-8", "http://a.example/3", "", "no base64!")) + "\n",
+        "en\ttext/html\tcharset=utf-8\thttp://a.example/3\t\tno base64!\n",
     ]
-    file.write_bytes(gzip.compress("".join(lines).encode()))
-    return file
+    site = tmp_path / "a.example.lett.gz"
+    assert given(site, gzip.compress("".join(lines).encode())) == [
+        Document("http://a.example/en/1", "en", "The river rose.\nGoats swam.", fields={"site": "a.example"}),
+        Document("http://a.example/fr/1", "fr", "La rivière est montée.", fields={"site": "a.example"}),
+        (f"{site.name}:4", "it has 2 columns; a page of a .lett file has 6"),
+        (f"{site.name}:5", "it has a text that is no Base64; get the file again"),
+        (site.name, "pages without text were left out"),
+    ]
+    report = index([str(site)], "pages", settings=settings, encoder=str(small.path), device="cpu")
+    assert report.encoded == 2
 
 
-@pytest.fixture
-def commentary(tmp_path: Path) -> Path:
+def test_news_commentary_gives_translations_one_concept(tmp_path: Path) -> None:
     for lang, text in (("en", "The bank\nfailed."), ("de", "Die Bank\nging unter.")):
         (tmp_path / "split" / lang).mkdir(parents=True)
         (tmp_path / "split" / lang / "bank-crisis.txt").write_text(text)
-    return tmp_path / "split"
-
-
-def test_a_site_gives_its_pages_by_url(site: Path) -> None:
-    english, french = documents(readings(site))
-    assert (english.doc_id, english.lang, english.text) == (
-        "http://a.example/en/1",
-        "en",
-        "The river rose.\nGoats swam.",
-    )
-    assert (french.lang, french.fields["site"]) == ("fr", "a.example")
-    refused = [refusal.text for refusal in refusals(readings(site))]
-    assert refused == [
-        "it has 2 columns; a page of a .lett file has 6",
-        "it has a text that is no Base64; get the file again",
-    ]
-    assert remarks(readings(site)) == ["pages without text were left out"]
-
-
-def test_news_commentary_gives_translations_one_concept(commentary: Path) -> None:
-    german, english = documents(readings(commentary, format="commentary"))
+    german, english = documents(readings(tmp_path / "split", format="commentary"))
     assert (german.doc_id, german.lang, german.text) == ("de:bank-crisis.txt", "de", "Die Bank\nging unter.")
     assert english.fields == german.fields == {"concept": "bank-crisis.txt"}
-    stray = commentary.parent / "nowhere.txt"
-    stray.write_text("text")
-    assert "not named by a language" in refusals(readings(stray, format="commentary"))[0].text
+    (tmp_path / "nowhere.txt").write_text("text")
+    (refusal,) = refusals(readings(tmp_path / "nowhere.txt", format="commentary"))
+    assert "not named by a language" in refusal.text
 
 
 def test_news_commentary_in_pairs_of_sentences_is_known_by_its_name(tmp_path: Path) -> None:
     rows = ["Titel\tTitle", "Ein Satz.\tA sentence.", "\t", "Zweites\tSecond", "alone", "\t", "Nur deutsch\t"]
     file = tmp_path / "news-commentary-v14.de-en.tsv.gz"
-    file.write_bytes(gzip.compress(("\n".join(rows) + "\n").encode()))
+    found = given(file, gzip.compress(("\n".join(rows) + "\n").encode()))
     by_concept: dict[str, dict[str, str]] = {}
-    for document in documents(readings(file)):
+    for document in documents(found):
         by_concept.setdefault(document.fields["concept"], {})[document.lang] = document.text
     assert list(by_concept.values()) == [
         {"de": "Titel\nEin Satz.", "en": "Title\nA sentence."},
         {"de": "Zweites", "en": "Second"},
         {"de": "Nur deutsch"},
     ]
-    assert len({document.doc_id for document in documents(readings(file))}) == 5
-    assert [refusal.place.rpartition(":")[2] for refusal in refusals(readings(file))] == ["5"]
+    assert len(set(ids(found))) == 5
+    assert [place for place, _ in notes(found)] == [f"{file.name}:5"]
 
 
 def test_jrc_acquis_is_known_by_its_files_names(tmp_path: Path) -> None:
@@ -97,6 +89,45 @@ def test_jrc_acquis_is_known_by_its_files_names(tmp_path: Path) -> None:
     assert "jrcNAME-LANG.xml" in refusals(readings(other, format="jrc"))[0].text
 
 
-def test_they_are_indexed(site: Path, small: ModelFolder, settings: Settings) -> None:
-    report = index([str(site)], "pages", settings=settings, encoder=str(small.path), device="cpu")
-    assert report.encoded == 2
+class Article(NamedTuple):
+    doc_id: str
+    headline: str
+    body: str
+    year: str
+
+    def default_text(self) -> str:
+        return self.body
+
+
+@pytest.fixture
+def name(tmp_path: Path) -> Iterator[str]:
+    """A collection of ir_datasets, registered from a local file, so that nothing is downloaded."""
+    ir_datasets = pytest.importorskip("ir_datasets")
+    (tmp_path / "docs.tsv").write_text("d1\tNews\tMills on the river\t1994\nd2\t\t \t1994\nd3\t\tBridges\t1995\n")
+    file = ir_datasets.util.LocalDownload(tmp_path / "docs.tsv")
+    docs = ir_datasets.formats.TsvDocs(file, doc_cls=Article, lang="en")
+    registered = f"dragoman-test-{tmp_path.name}"
+    ir_datasets.registry.register(registered, ir_datasets.datasets.base.Dataset(docs))
+    yield f"ir-datasets:{registered}"
+    ir_datasets.registry._registered.pop(registered)
+
+
+def test_the_documents_of_a_data_set_are_read_by_its_names_or_ours(name: str) -> None:
+    assert seen(read(name, ReadOptions())) == [
+        Document("d1", "en", "Mills on the river", "News", {"year": "1994"}),
+        (f"{name}:d2", "its title and text are empty"),
+        Document("d3", "en", "Bridges", "", {"year": "1995"}),
+    ]
+    assert [document.lang for document in documents(read(name, ReadOptions(lang="de")))] == ["de", "de"]
+    assert fingerprint(name, ReadOptions(lang="de")) != fingerprint(name, ReadOptions())
+    first = next(iter(read(name, ReadOptions(fields={"text": "headline", "title": "body", "when": "year"}))))
+    assert first == Document("d1", "en", "News", "Mills on the river", {"when": "1994"})
+    with pytest.raises(BadInput, match="no-such-set is no data set"):
+        read("ir-datasets:no-such-set", ReadOptions())
+
+
+def test_without_the_extra_the_command_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked: Any = None
+    monkeypatch.setitem(sys.modules, "ir_datasets", blocked)
+    with pytest.raises(MissingPart, match=r"make install EXTRAS=datasets"):
+        read("ir-datasets:vaswani", ReadOptions())
