@@ -1,12 +1,24 @@
-"""Language detection among a collection's languages."""
+"""Language detection among a collection's languages, by a model that is decompressed once."""
 
+import copy
+import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
+from indexer.text import detection_model as module
+from indexer.text.detection_model import detection_model
 from indexer.text.language_detection import SURE, Detection, Detector
 from trials import ROOT
+
+TEXTS = ["Hochwasser an der Elbe", "the river", "ELBE", "наводнение", "エルベ川の洪水", "Ovo je tekst", "12:30", ""]
 
 
 @pytest.fixture(scope="module")
@@ -25,14 +37,14 @@ def detector() -> Detector:
         ("エルベ川の洪水", "ja"),
         ("易北河洪水泛滥", "zh"),
         ("易北河洪水氾濫", "zh-Hant"),
+        ("図書館", "ja"),
+        ("图书馆", "zh"),
+        ("圖書館", "zh-Hant"),
     ],
 )
-def test_short_queries_are_detected(detector: Detector, text: str, lang: str) -> None:
-    assert detector.detect(text).lang == lang
-
-
-@pytest.mark.parametrize(("text", "lang"), [("図書館", "ja"), ("图书馆", "zh"), ("圖書館", "zh-Hant")])
-def test_chinese_characters_alone_are_told_apart_by_what_each_writes(detector: Detector, text: str, lang: str) -> None:
+def test_short_queries_are_detected_and_chinese_characters_alone_by_what_each_writes(
+    detector: Detector, text: str, lang: str
+) -> None:
     assert detector.detect(text).lang == lang
 
 
@@ -65,11 +77,86 @@ def test_a_long_text_is_detected_by_its_beginning(detector: Detector) -> None:
     assert found.confidence >= SURE
 
 
-def test_a_collection_of_one_language_or_none_loads_no_model() -> None:
+@pytest.mark.parametrize(
+    ("languages", "text", "found", "unneeded"),
+    [
+        ("{'de'}", "flooding on the river", "de", "py3langid"),
+        ("{'und'}", "flooding", "und", "py3langid"),
+        ("{'de', 'nb'}", "ein Haus am See", "de", "langcodes"),
+    ],
+)
+def test_a_single_search_waits_for_no_module_that_it_does_without(
+    languages: str, text: str, found: str, unneeded: str
+) -> None:
     program = (
         "import sys; from indexer.text.language_detection import Detector\n"
-        "found = Detector({'de'}).detect('flooding on the river'), Detector({'und'}).detect('flooding')\n"
-        "print([item.lang for item in found], any(name.startswith('py3langid') for name in sys.modules))"
+        f"lang = Detector({languages}).detect({text!r}).lang\n"
+        f"print(lang, any(name.startswith({unneeded!r}) for name in sys.modules))"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert run.stdout.strip() == "['de', 'und'] False"
+    assert run.stdout == f"{found} False\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where the cache has the decompressed model; the process has not loaded it yet."""
+    monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path))
+    module._model.cache_clear()
+    yield tmp_path / f"language-detection-{version('py3langid')}"
+    module._model.cache_clear()
+
+
+def loaded(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, bool]:
+    """The model as another process loads it, and whether it was decompressed."""
+    decompress = Mock(wraps=LanguageIdentifier.from_model_file)
+    with monkeypatch.context() as patch:
+        patch.setattr(LanguageIdentifier, "from_model_file", decompress)
+        module._model.cache_clear()
+        return detection_model(), decompress.called
+
+
+def test_the_model_of_the_cache_gives_the_same_probabilities(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compressed = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    assert loaded(monkeypatch)[1]
+    mapped, decompressed = loaded(monkeypatch)
+    assert not decompressed
+    assert mapped.labels == compressed.labels
+    few, expected = copy.copy(mapped), copy.copy(compressed)
+    few.set_languages(["de", "en", "sr", "ja"])
+    expected.set_languages(["de", "en", "sr", "ja"])
+    for text in TEXTS:
+        assert mapped.rank(text) == compressed.rank(text)
+        assert few.rank(text) == expected.rank(text)
+    assert len(few.rank("the river")) == 4
+
+
+def of_another_model(folder: Path) -> None:
+    about = folder / "about.json"
+    about.write_text(about.read_text().replace('"size": ', '"size": 1'))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda folder: os.truncate(folder / "next.npy", 1000),
+        lambda folder: os.truncate(folder / "next.npy", 0),
+        lambda folder: (folder / "about.json").write_text("[]"),
+        of_another_model,
+    ],
+)
+def test_a_damaged_or_older_cache_is_made_again(
+    folder: Path, damage: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded(monkeypatch)
+    damage(folder)
+    assert loaded(monkeypatch)[1]
+    assert not loaded(monkeypatch)[1]
+
+
+def test_without_a_cache_the_model_is_decompressed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.parent.rmdir()
+    folder.parent.write_text("a file")
+    for _ in range(2):
+        model, decompressed = loaded(monkeypatch)
+        assert decompressed
+        assert model.rank("Hochwasser an der Elbe")[0][0] == "de"
