@@ -1,10 +1,7 @@
 """``dragoman train hmde``: from pages with concepts and categories to a folder that the other commands take."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -20,7 +17,7 @@ import pytest
 import torch
 
 from encoders.console import Console
-from encoders.document import Document, FloatArray, unit_rows
+from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
 from encoders.folder.model_config import Precision
 from encoders.folder.model_folder import ModelFolder
@@ -50,7 +47,7 @@ from onnx_export.models import DEFAULT
 from query.cli import run
 from query.commands.train import hmde, unseen_concepts
 from query.ranking.searcher import Searcher
-from tests.indexer.training.indexed import indexed_by
+from tests.indexer.training.indexed import indexed_by, train
 from tests.onnx_export.conftest import SaveModel, _exports_once, save_model  # noqa: F401
 from trials import DEMO
 
@@ -58,8 +55,6 @@ pytestmark = [pytest.mark.torch, pytest.mark.skipif(find_spec("torch") is None, 
 
 SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "es")]
 FEW = ["--steps", "4", "--batch", "6", "--evaluate", "2", "--segmentation", "sentences"]
-
-
 FILES = ("upper.onnx", "hmde.json", "curve.png", "model.onnx")
 
 
@@ -72,9 +67,7 @@ def over_small(small: ModelFolder) -> list[str]:
 @pytest.fixture(scope="module")
 def small_trained(tmp_path_factory: pytest.TempPathFactory, over_small: list[str]) -> ModelFolder:
     """A folder made by the command over the small encoder, of the demo's articles in two languages."""
-    target = tmp_path_factory.mktemp("trained") / "documents"
-    assert run(["train", "hmde", *SOURCES, "-o", str(target), *over_small, "-q"]) == 0
-    return ModelFolder.open(target)
+    return train("hmde", SOURCES, tmp_path_factory.mktemp("trained") / "documents", *over_small)
 
 
 @pytest.fixture
@@ -98,8 +91,7 @@ def refused(target: Path, over_small: list[str], capsys: pytest.CaptureFixture[s
 def test_a_collection_is_indexed_calibrated_and_searched_by_what_was_trained(
     target: Path, settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["train", "hmde", *SOURCES, "-o", str(target), *FEW, "-q"]) == 0
-    assert indexed_by(ModelFolder.open(target), SOURCES, settings, capsys)["method"] == "hmde"
+    assert indexed_by(train("hmde", SOURCES, target, *FEW), SOURCES, settings, capsys)["method"] == "hmde"
     with Searcher.open("mini", settings, device="cpu") as searcher:
         assert searcher.calibration is not None
         hits = searcher.search("Migräne und Kopfschmerz", lang="de", to=["es"], k=3)
@@ -146,15 +138,16 @@ def test_a_query_is_the_lower_encoders_and_a_document_the_upper_ones_over_its_pa
     means = Sentences(lower).encode_documents(documents)
     assert np.einsum("ij,ij->i", encoded.vectors, means.vectors)[:2].min() > 0.5
     assert encoder.spec.model != Sentences(SentenceEncoder(small_trained, device="cpu")).spec.model
+    windows = [open_encoder(folder, "windows", device="cpu") for folder in (small_trained, small)]
+    assert windows[0].spec.model == windows[1].spec.model  # the lower encoder keeps its own methods and ids
 
 
 @pytest.mark.train
 def test_trained_over_windows_the_passages_are_those_of_the_default_method(
     small: ModelFolder, over_small: list[str], target: Path
 ) -> None:
-    assert run(["train", "hmde", *SOURCES, "-o", str(target), *over_small, "--segmentation", "windows", "-q"]) == 0
+    encoder = open_encoder(train("hmde", SOURCES, target, *over_small, "--segmentation", "windows"), device="cpu")
     assert "windows with the title before each" in (target / "MODEL_CARD.md").read_text()
-    encoder = open_encoder(ModelFolder.open(target), device="cpu")
     untrained = TitledWindows(SentenceEncoder(small, device="cpu"))
     assert encoder.spec.titled
     documents = [
@@ -169,51 +162,13 @@ def test_trained_over_windows_the_passages_are_those_of_the_default_method(
     assert encoder.spec.model != untrained.spec.model
 
 
-def test_later_windows_of_a_long_document_count_less_by_the_square_of_their_place(small_trained: ModelFolder) -> None:
-    upper = UpperSession(small_trained, "cpu")
-    sentences = unit_rows(np.random.default_rng(0).standard_normal((70, small_trained.config.dim)).astype(np.float32))
-    first, second, third = (upper.documents([sentences[at : at + 32]])[0] for at in (0, 32, 64))
-    expected = unit_rows((32 * first + 32 / 4 * second + 6 / 9 * third)[None])
-    np.testing.assert_allclose(upper.documents([sentences]), expected, atol=1e-5)
-
-
-@pytest.mark.train
-def test_a_command_that_is_killed_goes_on_to_the_same_files(
-    small_trained: ModelFolder, over_small: list[str], target: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ["train", "hmde", *SOURCES, "-o", str(target), *over_small]
-    script = (
-        "import sys; from onnx_export.training import training_checkpoint as checkpoint; from query.cli import run; "
-        "checkpoint._LEAST_SECONDS, checkpoint._SHARE = 0.0, 1.0; run(sys.argv[1:])"
-    )
-    command = [sys.executable, "-c", script, *arguments]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
-        assert process.stderr is not None
-        for line in process.stderr:
-            if line.startswith("step 2:"):
-                process.kill()
-                break
-        else:
-            pytest.fail("it ended before it was killed")
-    assert process.returncode == -signal.SIGKILL
-    assert run([*arguments, "--json"]) == 0
-    said = capsys.readouterr()
-    told = json.loads(said.out)
-    assert told["resumed"] in {1, 2, 3}
-    assert (told["searched"]["concepts"], told["searched"]["pages"]) == (told["held_out"], 2 * told["held_out"])
-    assert f"found with MAP {told['searched']['trained']:.3f}, by windows without training" in said.err
-    for file in FILES:
-        assert (target / file).read_bytes() == (small_trained.path / file).read_bytes(), file
-
-
 @pytest.mark.train
 def test_the_lower_encoder_learns_too_by_adapters(save_model: SaveModel, target: Path) -> None:  # noqa: F811
-    command = ["train", "hmde", *SOURCES, "-o", str(target), *FEW, "--encoder", str(save_model("xlm-r", "lower"))]
-    assert run([*command, "--train-lower", "--adapters", "2", "--device", "cpu", "--json", "-q"]) == 0
+    options = ["--encoder", str(save_model("xlm-r", "lower")), "--train-lower", "--adapters", "2", "--device", "cpu"]
+    folder = train("hmde", SOURCES, target, *FEW, *options)
     said = json.loads((target / "hmde.json").read_text())["settings"]
     assert (said["frozen"], said["adapters"]) == (False, 2)
-    encoded = open_encoder(ModelFolder.open(target), device="cpu").encode_documents([Document("d", "de", "Ein Satz.")])
+    encoded = open_encoder(folder, device="cpu").encode_documents([Document("d", "de", "Ein Satz.")])
     np.testing.assert_allclose(np.linalg.norm(encoded.vectors, axis=1), 1.0, atol=1e-5)
 
 
@@ -247,8 +202,13 @@ def test_ctrl_c_saves_the_step_and_the_same_command_goes_on(
         other.write_text(records.replace(*change), encoding="utf-8")
         assert "is of a training with other documents, settings or encoder" in refused(str(other), SOURCES[1])
 
+    capsys.readouterr()
     assert run(arguments) == 0
-    assert json.loads(capsys.readouterr().out)["resumed"] == 2
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert told["resumed"] == 2
+    assert f"found with MAP {told['searched']['trained']:.3f}, by windows without training" in err
+    assert (told["searched"]["concepts"], told["searched"]["pages"]) == (told["held_out"], 2 * told["held_out"])
     for file in FILES:
         assert (target / file).read_bytes() == (small_trained.path / file).read_bytes(), file
 
@@ -274,8 +234,8 @@ def test_an_hmde_folder_as_the_lower_encoder_stays_as_it_was_and_the_new_card_te
     small_trained: ModelFolder, target: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = {file.name: file.read_bytes() for file in small_trained.path.iterdir()}
-    more = ["--encoder", str(small_trained.path), "--form", "paper", "--steps", "1", "--batch", "6", "--rate", "1e-12"]
-    assert run(["train", "hmde", *SOURCES, "-o", str(target), *more, "-q"]) == 0
+    more = ["--form", "paper", "--steps", "1", "--batch", "6", "--rate", "1e-12"]
+    train("hmde", SOURCES, target, "--encoder", str(small_trained.path), *more)
     assert {file.name: file.read_bytes() for file in small_trained.path.iterdir()} == before
     assert "no step did better than the model before the first, which is what" in capsys.readouterr().err
     assert (target / "curve.png").read_bytes() != before["curve.png"]
@@ -289,12 +249,10 @@ def test_an_hmde_folder_as_the_lower_encoder_stays_as_it_was_and_the_new_card_te
 def test_a_few_concepts_are_all_learnt_from_and_the_last_step_is_kept(
     over_small: list[str], tmp_path: Path, target: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sources = []
-    for source in SOURCES:
-        few = tmp_path / Path(source).name
-        few.write_text("".join(Path(source).read_text(encoding="utf-8").splitlines(keepends=True)[:5]), "utf-8")
-        sources.append(str(few))
-    assert run(["train", "hmde", *sources, "-o", str(target), *over_small, "--json", "-q"]) == 0
+    few = tmp_path / "few.jsonl"
+    lines = [line for source in SOURCES for line in Path(source).read_text(encoding="utf-8").splitlines()[:5]]
+    few.write_text("\n".join(lines), encoding="utf-8")
+    assert run(["train", "hmde", str(few), "-o", str(target), *over_small, "--json", "-q"]) == 0
     out, err = capsys.readouterr()
     told = json.loads(out)
     assert (told["held_out"], told["best"], told["score"]) == (0, 4, None)
@@ -350,11 +308,6 @@ def test_a_check_on_a_device_runs_both_graphs(
     assert not device_check.check_device(small_trained, CPU, texts, vectors).passed
 
 
-def test_the_same_lower_encoder_keeps_its_own_methods_and_ids(small_trained: ModelFolder, small: ModelFolder) -> None:
-    trained, untrained = (open_encoder(folder, "windows", device="cpu") for folder in (small_trained, small))
-    assert trained.spec.model == untrained.spec.model
-
-
 def test_a_folder_without_its_upper_encoder_or_with_a_damaged_or_wider_one_is_refused(
     small_trained: ModelFolder, small: ModelFolder, tmp_path: Path
 ) -> None:
@@ -407,11 +360,12 @@ def test_sources_that_break_off_when_they_are_read_once_more_are_not_learnt_from
 ) -> None:
     survey = hmde_material.survey
     source = tmp_path / "pages.jsonl"
-    source.write_text("".join(Path(one).read_text(encoding="utf-8") for one in SOURCES), encoding="utf-8")
+    lines = [line for one in SOURCES for line in Path(one).read_text(encoding="utf-8").splitlines(keepends=True)]
+    source.write_text("".join(lines), encoding="utf-8")
 
     def shortened(sources: Sources, console: Console) -> tuple[list[TripleDocument], SourceDocuments]:
         found = survey(sources, console)
-        source.write_text("".join(source.read_text(encoding="utf-8").splitlines(keepends=True)[:40]), encoding="utf-8")
+        source.write_text("".join(lines[:40]), encoding="utf-8")
         return found
 
     monkeypatch.setattr("indexer.training.hmde_training.survey", shortened)
