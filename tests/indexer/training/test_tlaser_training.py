@@ -18,7 +18,6 @@ from indexer.parallel.aligned_sentence import AlignedSentence
 from indexer.training.aligned_corpus import gather, hold_out
 from indexer.training.tlaser_training import gate_texts
 from onnx_export.graphs.parity import compare
-from onnx_export.tlaser.pair_batches import Batches
 from query.cli import run
 from query.ranking.searcher import Searcher
 from tests.conftest import until
@@ -140,30 +139,6 @@ def test_the_gate_refuses_a_graph_that_shuffles_rankings_on_few_sentences_too() 
     report = compare("int8", texts, right[::-1], right)
     assert report.cosine_min > 0.97
     assert not report.passed
-
-
-@pytest.mark.usefixtures("interruptible")
-@pytest.mark.parametrize("trained", ["ct", "laser"], indirect=True)
-@pytest.mark.train
-def test_a_training_that_was_stopped_goes_on_to_the_same_curve_and_the_same_graph(
-    trained: ModelFolder, parallel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    taken = Batches.__next__
-
-    def interrupted(batches: Batches) -> object:
-        if sum(batches.drawn) == 45:
-            signal.raise_signal(signal.SIGINT)
-        return taken(batches)
-
-    target = tmp_path / trained.path.name
-    command = _command(parallel, target, variant=trained.path.name.removeprefix("sums-"))
-    with monkeypatch.context() as patched:
-        patched.setattr(Batches, "__next__", interrupted)
-        assert run(command) == 130
-    assert not target.exists()
-    assert run(command) == 0
-    for name in ("curve.jsonl", "model.onnx"):
-        assert (target / name).read_bytes() == (trained.path / name).read_bytes(), name
 
 
 @pytest.mark.parametrize("variant", [pytest.param("ct", marks=pytest.mark.long), "laser"])
