@@ -1,10 +1,9 @@
 """An encoder that is measured by the pages that taught it is named, with their share."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from shutil import copytree
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from encoders.folder.training_texts import FILE, count_taught, has_training_text
 from indexer.collection.settings import Settings
 from onnx_export.models import taught_shares
 from query.cli import run
+from tests.indexer.training.indexed import printed, train
 from trials import DEMO
 
 
@@ -27,9 +27,23 @@ def sources(*langs: str) -> list[str]:
 def words(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
     """A Cr5 folder of the demo's articles in two languages."""
     target = tmp_path_factory.mktemp("trained") / "words"
-    options = ["--dimensions", "20", "--ridge", "1", "-q"]
-    assert run(["train", "cr5", *sources("de", "en"), "-o", str(target), *options]) == 0
-    return ModelFolder.open(target)
+    return train("cr5", sources("de", "en"), target, "--dimensions", "20", "--ridge", "1")
+
+
+@pytest.fixture
+def home(settings: Settings) -> list[str]:
+    return ["-c", "mini", "--home", str(settings.home)]
+
+
+@pytest.fixture
+def indexed(words: ModelFolder, small: ModelFolder, home: list[str]) -> Callable[..., None]:
+    """Index languages by a sentence encoder and the one of words."""
+
+    def index(*langs: str) -> None:
+        encoder = f"{small.path} + {words.path}"
+        assert run(["index", *sources(*langs), "--encoder", encoder, "--no-calibration", "-q", *home]) == 0
+
+    return index
 
 
 def test_texts_are_counted_by_their_hashes(tmp_path: Path) -> None:
@@ -70,45 +84,29 @@ def test_what_taught_an_encoder_is_unknown_where_its_folder_is_gone_damaged_or_u
 @pytest.mark.parametrize(("langs", "share"), [(["de", "en"], 1.0), (["en", "es"], 0.5), (["es", "fr"], 0.0)])
 def test_calibrate_names_an_encoder_that_learnt_from_the_collections_pages(
     words: ModelFolder,
-    small: ModelFolder,
-    settings: Settings,
+    indexed: Callable[..., None],
+    home: list[str],
     capsys: pytest.CaptureFixture[str],
     langs: Sequence[str],
     share: float,
 ) -> None:
-    home = ["-c", "mini", "--home", str(settings.home)]
-    command = ["index", *sources(*langs), "--encoder", f"{small.path} + {words.path}", "--no-calibration"]
-    assert run([*command, "-q", *home]) == 0
+    indexed(*langs)
     capsys.readouterr()
     assert run(["calibrate", "--json", *home]) == 0
-    captured = capsys.readouterr()
-    answer: dict[str, Any] = json.loads(captured.out)
-    assert answer["taught"] == ({str(words.path): share} if share else {})
-    assert (f"learnt from {share:.0%} of the documents that this calibration was fitted on" in captured.err) == bool(
-        share
-    )
+    told = capsys.readouterr()
+    assert json.loads(told.out)["taught"] == ({str(words.path): share} if share else {})
+    named = f"learnt from {share:.0%} of the documents that this calibration was fitted on" in told.err
+    assert named == bool(share)
 
 
-def test_migrate_names_an_encoder_that_learnt_from_the_collections_pages(
-    words: ModelFolder, small: ModelFolder, settings: Settings, capsys: pytest.CaptureFixture[str]
+def test_migrate_and_evaluate_name_an_encoder_that_learnt_from_the_pages(
+    words: ModelFolder, indexed: Callable[..., None], home: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    home = ["-c", "mini", "--home", str(settings.home)]
-    encoder = ["--encoder", str(small.path)]
-    assert run(["index", *sources("de", "en", "es"), *encoder, "--no-calibration", "-q", *home]) == 0
-    capsys.readouterr()
-    assert run(["migrate", "--encoder", str(words.path), "--dry-run", "--json", "-q", *home]) == 0
-    assert json.loads(capsys.readouterr().out)["taught"] == {str(words.path): pytest.approx(2 / 3)}
-
-
-def test_evaluate_names_an_encoder_that_learnt_from_the_relevant_pages(
-    words: ModelFolder, small: ModelFolder, settings: Settings, capsys: pytest.CaptureFixture[str]
-) -> None:
-    home = ["-c", "mini", "--home", str(settings.home)]
-    encoder = f"{small.path} + {words.path}"
-    assert run(["index", *sources("de", "es"), "--encoder", encoder, "--no-calibration", "-q", *home]) == 0
+    indexed("de", "en", "es")
+    (told,) = printed(["migrate", "--encoder", str(words.path), "--dry-run", "--json", "-q", *home], capsys)
+    assert told["taught"] == {str(words.path): pytest.approx(2 / 3)}
     judged = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt"), "--langs", "de"]
     for to, share in (("de", 1.0), ("es", 0.0)):
-        capsys.readouterr()
         assert run(["evaluate", *judged, "--to", to, "--baseline", "none", "--json", *home]) == 0
         captured = capsys.readouterr()
         assert json.loads(captured.out)["settings"]["taught"] == ({str(words.path): share} if share else {})
