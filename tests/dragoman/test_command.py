@@ -97,9 +97,6 @@ def test_products_of_a_search_are_computed_on_one_core_unless_the_user_says_othe
     assert done.stdout.splitlines()[-1] == str({threads or cores})
 
 
-def test_commands_of_large_products_exist() -> None:
+def test_commands_of_large_products_and_the_script_exist() -> None:
     assert set(_ON_ALL_CORES) <= set(root.lines)
-
-
-def test_the_script_of_the_command_is_this_one() -> None:
     assert 'dragoman = "dragoman.command:main"' in (ROOT / "pyproject.toml").read_text("utf-8")
