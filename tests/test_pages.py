@@ -1,6 +1,7 @@
-"""The pages of documentation: links lead somewhere, on the code host and on the site, and no page is out of reach."""
+"""The pages of documentation: links lead somewhere, no page is out of reach, and what they say can be typed."""
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -8,15 +9,20 @@ from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote
 
+import click
 import pytest
 import yaml
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from papers.__main__ import root as papers
+from query.cli import root
 from trials import ROOT
 
 FOLDERS = ("docs", "docker")
 PAGES = sorted([*ROOT.glob("*.md"), *(page for folder in FOLDERS for page in (ROOT / folder).rglob("*.md"))])
+GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+TYPED = [ROOT / "README.md", ROOT / "docker" / "README.md", *GUIDES, ROOT / "docs" / "papers.md"]
 
 
 @cache
@@ -62,12 +68,9 @@ def _navigation(entries: list[dict[str, object]]) -> Iterator[Path]:
                 yield ROOT / str(value)
 
 
-def _site_navigation() -> list[Path]:
-    return list(_navigation(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]))
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_link_of_a_page_leads_to_a_file_and_a_heading(page: Path) -> None:
+def test_a_page_has_a_heading_and_text_and_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
+    assert {"heading_open", "paragraph_open"} <= {token.type for token in _tokens(page)}, f"{page.name} is empty"
     for link in _links(page):
         target = _target(page, link)
         assert target.exists(), f"{page.name} links to {link}, which is not there"
@@ -75,20 +78,41 @@ def test_every_link_of_a_page_leads_to_a_file_and_a_heading(page: Path) -> None:
         assert not anchor or anchor in _anchors(target), f"{page.name} links to {link}, a heading that is not there"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_page_has_a_heading_and_text(page: Path) -> None:
-    assert {"heading_open", "paragraph_open"} <= {token.type for token in _tokens(page)}, f"{page.name} is empty"
-
-
-def test_the_navigation_names_pages_that_are_there() -> None:
-    assert not set(_site_navigation()) - set(PAGES)
-
-
-def test_every_page_is_reached_from_the_navigation() -> None:
-    reached, waiting = set[Path](), _site_navigation()
+def test_the_navigation_names_pages_that_are_there_and_every_page_is_reached_from_it() -> None:
+    navigation = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    reached, waiting = set[Path](), list(_navigation(navigation))
+    assert not set(waiting) - set(PAGES)
     while waiting:
         page = waiting.pop()
         if page in PAGES and page not in reached:
             reached.add(page)
             waiting += [_target(page, link) for link in _links(page)]
     assert not set(PAGES) - reached, "list them under nav in mkdocs.yml, or link to them from a page that is listed"
+
+
+def typed(page: Path) -> Iterator[list[str]]:
+    """The words of each command line of a page's blocks after ``dragoman``, or after ``python -m``."""
+    for block in re.findall(r"^```\w*\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
+        for line in block.replace("\\\n", " ").splitlines():
+            command = re.match(r"(?:\$ )?(?:dragoman|docker compose run .*?(?:dragoman|publisher)) (.*)", line)
+            if command and "--entrypoint" not in line:
+                yield shlex.split(re.sub(r"\s#.*", "", command[1]).replace("…", "X"))
+            elif line.startswith("python -m papers "):
+                yield shlex.split(line.removeprefix("python -m ").replace("…", "X"))
+
+
+@pytest.mark.parametrize("page", TYPED, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_of_a_page_exists_with_its_options(page: Path) -> None:
+    for words in typed(page):
+        rest = list(words)
+        command: click.Command = papers if rest[0] == "papers" else root
+        rest = rest[1:] if command is papers else rest
+        context = click.Context(command)
+        while isinstance(command, click.Group) and rest:
+            name = rest.pop(0)
+            found = command.get_command(context, name)
+            assert found, f"dragoman {' '.join(words)}: there is no {name}"
+            command = found
+        known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        given = {word.partition("=")[0] for word in rest if re.match(r"--?[a-z]", word)}
+        assert given <= known, f"dragoman {' '.join(words)}: there is no {', '.join(sorted(given - known))}"
