@@ -10,22 +10,19 @@ import pytest
 
 from trials import ROOT
 
+UV = (sys.executable, "-m", "uv")
 
-def _uv(*arguments: str | Path) -> str:
-    command = [sys.executable, "-m", "uv", *map(str, arguments)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+def _run(*command: str | Path) -> None:
+    done = subprocess.run(list(map(str, command)), cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What ``make dist`` makes, by the environment that runs the tests."""
     folder = tmp_path_factory.mktemp("dist")
-    stamp = f"{sys.prefix}/.dev"
-    command = ["make", "dist", f"--old-file={stamp}", f"VENV={sys.prefix}", f"DIST={folder}"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    _run("make", "dist", f"--old-file={sys.prefix}/.dev", f"VENV={sys.prefix}", f"DIST={folder}")
     return folder
 
 
@@ -43,29 +40,19 @@ def test_the_source_distribution_has_all_that_make_asks_for(dist: Path) -> None:
     assert {page.name for page in ROOT.glob("*.md")} | {"LICENSE", "CITATION.cff"} <= names
 
 
-def test_the_top_level_names_are_the_public_one_and_the_four_rooms(wheel: Path) -> None:
-    names = {name.split("/", 1)[0] for name in zipfile.ZipFile(wheel).namelist()}
-    assert {name for name in names if not name.endswith(".dist-info")} == {
-        "dragoman",
-        "encoders",
-        "onnx_export",
-        "indexer",
-        "query",
-    }
-
-
-def test_migrations_demo_and_types_are_in_it(wheel: Path) -> None:
-    names = set(zipfile.ZipFile(wheel).namelist())
+def test_the_wheel_has_the_public_name_and_the_four_rooms_with_migrations_demo_and_types(wheel: Path) -> None:
+    names, rooms = set(zipfile.ZipFile(wheel).namelist()), {"dragoman", "encoders", "onnx_export", "indexer", "query"}
+    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == rooms
     assert "indexer/ledger/migrations/versions/0001_tables.py" in names
     assert {"query/demo/topics.tsv", "query/demo/docs.ja.jsonl"} <= names
-    assert {f"{room}/py.typed" for room in ("dragoman", "encoders", "onnx_export", "indexer", "query")} <= names
+    assert {f"{room}/py.typed" for room in rooms} <= names
 
 
 @pytest.mark.long
 def test_installed_alone_it_runs_and_says_which_extra_is_missing(wheel: Path, tmp_path: Path) -> None:
-    _uv("venv", "-q", "--python", sys.executable, tmp_path / "venv")
+    _run(*UV, "venv", "-q", "--python", sys.executable, tmp_path / "venv")
     python = tmp_path / "venv" / "bin" / "python"
-    _uv("pip", "install", "-q", "--python", python, wheel)
+    _run(*UV, "pip", "install", "-q", "--python", python, wheel)
 
     def dragoman(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -85,14 +72,12 @@ def test_installed_alone_it_runs_and_says_which_extra_is_missing(wheel: Path, tm
     parts = ("torch", "onnxruntime", "celery", "elasticsearch")
     modules = f"import importlib.util as u; print([n for n in {parts} if u.find_spec(n)])"
     assert subprocess.run([str(python), "-c", modules], capture_output=True, text=True, check=True).stdout == "[]\n"
-    without = dragoman("demo")
-    assert without.returncode == 1
-    assert "make install EXTRAS=cpu" in without.stderr
-    export = dragoman("export", "some-model")
-    assert export.returncode == 1
-    assert "make install EXTRAS=train" in export.stderr
+    for command, extra in ((["demo"], "cpu"), (["export", "some-model"], "train")):
+        lacking = dragoman(*command)
+        assert lacking.returncode == 1
+        assert f"make install EXTRAS={extra}" in lacking.stderr
 
-    _uv("pip", "install", "-q", "--python", python, f"{wheel}[cpu]")
+    _run(*UV, "pip", "install", "-q", "--python", python, f"{wheel}[cpu]")
     demo = dragoman("demo", "-q")
     assert demo.returncode == 0, demo.stderr
     assert "all, pooled" in demo.stdout
