@@ -14,7 +14,7 @@ from indexer.training.aligned_corpus import choose_pivots, gather, hold_out
 
 HOUSE, DOG = {"en": "house", "de": "Haus"}, {"en": "dog", "de": "Hund"}
 FEWER = "it has text in fewer than two languages; name them by tags such as en and de"
-UNIT = '<tu><tuv xml:lang="en"><seg>house</seg></tuv><tuv lang="DE"><seg>Haus</seg></tuv></tu>'
+UNIT = '<tu><tuv xml:lang="en-GB"><seg>house</seg></tuv><tuv lang="DE"><seg>Haus</seg></tuv></tu>'
 CODES = "Open <bpt>&lt;b></bpt>the <hi>file</hi><ept>&lt;/b></ept>."
 DEEP = f"<tu><tuv lang='en'><seg>{'<b>' * 5000}house{'</b>' * 5000}</seg></tuv></tu>"
 LONG = "house " * 100_000
@@ -35,7 +35,13 @@ def _write(folder: Path, **files: str) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "rows", "place", "reason"),
     [
-        ("a.tsv", "id\ten\tde\n1\thouse\tHaus\n2\tdog\n", [HOUSE], "a.tsv:3", "2 columns and the header 3"),
+        (
+            "a.tsv",
+            "id\ten\tde\n1\thouse\tHaus\n2\tx\n3\tdog\tHund\n",
+            [HOUSE, DOG],
+            "a.tsv:3",
+            "2 columns and the header 3",
+        ),
         (
             "a.jsonl",
             '{"id": "1", "en": "house", "de-DE": "Haus"}\n[1]',
