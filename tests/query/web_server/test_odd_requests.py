@@ -1,7 +1,6 @@
 """Requests that readers would understand in different ways."""
 
 import socket
-from dataclasses import replace
 from urllib.parse import urlsplit
 
 import httpx
