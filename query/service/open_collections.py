@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from encoders.console import Console
 from encoders.errors import BadInput, MissingPart, ModelMismatch
 from encoders.phrases import did_you_mean
+from indexer.cluster.cluster_errors import IndexGone
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection, NoCollection
 from indexer.ledger.database import connect
@@ -145,7 +146,13 @@ class OpenCollections:
             )
         opened, last_run_ended = self._acquire(name)
         try:
-            self._recount(opened, last_run_ended)
+            try:
+                self._recount(opened, last_run_ended)
+            except IndexGone:  # its alias may have moved: the next search opens what it stands for now
+                with self._lock:
+                    if self._open.get(name) is opened:
+                        self._retire(self._open.pop(name))
+                raise
             yield self._named_calibration(opened, calibration) if calibration else opened.searcher
         finally:
             self._release(opened)

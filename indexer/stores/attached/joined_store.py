@@ -12,6 +12,7 @@ from typing import Any, Self
 from encoders.document import Document
 from encoders.errors import BadInput
 from indexer.cluster import index_changes
+from indexer.cluster.cluster_errors import IndexGone
 from indexer.stores.attached import attach_checks
 from indexer.stores.attached.users_index import UsersIndex
 from indexer.stores.clustered.document_layout import Layout
@@ -59,6 +60,20 @@ class JoinedStore(ServerStore, ABC):
         view.users = self.users.by(view._index.client)  # noqa: SLF001 - a copy of this store
         view._layout = replace(view._layout, users=view.users, seen=_Seen())  # noqa: SLF001
         return view
+
+    def count(self, model: str = "") -> dict[str, int]:
+        """Number of documents by language. Raises IndexGone: the attachment's alias has moved to another index."""
+        name = self.users.attachment.index
+        with self._index.store_errors():
+            client = self._index.client.options(ignore_status=404)
+            described = client.indices.get_settings(index=name, name="index.uuid").body
+        indices = {} if "error" in described else described
+        if any(entry["settings"]["index"]["uuid"] != self.users.uuid for entry in indices.values()):
+            raise IndexGone(
+                f"{name} on {self.address.server} is another index than {self.users.name} by now; attach it: "
+                "dragoman attach"
+            )
+        return super().count(model)
 
     @property
     def shown_index(self) -> str:
