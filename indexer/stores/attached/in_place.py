@@ -66,16 +66,22 @@ class AttachedLayout(JoinedLayout):
     def update(self, model: str, item: StoredDocument, source: Mapping[str, Any]) -> dict[str, Any]:
         """Partial document that merges our object into the source; terms of another language are removed."""
         ours = self.object(model, item)
-        ours["models"][model]["check"] = digest(ours["models"][model]["vector"])
+        ours["models"][model]["check"] = digest(**ours["models"][model], lang=item.document.lang)
         previous_lang = self.held(source).get("lang")
         if previous_lang and previous_lang != item.document.lang:
             ours["words"][previous_lang] = None
         return {self.ours: ours}
 
 
-def digest(vector: str | Sequence[float]) -> str:
-    """Hash of a sent or stored vector, of the same value whether it is packed or not."""
-    return short_hash(vector_bytes(vector))
+_PARTS = ("passages", "offsets", "known")
+"""What is attached beside a vector, as base64."""
+_WHOLE = "whole "
+"""Beginning of a digest of everything that is attached; an earlier version's digest is of the vector alone."""
+
+
+def digest(vector: str | Sequence[float], lang: str, **parts: str) -> str:
+    """Hash of what is attached for a model; of the same value whether the vector is packed or not."""
+    return _WHOLE + short_hash(vector_bytes(vector), lang, *(parts.get(name, "") for name in _PARTS))
 
 
 class AttachedStore(JoinedStore):
@@ -133,7 +139,10 @@ class AttachedStore(JoinedStore):
     def change_body(self, model: str) -> dict[str, Any]:
         """Search body for what decides whether a document is encoded again: its text, our hash, the stored vector."""
         return {
-            "docvalue_fields": [{"field": self._layout.vector(model), "format": "binary"}],
+            "docvalue_fields": [
+                {"field": self._layout.vector(model), "format": "binary"},
+                *self._parts(model).values(),
+            ],
             "source": {"includes": [*self._read_fields(), self._layout.digest_path(model)]},
             "version": True,
         }
@@ -154,11 +163,17 @@ class AttachedStore(JoinedStore):
         """
         ours = self._layout.held(hit["_source"])
         (vector,) = hit.get("fields", {}).get(self._layout.vector(model), [""])
+        parts = {name: hit.get("fields", {}).get(path, [""])[0] for name, path in self._parts(model).items()}
+        written = values(hit["_source"], self._layout.digest_path(model))
         return (
             all(ours.get(name) is not None for name in _STAMP)
             and ours.get("id") == hit["_id"]
-            and values(hit["_source"], self._layout.digest_path(model)) == [digest(vector)]
+            and written in ([digest(vector, ours["lang"], **parts)], [short_hash(vector_bytes(vector))])
         )
+
+    def _parts(self, model: str) -> dict[str, str]:
+        """Fields of what is attached beside the vector."""
+        return {name: self._layout.name("models", model, name) for name in _PARTS}
 
     def stamps(self, model: str, doc_ids: Sequence[str]) -> dict[str, Stamp]:
         """Stamps of the documents that have a vector of this model, by id."""

@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +31,9 @@ from indexer.text.terms import analyser
 
 _FLATTENED = 7000
 """Longest value of a user's field that can be filtered by, in characters: the server refuses terms of 32,766 bytes."""
+
+
+_logger = logging.getLogger("dragoman.stores")
 
 
 @dataclass(frozen=True)
@@ -230,8 +234,14 @@ class Layout:
         return np.frombuffer(values, dtype=">f4").reshape(-1, dim).astype(np.float32)
 
     def hit_passages(self, model: str, hit: Mapping[str, Any], dim: int) -> Passages:
-        """Passages in the columns of a hit; a document without passages has no such columns."""
+        """Passages in the columns of a hit; a document without passages has no such columns.
+
+        Those that nobody of ours wrote, as their sizes tell, are left out with a warning.
+        """
         vectors, offsets = (unpacked(hit["fields"].get(field, [""])[0]) for field in self.passages(model))
+        if len(vectors) * 8 != len(offsets) * dim or len(offsets) % 8:
+            _logger.warning("the passages of %s are damaged and left out; the next attach mends them", hit["_id"])
+            vectors = offsets = b""
         return Passages(
             np.frombuffer(vectors, dtype=np.int8).reshape(-1, dim),
             np.frombuffer(offsets, dtype="<i4").astype(np.int32).reshape(-1, 2),
