@@ -151,7 +151,10 @@ def test_a_collection_is_calibrated_evaluated_and_removed(demo_by_words: dragoma
     ("wrong", "sentence"),
     [
         (lambda: dragoman.calibrate("demo", topics="topics.tsv"), "topics and qrels belong together"),
-        (lambda: dragoman.calibrate("demo", topics="t", qrels="q", balance=0.5), "topics decide the balance; leave"),
+        (
+            lambda: dragoman.calibrate("demo", topics=DEMO / "topics.tsv", qrels=DEMO / "qrels.txt", balance=0.5),
+            "topics decide the balance; leave",
+        ),
         (lambda: dragoman.calibrate("demo", balance=2), "balance"),
         (lambda: dragoman.evaluate("demo"), "give topics and qrels, or from_log=True"),
         (lambda: dragoman.evaluate("demo", "t", "q", langs="de"), r"langs is the string 'de'.*: langs=\['de'\]"),

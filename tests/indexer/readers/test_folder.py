@@ -51,7 +51,7 @@ TREC = "# TREC\n\nIts documents begin with `<doc>`.\n"
 @pytest.mark.parametrize(
     ("name", "content", "options", "expected"),
     [
-        ("a.txt", f"{'long ' * 40}\nnext\n", {}, [Document("a.txt", "und", f"{'long ' * 39}long\nnext")]),
+        ("a.txt", f"{'long ' * 40}\nnext\n", {}, [Document("a.txt", "und", f"{'long ' * 40}\nnext")]),
         ("a.txt", "café — naïve".encode("cp1252"), {}, [Document("a.txt", "und", "café — naïve"), ("a.txt", NOT_UTF8)]),
         ("a.txt", b"caf\xe9", {"encoding": "utf-8"}, [("a.txt", f"it is not utf-8 (byte 4); {SAY}")]),
         ("a.txt", "Plain, a. Plain, a.", {"encoding": "punycode"}, [("a.txt", f"it is not punycode; {SAY}")]),

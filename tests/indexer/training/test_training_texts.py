@@ -100,10 +100,14 @@ def test_calibrate_names_an_encoder_that_learnt_from_the_collections_pages(
 
 
 def test_migrate_and_evaluate_name_an_encoder_that_learnt_from_the_pages(
-    words: ModelFolder, indexed: Callable[..., None], home: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+    words: ModelFolder, small: ModelFolder, indexed: Callable[..., None], home: list[str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     indexed("de", "en", "es")
-    (told,) = printed(["migrate", "--encoder", str(words.path), "--dry-run", "--json", "-q", *home], capsys)
+    plain = ["-c", "plain", *home[2:]]
+    index = ["index", *sources("de", "en", "es"), "--encoder", str(small.path), "--no-calibration", "-q", *plain]
+    assert run(index) == 0
+    (told,) = printed(["migrate", "--encoder", str(words.path), "--dry-run", "--json", "-q", *plain], capsys)
     assert told["taught"] == {str(words.path): pytest.approx(2 / 3)}
     judged = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt"), "--langs", "de"]
     for to, share in (("de", 1.0), ("es", 0.0)):
