@@ -1,7 +1,8 @@
 """The tiers of tests: ``make check``, ``make test``, ``make test-train``, ``make test-all``.
 
-A test is run by ``make check`` unless it is marked. ``parts``: it needs a real part (a server, torch, the browser), and
-``make test`` runs it. ``train``: it trains, and ``make test-train`` runs it. ``long``: ``make test-all`` alone runs it.
+A test is run by ``make check`` unless it is marked. ``parts``: it needs a real part (a server, torch, the browser) or
+seconds, and ``make test`` runs it. ``train``: it trains, and ``make test-train`` runs it. ``long``: ``make test-all``
+alone runs it.
 Tests that ask for a server's fixture, or are marked ``torch``, ``elastic`` or ``train``, are marked ``parts``. Those
 that ask for Elasticsearch are marked ``elastic``, too, and ``make test-elastic-8`` runs these on an older server.
 """

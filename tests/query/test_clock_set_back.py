@@ -23,7 +23,7 @@ from trials.documents import contents
 _DAY = 86_400
 
 
-@pytest.mark.parts
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="it preloads a library")
 def test_documents_calibrations_and_runs_are_those_of_a_clock_that_goes_on(
     tmp_path: Path, word_model: ModelFolder

@@ -15,6 +15,8 @@ from trials.command import TOPICS
 from trials.command_attacks import SHOWN, pages_of, zeroed_pages
 from trials.database_accidents import unwritable
 
+pytestmark = pytest.mark.parts
+
 
 @pytest.fixture(scope="module")
 def home(calibrated_by_words: Settings, tmp_path_factory: pytest.TempPathFactory) -> Path:

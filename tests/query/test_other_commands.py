@@ -24,6 +24,8 @@ from query.evaluation import evaluation_log
 from query.migration import document_reencoding
 from tests.query.conftest import SOURCES
 
+pytestmark = pytest.mark.parts
+
 INDEX = ["index", *map(str, SOURCES[:3]), "-c", "demo", "--device", "cpu", "-q"]
 MIGRATE = ["migrate", "-c", "demo", "--method", "first", "--anyway", "--device", "cpu"]
 

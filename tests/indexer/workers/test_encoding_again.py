@@ -37,6 +37,8 @@ from query.commands import worker as worker_command
 from tests.indexer.workers.conftest import Field, records
 from trials.fake_encoder import FakeEncoder
 
+pytestmark = pytest.mark.parts
+
 CHUNKS = 4
 
 

@@ -22,6 +22,8 @@ from query.calibration_fitting.ranking_trial import FEWEST, Trial
 from tests.query.calibration_fitting.test_common_space_maps import TwistedEncoder
 from tests.query.synthetic import DIM, TopicEncoder, filled, page
 
+pytestmark = pytest.mark.parts
+
 LANGS = ("de", "en", "fr", "ja")
 MODEL = TopicEncoder.spec.model
 ENCODER = TopicEncoder(bias=1.0, noise=1.0)

@@ -34,6 +34,8 @@ from query.trec_files.topics import read_topics
 from tests.query.calibration.earlier import make_earlier
 from trials import DEMO
 
+pytestmark = pytest.mark.parts
+
 
 def kept(settings: Settings) -> list[calibration_table.StoredCalibration]:
     return calibration_table.all_calibrations(connect(settings.database), "demo")

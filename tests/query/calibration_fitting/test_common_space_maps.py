@@ -26,6 +26,8 @@ from query.cli import run
 from query.ranking.searcher import Searcher
 from tests.query.synthetic import DIM, TopicEncoder, direction, filled, page
 
+pytestmark = pytest.mark.parts
+
 LANGUAGES = ("de", "en", "fr", "ja")
 
 

@@ -16,6 +16,8 @@ from query.calibration_fitting.drift import drift, with_documents
 from query.calibration_fitting.language_statistics import document_moments, draw_samples, fit_statistics
 from tests.query.synthetic import DIM, TopicEncoder, filled, page
 
+pytestmark = pytest.mark.parts
+
 MODEL = TopicEncoder.spec.model
 LANGUAGES = ("de", "fr", "ja")
 

@@ -21,6 +21,8 @@ from query.calibration_fitting.language_statistics import CalibrationSamples, dr
 from query.calibration_fitting.mined_mates import MinedMates, mine_mates
 from tests.query.synthetic import LosingStore, TopicEncoder, filled, page
 
+pytestmark = pytest.mark.parts
+
 ENCODER = TopicEncoder(bias=1.0, noise=1.0)
 MODEL = ENCODER.spec.model
 LANGUAGES = ("de", "en", "fr", "ja")

@@ -22,6 +22,8 @@ from query.calibration_fitting.mined_mates import MinedMates, mine_mates
 from query.calibration_fitting.ranking_trial import FEWEST, Question, Trial, from_judgements, from_mates
 from tests.query.synthetic import LosingStore, TopicEncoder, filled, page
 
+pytestmark = pytest.mark.parts
+
 ENCODER = TopicEncoder(bias=1.0, noise=1.0)
 MODEL = ENCODER.spec.model
 LANGS = ("de", "en", "fr", "ja")

@@ -17,6 +17,8 @@ from query.cli import run
 from tests.query.conftest import copied
 from trials import DEMO
 
+pytestmark = pytest.mark.parts
+
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory, demo: Settings, encoder: Encoder) -> Path:

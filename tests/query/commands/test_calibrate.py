@@ -20,6 +20,8 @@ from query.commands.output.calibrations import show_calibration
 from tests.query.conftest import SOURCES, copied
 from trials import DEMO
 
+pytestmark = pytest.mark.parts
+
 LANGUAGES = {lang: {"documents": 100, "pseudo_queries": 100} for lang in ("de", "en", "fi", "ja")}
 MATES = MatesSummary(True, 0.98, 0.96, 120, 0.4, 0.5)
 Shown = Callable[..., tuple[str, str]]

@@ -31,6 +31,8 @@ from trials.long_running import alone, searches
 from trials.servers.service import process
 from trials.service_attacks import SECRET, changed_tokens
 
+pytestmark = pytest.mark.parts
+
 BODY = b'{"query": "coffee", "lang": "en"}'
 
 

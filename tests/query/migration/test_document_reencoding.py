@@ -46,6 +46,8 @@ from tests.query.migration.encoding_again import (
 from tests.query.ranking.same_ranking import assert_same
 from trials import ROOT
 
+pytestmark = pytest.mark.parts
+
 
 @pytest.fixture
 def home(migrated_by_words: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:

@@ -28,6 +28,8 @@ from tests.query.calibration.earlier import make_earlier
 from tests.query.conftest import Homes, copied
 from trials import DEMO
 
+pytestmark = pytest.mark.parts
+
 JUDGED = ("--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt"))
 
 
@@ -55,7 +57,7 @@ def everything(settings: Settings) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "made", ["homes_by_words", pytest.param("homes", marks=pytest.mark.parts)], ids=["words", "the default encoder"]
+    "made", ["homes_by_words", pytest.param("homes", marks=pytest.mark.long)], ids=["words", "the default encoder"]
 )
 def test_queries_go_to_the_new_encoder_and_rollback_brings_the_old_one_back(
     made: str,

@@ -38,6 +38,8 @@ from tests.conftest import skip_or_fail
 from tests.query.conftest import copied
 from trials import DEMO, page_attacks
 
+pytestmark = pytest.mark.parts
+
 LANGUAGES = ("de", "en", "ja")
 SECTIONS = [sections.LANGUAGES, sections.BALANCE, sections.PAIRS, sections.TOPICS]
 QUIET = Console(json=True, quiet=True)
