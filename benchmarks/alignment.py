@@ -22,7 +22,6 @@ def sides(count: int) -> tuple[FloatArray, FloatArray]:
 
 
 def main() -> None:
-    """Align once, and write the section."""
     count = harness.options(__doc__, count=200_000).count
     x, y = sides(count)
     before = harness.resident_memory()

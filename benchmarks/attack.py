@@ -102,7 +102,6 @@ def _modes(target: Target) -> Iterator[str]:
 
 
 def _workers(target: Target, *, broker: str, times: int) -> Iterator[str]:
-    """Accidents of each kind to two workers, so many times each."""
     with running_servers(broker) as servers:
         trial = Trial(servers, target.folder, 640, seed=0, name=f"trial-{broker}")
         kinds = list(trial.accidents()) * target.count(times)

@@ -32,18 +32,15 @@ _LAM, _DIMENSIONS = 0.3, 300
 
 
 def shuffled_concepts(pages: Sequence[Document], seed: int) -> list[str]:
-    """All concepts in a random order."""
     concepts = sorted({str(page.fields["concept"]) for page in pages})
     return list(np.random.default_rng(seed).permutation(concepts).tolist())
 
 
 def read(langs: Sequence[str]) -> list[Document]:
-    """Help pages, language by language."""
     return [page for lang in langs for page in harness.documents(harness.read("lohelp", lang), lang)]
 
 
 def only(pages: Sequence[Document], langs: Sequence[str], concepts: Sequence[str]) -> list[Document]:
-    """Some languages' pages of some concepts."""
     chosen = set(concepts)
     return [page for page in pages if page.lang in langs and page.fields["concept"] in chosen]
 
@@ -165,7 +162,6 @@ class Job:
 
     @classmethod
     def begin(cls, folder: Path) -> None:
-        """Open the model and read the pages."""
         texts = harness.help_pages(300)
         cls.encoder = open_encoder(ModelFolder.open(folder))
         cls.batches = [texts[start : start + harness.BATCH] for start in range(0, len(texts), harness.BATCH)]

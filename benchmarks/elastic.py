@@ -42,7 +42,6 @@ class CalibratedStore:
     @classmethod
     @contextmanager
     def open(cls, home: Path, name: str) -> Iterator[CalibratedStore]:
-        """Open a calibrated collection."""
         with OpenCollection.open(name, Settings.read(home=home)) as opened:
             calibration = calibration_table.load(opened.engine, opened.collection)
             if calibration is None:
@@ -59,14 +58,7 @@ class CalibratedStore:
 
 
 def copy_to(url: str, name: str, source: CalibratedStore, *, longest: int = 0) -> ElasticStore:
-    """Copy documents into a store on a server, and publish it.
-
-    Args:
-        url: URL of the server.
-        name: name of the collection there.
-        source: the documents.
-        longest: 0, or instead of documents each run of up to so many of their passages, with its mean as its vector.
-    """
+    """Copy documents into a store on a server, and publish it."""
     store = ElasticStore(Address.parse(url), name, Credentials())
     store.create(source.model, source.dim)
     for page in source.store.scan(source.model, batch=_BATCH):

@@ -27,7 +27,6 @@ _BY_HAND = "`_msearch` by hand, ids as a column"
 
 
 def by_ranking(searcher: Searcher) -> dict[str, Searcher]:
-    """The same searcher for each ranking."""
     return {
         "plain cosine": replace(searcher, calibration=None, ranking=RankingOptions()),
         "calibrated": searcher,

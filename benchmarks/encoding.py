@@ -40,18 +40,9 @@ def save_weights(folder: Path) -> Shape:
 
 
 class Rival:
-    """Another library's engine in a process of its own.
-
-    Attributes:
-        batch: texts in a batch, the fastest of a few.
-    """
+    """Another library's engine in a process of its own."""
 
     def __init__(self, python: str, engine: str, folder: Path, texts: Path) -> None:
-        """Start the process, and take the fastest batch size, each tried twice.
-
-        Raises:
-            RuntimeError: the engine can't be had under this Python.
-        """
         save_weights(folder)
         self._folder = folder
         with (folder / "errors.txt").open("w") as errors:
@@ -68,13 +59,11 @@ class Rival:
         self.batch = min(tried, key=lambda size: tried[size])
 
     def encode(self, batch: int) -> float:
-        """Encode all texts; return the seconds."""
         assert self._process.stdin is not None
         print(batch, file=self._process.stdin, flush=True)
         return float(self._answer())
 
     def vectors(self) -> FloatArray:
-        """(n, dim) unit vectors of the texts."""
         return unit_rows(np.load(self._folder / "vectors.npy"))
 
     def _answer(self) -> str:
@@ -134,10 +123,6 @@ def products(shape: Shape, tokens: int) -> Callable[[], object]:
 
 
 def main() -> None:
-    """Measure, and write the section.
-
-    ``--rivals`` is a Python with sentence-transformers, optimum-intel, optimum-onnx, openvino, nncf and fastembed.
-    """
     arguments = harness.options(__doc__, documents=12, rounds=5, rivals=sys.executable)
     pages = harness.help_pages(arguments.documents)
     folder = find_model(DEFAULT, Console())

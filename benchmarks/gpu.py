@@ -76,7 +76,6 @@ def main() -> None:
 
 
 def measure(arguments: argparse.Namespace) -> list[str]:
-    """Lines of the section."""
     placement = place(arguments.device)
     gpu = placement.gpu.name if placement.gpu else "cpu"
     texts = harness.help_pages(arguments.documents)
@@ -143,15 +142,9 @@ def graph_alone(folder: ModelFolder, device: str, segments: Sequence[str]) -> Ca
 
 
 class WorkerClock:
-    """When a worker took its first chunk and finished its last, as the ledger says while the run lasts.
-
-    Attributes:
-        documents: number of documents in finished chunks.
-        works: whether the worker has a chunk.
-    """
+    """When a worker took its first chunk and finished its last, as the ledger says while the run lasts."""
 
     def __init__(self) -> None:
-        """Nothing was looked at yet."""
         self._taken: set[dt.datetime] = set()
         self._finished: dt.datetime | None = None
         self.documents, self.works = 0, False

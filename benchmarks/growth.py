@@ -64,12 +64,7 @@ _SLOW_IMPORTS = ("ir_measures", "pytrec_eval", "scipy.sparse.csgraph", "sklearn.
 
 @dataclass(frozen=True)
 class Shape:
-    """The size of a collection in each direction.
-
-    Attributes:
-        passages: passages of each document.
-        counterparts: 1: each subject has a document in every language; 0: each document has a subject of its own.
-    """
+    """The size of a collection in each direction."""
 
     documents: int
     languages: int = 20
@@ -141,7 +136,6 @@ class Synthetic:
         return unit_rows((of_languages + _SUBJECT * subjects + noise).astype(np.float32))
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-        """Refuse: documents come with their vectors."""
         raise NotImplementedError
 
 
@@ -150,7 +144,6 @@ def _rows(matrix: Any) -> Any:
 
 
 def _syllables(number: int) -> str:
-    """A word of a number; frequent words are short."""
     digits = np.base_repr(number + 20, 20)
     return "".join("bdfglmnprstvkhjzcxwq"[int(digit, 20)] + "aeiou"[int(digit, 20) % 5] for digit in digits)
 
@@ -163,7 +156,6 @@ class ExactTen:
         self._best: dict[str, tuple[list[str], FloatArray]] = {}
 
     def add(self, items: Sequence[StoredDocument]) -> None:
-        """Compare more documents."""
         by_lang: dict[str, list[StoredDocument]] = {}
         for item in items:
             by_lang.setdefault(item.document.lang, []).append(item)
@@ -257,7 +249,6 @@ def calibrated(settings: Settings, synthetic: Synthetic) -> dict[str, Any]:
 
 
 def candidates(shape: Shape) -> int:
-    """Candidates of a language that the ranker asks for."""
     return candidates_of_a_language(shape.languages, many=shape.documents / shape.languages > MANY)
 
 
@@ -285,13 +276,11 @@ class Server:
         self._client = client_of(server.url)
 
     def settle(self, index: str) -> None:
-        """Wait until the server has nothing to merge."""
         self._client.indices.refresh(index=index)
         while self._primaries(index)["merges"]["current"]:
             time.sleep(1)
 
     def figures(self, index: str, documents: int) -> dict[str, float]:
-        """KB a document on disk and of vectors."""
         primaries = self._primaries(index)
         vectors = primaries["dense_vector"]["off_heap"]
         kilobytes = 1000 * documents
@@ -306,10 +295,7 @@ class Server:
 
 
 def grown(shape: Shape, sizes: Sequence[int], calibrate_at: Collection[int], *, elastic: bool) -> Iterator[Figures]:
-    """The figures of a store that grows to each of the sizes.
-
-    At sizes that are not in ``calibrate_at``, unless it is empty, the calibration of the size before is searched with.
-    """
+    """The figures of a store that grows to each of the sizes."""
     with ExitStack() as stack:
         new_folder = partial(tempfile.TemporaryDirectory, prefix="dragoman-growth-")
         os.environ.setdefault("ES_JAVA_OPTS", "-Xms4g -Xmx4g")
@@ -358,8 +344,6 @@ _FIGURES = {
 
 
 def table(by_size: Mapping[int, Figures]) -> list[str]:
-    """Lines of the section: a column for each size."""
-
     def shown(form: str, figures: Figures) -> str:
         try:
             return form.format(**figures)
@@ -375,10 +359,6 @@ def table(by_size: Mapping[int, Figures]) -> list[str]:
 
 
 def main() -> None:
-    """Measure, and write the section.
-
-    ``values`` are numbers of documents, ``calibrate`` those at which to calibrate anew (at each, unless given).
-    """
     arguments = harness.options(
         __doc__, store="elastic", values="10000,20000", calibrate="", languages=20, passages=3, shards=1, counterparts=0
     )

@@ -63,13 +63,6 @@ Record = dict[str, str]
 
 
 def options(about: str | None, parts: Sequence[str] = (), **defaults: Any) -> argparse.Namespace:
-    """The options of the command line.
-
-    Args:
-        about: the benchmark's docstring.
-        parts: names of which one is given as ``part``.
-        defaults: by option; ``Path`` itself: the option is a path and must be given.
-    """
     parser = argparse.ArgumentParser(description=about)
     if parts:
         parser.add_argument("part", choices=parts)
@@ -140,12 +133,7 @@ def _cpuinfo() -> str:
 
 
 class Stopwatch:
-    """Time of a ``with`` block.
-
-    Attributes:
-        seconds: wall time.
-        cpu: processor time of this process, in seconds.
-    """
+    """Time of a ``with`` block."""
 
     def __enter__(self) -> Self:
         self.seconds, self.cpu = -perf_counter(), -process_time()
@@ -164,7 +152,6 @@ class Stopwatches:
         self._seconds: dict[str, list[float]] = {}
 
     def step(self, name: str, job: Callable[[], Any]) -> Any:
-        """Run a job and time it; returns the job's result."""
         with Stopwatch() as watch:
             result = job()
         self._seconds.setdefault(name, []).append(watch.seconds)
@@ -195,7 +182,6 @@ def ratio(slow: Sequence[float], fast: Sequence[float]) -> str:
 
 
 def spread(values: Sequence[float]) -> str:
-    """Mean ± standard deviation."""
     return f"{np.mean(values):.3f} ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else f"{values[0]:.3f}"
 
 
@@ -210,7 +196,6 @@ def peak_memory() -> float:
 
 
 def resident_memory() -> float:
-    """Memory that this process has resident now, in MB."""
     return _memory("VmRSS")
 
 
@@ -270,7 +255,6 @@ def topics(collection: str, langs: Sequence[str]) -> tuple[list[Topic], list[Qre
 
 
 def every_nth(topics: Sequence[Topic], every: int) -> list[Topic]:
-    """Every n-th topic, in all its languages."""
     qids = set(sorted({topic.qid for topic in topics})[::every])
     return [topic for topic in topics if topic.qid in qids]
 
@@ -281,7 +265,6 @@ def queries(topics: Iterable[Topic]) -> list[Document]:
 
 
 def topic_of(query_id: str) -> str:
-    """The topic of the query ``qid.lang``."""
     return query_id.rpartition(".")[0]
 
 
@@ -291,7 +274,6 @@ def judgements(qrels: Sequence[Qrel], langs: Iterable[str]) -> list[Qrel]:
 
 
 def run_of(queries: Sequence[Document], rankings: Sequence[Ranking]) -> Run:
-    """Rankings of queries as a run."""
     hits = {
         query.doc_id: list(zip(ranking.doc_ids, map(float, ranking.scores), strict=True))
         for query, ranking in zip(queries, rankings, strict=True)
@@ -308,7 +290,6 @@ def average_precisions(
 
 
 def mean(values: Mapping[str, float]) -> float:
-    """The mean over topics."""
     return float(np.mean(list(values.values())))
 
 
@@ -369,12 +350,10 @@ class StoredEncoder:
     """An encoder that encodes each query once and takes the vectors of documents from a store that has them."""
 
     def __init__(self, encoder: Encoder, store: VectorStore | None = None) -> None:
-        """Use an encoder, without a store for documents too."""
         self.spec, self._encoder, self._store = encoder.spec, encoder, store
         self._memory: dict[tuple[str, str], FloatArray] = {}
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-        """The vectors that the store has, or the encoder's."""
         if self._store is None:
             return self._encoder.encode_documents(documents)
         doc_ids = [document.doc_id for document in documents]

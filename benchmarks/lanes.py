@@ -37,19 +37,13 @@ from trials.worker_accidents import running_servers
 
 
 class Card:
-    """Stands for the session of a GPU that computes so many padded tokens a second, a batch at a time.
-
-    Attributes:
-        busy: seconds that it computed.
-    """
+    """Stands for the session of a GPU that computes so many padded tokens a second, a batch at a time."""
 
     def __init__(self, dim: int, speed: float) -> None:
-        """Make vectors of ``dim`` numbers, which say nothing."""
         self.dim, self._speed, self._lock = dim, speed, threading.Lock()
         self.busy = 0.0
 
     def run(self, rows: Sequence[Int32Array], _: int, *, alone: bool = False) -> FloatArray:
-        """(rows, dim) vectors of token rows."""
         lengths = [len(row) for row in rows]
         for batch in token_batches(lengths, 0 if alone else CUDA_TOKEN_BUDGET):
             seconds = len(batch) * max(lengths[index] for index in batch) / self._speed

@@ -28,7 +28,6 @@ def endless_records() -> Iterator[harness.Record]:
 
 
 def main() -> None:
-    """Measure, and write the section."""
     counts = harness.options(__doc__, counts="1000,17000").counts.split(",")
     table = harness.Table(["| documents | index, peak MB | calibrate, peak MB |", "|---:|---:|---:|"])
     with tempfile.TemporaryDirectory() as folder:

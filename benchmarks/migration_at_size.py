@@ -32,7 +32,6 @@ def endless_pages() -> Iterator[dict[str, str]]:
 
 
 def main() -> None:
-    """Measure, and write the section."""
     arguments = harness.options(__doc__, documents=200_000)
     with (
         tempfile.TemporaryDirectory(prefix="dragoman-migration-") as scratch,

@@ -65,7 +65,6 @@ _PAGES = 150
 
 
 def main() -> None:
-    """Write the files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder

@@ -41,11 +41,7 @@ Scores = dict[str, dict[str, float]]
 
 @dataclass(frozen=True)
 class Part:
-    """Documents of a collection and the queries that they answer.
-
-    Attributes:
-        alone: ids of the queries whose answers stand alone.
-    """
+    """Documents of a collection and the queries that they answer."""
 
     name: str
     documents: Sequence[StoredDocument]
@@ -112,7 +108,6 @@ def _judged(name: str, documents: Sequence[StoredDocument]) -> tuple[list[Topic]
 
 
 def _answers(qrels: Iterable[Qrel]) -> dict[str, set[str]]:
-    """Ids of the relevant documents, by query."""
     answers: dict[str, set[str]] = {}
     for qrel in qrels:
         if qrel.relevance > 0:

@@ -137,7 +137,6 @@ NOT_INSTALLED = 3
 
 
 def main() -> None:
-    """Serve one engine: batch sizes in, seconds out."""
     engine, folder, texts = sys.argv[1], Path(sys.argv[2]), json.loads(Path(sys.argv[3]).read_text(encoding="utf-8"))
     answers, sys.stdout = sys.stdout, sys.stderr
     try:

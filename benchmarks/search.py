@@ -162,7 +162,6 @@ def one_shot(settings: Settings, rounds: int) -> list[str]:
 
 
 def main() -> None:
-    """Measure, and write the section."""
     arguments = harness.options(__doc__, rounds=200, documents=100_000)
     with tempfile.TemporaryDirectory() as home:
         settings = Settings.read(home=home)

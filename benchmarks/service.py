@@ -57,7 +57,6 @@ class _Callers(ThreadPoolExecutor):
 
 
 def _texts() -> Iterator[str]:
-    """Headlines, then headlines with a number: each text once."""
     headlines = queries(2_400)
     yield from headlines
     for number in count(2):
@@ -101,7 +100,6 @@ def _at_rate(url: str, rate: float, seconds: float, texts: Iterator[str]) -> lis
 
 
 def _saturated(url: str, texts: Sequence[str]) -> float:
-    """Requests answered a second when sixteen callers never pause."""
     with harness.Stopwatch() as watch, _Callers(url, _CALLERS) as callers:
         answers = [callers.search(text) for text in texts]
     return sum(math.isfinite(answer.result()) for answer in answers) / watch.seconds
@@ -126,7 +124,6 @@ def loaded(url: str, seconds: float, texts: Iterator[str]) -> list[str]:
 
 
 def main() -> None:
-    """Measure, and write the section."""
     arguments = harness.options(__doc__, rounds=200, seconds=30.0, documents=100_000)
     with tempfile.TemporaryDirectory() as home:
         settings = Settings.read(home=home)

@@ -89,7 +89,6 @@ def accuracies(pages: Sequence[Document], vectors: FloatArray) -> list[Averages]
 
 
 def trained_tokens(folder: ModelFolder) -> int:
-    """Target tokens that a model was trained on."""
     *_, last = (folder.path / "curve.jsonl").read_text(encoding="utf-8").splitlines()
     return int(json.loads(last)["tokens"])
 
@@ -108,7 +107,6 @@ def measured(folder: ModelFolder) -> dict[str, float]:
 
 
 def table(file: Path) -> list[str]:
-    """Means over seeds, and their spread, by variant."""
     records = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     runs = {(record["variant"], record["seed"]): record for record in records}
     lines = ["| | seeds | target tokens | search error | cross | same |", "|---|---:|---:|---:|---:|---:|"]

@@ -148,7 +148,6 @@ def race(documents: int, rounds: int, folder: Path, database: str, broker: str) 
 
 
 def main() -> None:
-    """Measure, and write the section."""
     arguments = harness.options(__doc__, documents=1152, rounds=3)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-workers-")))

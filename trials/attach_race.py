@@ -51,12 +51,7 @@ _SIMILAR = 0.003
 
 @dataclass
 class Writer:
-    """One of the owner's writers, with its own documents; it knows what must be in the index at the end.
-
-    Attributes:
-        expected: the source of each document as the writer wrote it last; None: the document was deleted.
-        per_second: writes a second; 0: as many as the server takes.
-    """
+    """One of the owner's writers, with its own documents; it knows what must be in the index at the end."""
 
     client: Elasticsearch
     index: str
@@ -143,7 +138,6 @@ class Writer:
         self.expected[doc_id] = None
 
     def _again(self, doc_id: str, text: str, number: int) -> None:
-        """Delete a document, and make it again at once."""
         self._delete(doc_id, text, number)
         self._index(doc_id, text, number)
 
@@ -157,19 +151,11 @@ def _lang(doc_id: str) -> str:
 
 
 def _theirs(source: dict[str, Any]) -> dict[str, Any]:
-    """A source without our fields."""
     return {name: value for name, value in source.items() if name != "dragoman"}
 
 
 class RaceOutcome(NamedTuple):
-    """How many times the owner wrote, and what is wrong at the end.
-
-    Attributes:
-        wrong: what was lost (a source is not what the owner wrote last), what is wrong (a vector is missing, is not the
-            text's, or should not exist) and what was touched (with an external version, in place).
-        documents: number of documents at the end.
-        calibrations: number of calibrations that were made.
-    """
+    """How many times the owner wrote, and what is wrong at the end."""
 
     writes: int
     wrong: list[str]
@@ -217,11 +203,7 @@ def race_with_follow(
     companion: bool,
     encoder: str = "",
 ) -> RaceOutcome:
-    """Let two writers write to an index while ``dragoman attach --follow`` follows and calibrates it, and compare.
-
-    They write for so many seconds, ``per_second`` times a second together, and go on until a calibration was made. The
-    home is the race's own; the encoder is the default encoder unless one is named.
-    """
+    """Let two writers write to an index while ``dragoman attach --follow`` follows and calibrates it, and compare."""
     attachment = _attachment(server, prefix, companion=companion)
     attach = (*DRAGOMAN, "attach", "-c", "race", "--device", "cpu")
     options = ["--store", f"{server}/{prefix}", "--text", "body", "--lang-field", "lang", "--every", "0.2"]
@@ -271,7 +253,6 @@ def _attachment(server: str, prefix: str, *, companion: bool) -> Attachment:
 
 
 def _writers(client: Elasticsearch, index: str, seed: int, per_second: float = 0.0) -> list[Writer]:
-    """Two writers to a new index."""
     client.indices.create(index=index, mappings=_MAPPING, settings={"number_of_shards": 2, "number_of_replicas": 0})
     return [Writer(client, index, name, seed + number, per_second) for number, name in enumerate("ab")]
 

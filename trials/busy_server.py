@@ -81,7 +81,6 @@ def busy(server: str, folder: Path) -> Iterator[str]:
 
 
 def _storm(service: httpx.Client, client: Elasticsearch, quiet: Mapping[str, Any], at: list[str]) -> Iterator[str]:
-    """Search with many callers at once, while commands search, too."""
     before = _rejected_searches(client)
 
     def ask(caller: int) -> list[str]:
@@ -122,7 +121,6 @@ def _ids(answer: httpx.Response) -> list[Any]:
 
 
 def _ended(command: list[str], status: int, text: str) -> str:
-    """What fell: a command does its work, or ends with one sentence."""
     held = status == 0 or (status == 1 and text.count("\n") == 1 and "again" in text)
     return "" if held else f"{command}: {status} {text[-300:]}"
 

@@ -45,14 +45,9 @@ time_t time(time_t *now) {
 
 
 class Clock:
-    """The time of day of some processes, which read their offset from a file that they have mapped.
-
-    Attributes:
-        environment: what makes a process read this clock.
-    """
+    """The time of day of some processes, which read their offset from a file that they have mapped."""
 
     def __init__(self, folder: Path, name: str = "clock", ahead: int = 0) -> None:
-        """Make the clock's files in a folder; it is some seconds ahead."""
         library, self._file = folder / f"{name}.so", folder / f"{name}.offset"
         compiler = ["gcc", "-shared", "-fPIC", "-x", "c", "-o", str(library), "-", "-ldl"]
         subprocess.run(compiler, input=_LIBRARY.encode(), check=True)
@@ -62,7 +57,6 @@ class Clock:
 
     @property
     def ahead(self) -> int:
-        """Seconds that the clock is ahead."""
         return int(struct.unpack("q", self._file.read_bytes())[0])
 
     def set(self, ahead: int) -> None:

@@ -21,7 +21,6 @@ _WRITERS, _REVISIONS = 3, 4
 
 
 def _batch(start: int, revision: int) -> list[StoredDocument]:
-    """Documents of one batch, the same in every process."""
     vectors = unit_rows(np.random.default_rng([start, revision]).standard_normal((_BATCH, _DIM)).astype(np.float32))
     return [
         StoredDocument(

@@ -20,12 +20,7 @@ TOPICS = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt
 
 
 class Said(NamedTuple):
-    """What a command said.
-
-    Attributes:
-        sentence: what it wrote on standard error.
-        output: what it wrote on standard output.
-    """
+    """What a command said."""
 
     status: int
     sentence: str
@@ -37,7 +32,6 @@ class TooLongError(BaseException):
 
 
 def ask(arguments: Sequence[str]) -> Said:
-    """Run a command in this process."""
     err, out = io.StringIO(), io.StringIO()
     with redirect_stderr(err), redirect_stdout(out):
         status = run(list(arguments))
@@ -50,11 +44,6 @@ def said(arguments: Sequence[str]) -> tuple[int, str]:
 
 
 def require_done(arguments: Sequence[str]) -> None:
-    """Run a command in this process.
-
-    Raises:
-        RuntimeError: the command failed.
-    """
     status, sentence = said(arguments)
     if status:
         raise RuntimeError(f"{arguments} failed: {sentence}")

@@ -77,7 +77,6 @@ NUMBERS: dict[str, Any] = {
 
 
 def not_finite(name: str, value: str) -> str:
-    """Give one of ``NOT_FINITE`` to an option."""
     try:
         NUMBERS[name].convert(value, None, None)
     except click.BadParameter:
@@ -113,7 +112,6 @@ def modes(home: Path) -> Iterator[str]:
 
 
 def pages_of(file: Path) -> int:
-    """Number of pages of a SQLite file."""
     return file.stat().st_size // _PAGE
 
 
@@ -182,7 +180,6 @@ sys.exit(run([*sys.argv[2:], "--no-calibration"]))
 
 
 def chunk_states(home: Path) -> dict[str, int]:
-    """Number of chunks of a home's ledger, by state."""
     database = home / "dragoman.db"
     if not database.exists():
         return {}

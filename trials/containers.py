@@ -61,20 +61,9 @@ Podman 4 has no interval of health checks for the start.
 
 
 class Containers:
-    """The services of Compose, in one folder.
-
-    Attributes:
-        folder: images, containers, passwords.
-        documents: the folder that Compose's services see as ``/documents``.
-        passwords: by variable of ``.env``.
-    """
+    """The services of Compose, in one folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Prepare a folder.
-
-        Raises:
-            ServerMissing: a program is missing, or this user is not root.
-        """
         if os.geteuid() or not all(Path(program).exists() for program in _PROGRAMS):
             raise ServerMissing(f"no containers for tests: as root, apt-get install {' '.join(_PROGRAMS.values())}")
         self.folder, self.documents = folder, folder / "documents"
@@ -99,19 +88,10 @@ class Containers:
         (self.folder / name).write_text(text, encoding="utf-8")
 
     def podman(self, *arguments: str | Path) -> str:
-        """Run Podman; returns its output.
-
-        Raises:
-            RuntimeError: it failed, with what it said.
-        """
         return self._run(self.folder / "podman", *arguments)
 
     def compose(self, *arguments: str) -> str:
-        """Run ``docker compose`` by Podman, with all profiles; returns its output.
-
-        Raises:
-            RuntimeError: it failed, with what it said.
-        """
+        """Run ``docker compose`` by Podman, with all profiles; returns its output."""
         files = "-f", _DOCKER / "compose.yml", "-f", self.folder / "changes.yml", "--env-file", self.folder / "env"
         profiles = [part for profile in ("tools", "serve", "workers") for part in ("--profile", profile)]
         podman = "--podman-path", self.folder / "podman"
@@ -145,7 +125,6 @@ class Containers:
         self.build("localhost/systemd", _STAND_INS / "systemd" / "Dockerfile", _DOCKER)
 
     def build(self, image: str, dockerfile: Path, context: Path) -> None:
-        """Build an image; no image is pulled."""
         self.podman("build", "-q", "--pull=never", "-f", dockerfile, "-t", image, context)
 
     def _make_base(self, image: str, packages: tuple[str, ...]) -> None:
@@ -165,11 +144,6 @@ class Containers:
         archive.unlink()
 
     def wait_until_healthy(self, service: str, seconds: float = 180.0) -> None:
-        """Run a service's health check until it succeeds.
-
-        Raises:
-            RuntimeError: it did not succeed in time, with the end of the service's log.
-        """
         container = f"dragoman_{service}_1"
         until = time.monotonic() + seconds
         while True:
@@ -186,11 +160,7 @@ class Containers:
 
 @contextlib.contextmanager
 def containers() -> Iterator[Containers]:
-    """Images and an empty project in a temporary folder; afterwards all of it is gone.
-
-    Raises:
-        ServerMissing: they can't be made here.
-    """
+    """Images and an empty project in a temporary folder; afterwards all of it is gone."""
     with tempfile.TemporaryDirectory(prefix="dragoman-containers-") as scratch, contextlib.ExitStack() as cleanup:
         made = Containers(Path(scratch))
         cleanup.callback(made.podman, "rm", "--all", "--force")

@@ -128,11 +128,7 @@ def _open(pipe: Connection, file: Path, migrations: Path, max_bytes: int) -> Non
 
 
 def interrupted(folder: Path, *, again: bool, kills: int, seed: int = 0) -> Iterator[str]:
-    """Kill processes that make a database, or upgrade it ``again``, and fill their disks; the next command goes on.
-
-    The moments of kills are spread over the time that an undisturbed process takes. A bound on a file's size stands for
-    the disk; then there is room again.
-    """
+    """Kill processes that make a database, or upgrade it ``again``, and fill their disks; the next command goes on."""
     migrations = migrations_with_second(folder / "migrations") if again else database.MIGRATIONS
     filled, numbers = fill(folder / "filled" / "dragoman.db"), iter(range(10_000))
 
@@ -173,11 +169,7 @@ def interrupted(folder: Path, *, again: bool, kills: int, seed: int = 0) -> Iter
 
 @contextmanager
 def unwritable(folder: Path, view: Path) -> Iterator[None]:
-    """Mount a folder at another one, ``view``, by which it can't be written, not even by root.
-
-    Raises:
-        PermissionError: this user may not mount folders.
-    """
+    """Mount a folder at another one, ``view``, by which it can't be written, not even by root."""
     view.mkdir(parents=True, exist_ok=True)
     mounted = subprocess.run(["mount", "--bind", folder, view], capture_output=True, text=True, check=False)
     if mounted.returncode:

@@ -41,7 +41,6 @@ def write_records(records: Iterable[Mapping[str, object]], file: Path) -> str:
 
 
 def put_records(client: Elasticsearch, index: str, records: Iterable[Mapping[str, object]]) -> None:
-    """Write records into an owner's index."""
     helpers.bulk(client, ({"_index": index, "_id": item["id"], "_source": item} for item in records), refresh=True)
 
 
@@ -69,7 +68,6 @@ def poison(revision: int) -> list[bytes]:
 
 
 def stored(item: StoredDocument) -> tuple[str, bytes, bytes, bytes]:
-    """Text, vector, passages and offsets of a document."""
     passages = item.passages
     return item.document.text, item.vector.tobytes(), passages.vectors.tobytes(), passages.offsets.tobytes()
 

@@ -63,11 +63,6 @@ def blocked(client: Elasticsearch, index: str) -> bool:
 
 
 def wait_for(condition: Callable[[], object], what: str) -> None:
-    """Wait until something is so.
-
-    Raises:
-        TimeoutError: it is not so after five minutes.
-    """
     deadline = time.monotonic() + _WITHIN
     while not condition():
         if time.monotonic() > deadline:
@@ -88,7 +83,6 @@ def watermark(server: str, folder: Path) -> Iterator[str]:
         return (folder / f"{command}.log").read_text(encoding="utf-8")
 
     def start(patience: float, *arguments: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
-        """A command that waits so long for disk space."""
         command = [sys.executable, "-c", _PATIENT_FOR, str(patience), *arguments]
         return started(command, environment_of(settings), folder / f"{arguments[0]}.log")
 
@@ -209,7 +203,6 @@ def _lacking(client: Elasticsearch) -> int:
 
 
 def _count(client: Elasticsearch, index: str) -> int:
-    """Number of documents of an index; 0 if there is no such index."""
     if not client.indices.exists(index=index):
         return 0
     client.indices.refresh(index=index)

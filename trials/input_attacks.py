@@ -60,11 +60,7 @@ _ENDLESS = ("serve", "worker")
 
 
 def every_command(home: Path, model: Path, source: Path, folder: Path, port: int = 1) -> dict[str, list[str]]:
-    """The arguments of every command, whatever it lacks: a server, a run, a file.
-
-    The home has the collection ``demo`` and a logged evaluation, ``folder`` takes what is made, and at the port
-    somebody else listens, so that no service starts.
-    """
+    """The arguments of every command, whatever it lacks: a server, a run, a file."""
     out, encoder, at = str(folder / "out"), ["--encoder", str(model)], ["--home", str(home), "-q"]
     demo, redis = ["-c", "demo", *at], ["--broker", "redis://127.0.0.1:1"]
     missing, english = str(folder / "missing"), str(DEMO / "docs.en.jsonl")
@@ -123,11 +119,7 @@ def odd_name(name: str, folder: Path) -> Iterator[str]:
 
 
 class WrongInputs:
-    """Commands, and what is given in place of one of their inputs.
-
-    A command that lacks a server, a run or a file fails without the wrong input, too; its sentence must be another. The
-    arguments are those of ``every_command``, but for a folder that is empty.
-    """
+    """Commands, and what is given in place of one of their inputs."""
 
     def __init__(self, home: Path, model: Path, folder: Path, port: int) -> None:
         self._folder, few = folder, folder / "few.jsonl"
@@ -135,7 +127,6 @@ class WrongInputs:
         self.commands = every_command(home, model, few, folder, port)
 
     def _values(self, name: str, parameter: click.Parameter) -> Iterator[str]:
-        """Wrong values of a parameter."""
         if isinstance(parameter.type, click.Choice):
             yield from _CHOICES
         elif isinstance(parameter.type, _NUMERIC):
@@ -148,7 +139,6 @@ class WrongInputs:
                 yield from self._files()
 
     def _files(self) -> list[str]:
-        """Files and folders that are not what is asked for."""
         place = self._folder / "files"
         if not place.exists():
             place.mkdir()

@@ -102,7 +102,6 @@ def chromium() -> str | None:
 
 @contextmanager
 def browser(executable: str) -> Iterator[Any]:
-    """A browser without a window."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -150,7 +149,6 @@ _SIGNS = {
 
 
 def _fallen(page: Any, happened: list[str]) -> str:
-    """What fell on a page since it was last asked."""
     fallen = "; ".join([*happened, *(what for what, sign in _SIGNS.items() if page.evaluate(sign))])
     happened.clear()
     return fallen
@@ -188,7 +186,6 @@ def _touched(page: Any, number: int) -> str:
 
 
 def _opened(page: Any, number: int, hit: dict[str, Any], service: httpx.Client, collection: str) -> str:
-    """Open a hit; returns what is not shown as it is."""
     page.evaluate("say('')")
     title = page.locator("#hits h2 button").nth(number)
     if not title.is_visible():

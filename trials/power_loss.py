@@ -128,14 +128,9 @@ _Listing = dict[str, int]
 
 
 class Disk:
-    """The state of a folder on a disk, by what was synced.
-
-    Files and folders are told apart by their inodes. Each one that the disk has is kept open, for the number of an
-    inode that is gone would be given again.
-    """
+    """The state of a folder on a disk, by what was synced."""
 
     def __init__(self, folder: Path, chance: random.Random) -> None:
-        """All that is in the folder is on the disk."""
         self._folder, self._chance = folder, chance
         self._open: dict[int, int] = {}
         self._files: dict[int, bytes] = {}
@@ -144,7 +139,6 @@ class Disk:
             self.sync(path)
 
     def close(self) -> None:
-        """Close what is kept open."""
         for descriptor in self._open.values():
             os.close(descriptor)
 
@@ -164,7 +158,6 @@ class Disk:
         return inode
 
     def lose_power(self) -> None:
-        """Put the folder to a state that the disk may have."""
         paths = [path for path in (self._folder, *self._folder.rglob("*")) if path.is_dir()]
         folders = {self._keep(path): {entry.name: self._keep(entry) for entry in path.iterdir()} for path in paths}
         listings = self._draw_listings(folders)
@@ -237,7 +230,6 @@ class Machine:
     """Runs commands on a folder, and loses its power."""
 
     def __init__(self, scratch: Path, folder: Path) -> None:
-        """Start the process that runs commands; ``scratch`` has its library, socket and log."""
         library, listener, self.log = scratch / "power.so", scratch / "socket", scratch / "log"
         compiler = ["gcc", "-shared", "-fPIC", "-w", "-x", "c", "-o", str(library), "-", "-ldl"]
         subprocess.run(compiler, input=_LIBRARY.encode(), check=True)
@@ -309,7 +301,6 @@ class Life:
     """The life of a home, command by command, and the power lost in any of them."""
 
     def __init__(self, scratch: Path, machine: Machine, chance: random.Random) -> None:
-        """Run every command once undisturbed; ``scratch`` keeps the home as it was before each of them."""
         self._machine, self._chance, self._scratch = machine, chance, scratch
         self._home, self._models = machine.folder / "home", machine.folder / "models"
         self.steps = self._make_steps()

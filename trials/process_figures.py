@@ -63,7 +63,6 @@ def sample(pid: int, elastic: str = "", databases: Sequence[Path] = ()) -> Sampl
 
 
 def _connections(pid: int, port: int) -> int:
-    """Number of a process's TCP connections to a port."""
     own = set()
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         try:
@@ -83,7 +82,6 @@ def _size(file: Path) -> int:
 
 @contextmanager
 def watching(pid: int, elastic: str = "", databases: Sequence[Path] = ()) -> Iterator[Watched]:
-    """Take samples of a process until the block ends."""
     watched, ended = Watched([sample(pid, elastic, databases)]), threading.Event()
 
     def take() -> None:

@@ -102,7 +102,6 @@ def made(server: ElasticServer, home: Path) -> ServiceOptions:
 
 
 def client_with_ca(server: ElasticServer) -> httpx.Client:
-    """A client of a secured server."""
     return httpx.Client(base_url=server.url, verify=ssl.create_default_context(cafile=server.ca), timeout=60)
 
 
@@ -119,10 +118,7 @@ def same_as_the_server(service: httpx.Client, server: httpx.Client, user: str) -
 
 
 def hidden_from_searches(service: httpx.Client, server: httpx.Client, user: str, name: str = INDEX) -> Iterator[str]:
-    """Searches across languages show no document and no field that the server hides from the user, nor count them.
-
-    ``service`` and ``server`` are clients of the service and of the cluster; the search's path has ``name``.
-    """
+    """Searches across languages show no document and no field that the server hides from the user, nor count them."""
     shown = _sources(server, (user, PASSWORD))
     hidden = _hidden_values(_sources(server, ("admin", PASSWORD)), shown)
     bodies: list[dict[str, Any]] = [{"query": _CLAUSE, **_SHOWN}]
@@ -173,7 +169,6 @@ def refused_scripts(service: httpx.Client) -> Iterator[str]:
 
 
 def _calls() -> dict[str, tuple[str, str]]:
-    """Path and content of calls that are passed on, by their names."""
     calls = {name: (f"/{INDEX}/_search", json.dumps(body)) for name, body in {**SEARCHES, **SCRIPTS}.items()}
     several = [json.dumps(line) for body in SEARCHES.values() for line in ({}, body)]
     return calls | {
@@ -190,7 +185,6 @@ def _sources(server: httpx.Client, auth: tuple[str, str]) -> dict[str, dict[str,
 
 
 def _hidden_values(every: Mapping[str, Any], shown: Mapping[str, Any]) -> list[str]:
-    """The texts that a user may not read, as JSON writes them."""
     visible = json.dumps(shown)
     texts = {
         json.dumps(value)[1:-1] for source in every.values() for value in source.values() if isinstance(value, str)
@@ -199,8 +193,6 @@ def _hidden_values(every: Mapping[str, Any], shown: Mapping[str, Any]) -> list[s
 
 
 def _content(answer: httpx.Response) -> str:
-    """The JSON of an answer without what differs from call to call."""
-
     def without_times(value: Any) -> Any:
         if isinstance(value, dict):
             return {name: without_times(inner) for name, inner in value.items() if name != "took"}

@@ -73,7 +73,6 @@ def killed(home: Path, searches: int) -> Iterator[str]:
 
 
 def _attach(server: str, home: Path) -> list[tuple[str, str]]:
-    """Attach an index; returns queries, each after its language."""
     pages = sentences(200)
     with client_of(server) as client:
         put_records(client, _INDEX, pages)

@@ -114,7 +114,6 @@ def connected(service: httpx.Client, source: str = "127.0.0.1") -> socket.socket
 
 
 def closed(opened: socket.socket) -> bool:
-    """Whether the other side has closed a connection."""
     poll = select.poll()
     poll.register(opened, select.POLLRDHUP)
     return bool(poll.poll(0))

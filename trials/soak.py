@@ -40,13 +40,7 @@ Documents = dict[str, str]
 
 @dataclass(frozen=True)
 class Known:
-    """What a search of a collection may find.
-
-    Attributes:
-        must, may: ids and titles of documents that it finds, and may find.
-        exists, missing: whether the collection may be there, and may be absent.
-        since: when this began, in seconds of ``time.monotonic``.
-    """
+    """What a search of a collection may find."""
 
     must: frozenset[tuple[str, str]] = frozenset()
     may: frozenset[tuple[str, str]] = frozenset()
@@ -72,7 +66,6 @@ class Collection:
         )
 
     def finish(self, documents: Documents, *, exists: bool = True) -> None:
-        """The change is done."""
         self.documents = documents
         items = frozenset(documents.items())
         self.known.append(Known(items, items, exists, not exists, time.monotonic()))
@@ -96,16 +89,7 @@ class _TimeIsOver(Exception):
 
 @dataclass
 class Soak:
-    """What owners and callers share.
-
-    Attributes:
-        url: of the service.
-        home: of the service.
-        encoders: folders of two encoders.
-        deadline: when it ends, in seconds of ``time.monotonic``.
-        collections: those of the last lives, newest last.
-        outcomes: a text for each answer and change that was checked, empty if it held.
-    """
+    """What owners and callers share."""
 
     url: str
     home: Path
@@ -117,11 +101,9 @@ class Soak:
 
     @property
     def over(self) -> bool:
-        """Whether the time is over, or something fell."""
         return time.monotonic() > self.deadline or any(self.outcomes)
 
     def check(self, kind: str, what: object, *, held: bool) -> None:
-        """Count a try; note what fell."""
         self.outcomes.append(fell(kind, what, held=held))
 
     def new_collection(self, name: str) -> Collection:
@@ -134,14 +116,12 @@ class Soak:
         return collection
 
     def command(self, *arguments: str) -> None:
-        """Give a command, in another process."""
         if self.over:
             raise _TimeIsOver
         status, sentence = self.commands.submit(said, [*arguments, "--home", str(self.home), "-q"]).result()
         self.check(f"dragoman {arguments[0]}", f"{arguments}: {status}, {sentence[-300:]}", held=status == 0)
 
     def client(self) -> httpx.Client:
-        """A caller."""
         return httpx.Client(base_url=self.url, timeout=180)
 
     def search(self, client: httpx.Client, collection: Collection, draw: random.Random, *, elastic: bool) -> None:
@@ -196,21 +176,18 @@ class Owner:
     """Makes, changes and deletes collections, one after the other; each name is used twice."""
 
     def __init__(self, soak: Soak, kind: str, options: tuple[str, ...] = ()) -> None:
-        """``kind`` begins the collections' names; ``options`` are given when a collection is made."""
         self.soak, self.kind, self.options = soak, kind, options
         self.folder = soak.home.parent / kind
         self.folder.mkdir()
         self.collection = Collection(kind)
 
     def run(self) -> None:
-        """Live until the time is over."""
         with suppress(_TimeIsOver):
             for number in count():
                 self.collection = self.soak.new_collection(f"{self.kind}-{number // 2}")
                 self.live(number)
 
     def live(self, number: int) -> None:
-        """A collection's life."""
         wide = ("--encoder", str(self.soak.encoders[1]))
         documents = {str(doc): f"{number}.0" for doc in range(_DOCUMENTS)}
         self.index(documents, "--encoder", str(self.soak.encoders[0]), *self.options, new=True)
@@ -229,7 +206,6 @@ class Owner:
         self.delete()
 
     def index(self, after: Documents, *options: str, new: bool = False) -> None:
-        """Index documents."""
         source = write_records(documents_of(after), self.folder / "docs.jsonl")
         self.to(after, "index", source, *options, new=new)
 
@@ -241,7 +217,6 @@ class Owner:
         self.found()
 
     def delete(self) -> None:
-        """Delete the collection."""
         self.collection.change({}, missing=True)
         self.soak.command("delete", "--all", "--yes", "-c", self.collection.name)
         self.collection.finish({}, exists=False)
@@ -249,13 +224,11 @@ class Owner:
             self.found()
 
     def found(self) -> None:
-        """Search at once: a finished change is seen."""
         with self.soak.client() as client:
             self.soak.search(client, self.collection, random.Random(), elastic=False)
 
 
 def _call(soak: Soak, seed: int) -> None:
-    """A caller: mostly searches, and reads of all kinds."""
     draw = random.Random(seed)
     with soak.client() as client:
         while not soak.over:
@@ -285,7 +258,6 @@ def _read(soak: Soak, client: httpx.Client, draw: random.Random) -> None:
 
 
 def train_encoders(folder: Path) -> tuple[Path, Path]:
-    """Two encoders of other widths that know all words."""
     titles = {str(number): f"t{number}" for number in range(300)}
     records = [{**record, "concept": f"c{int(record['id']) // 3}"} for record in documents_of(titles)]
     source = write_records(records, folder / "concepts.jsonl")

@@ -40,13 +40,7 @@ def _as_ordinary_user() -> list[str]:
 
 
 class Situation(NamedTuple):
-    """Modes of files and folders, and commands that run into them.
-
-    Attributes:
-        modes: by file or folder, in the order in which they are set.
-        held: what every command must be: *refused* by a sentence about one of these, *done*, or either.
-        environment: variables; those that are None are unset.
-    """
+    """Modes of files and folders, and commands that run into them."""
 
     what: str
     modes: Mapping[Path, int]
@@ -55,7 +49,6 @@ class Situation(NamedTuple):
     environment: Mapping[str, str | None] = {}
 
     def tries(self) -> Iterator[str]:
-        """Give the commands; each try is a command."""
         environment = {**os.environ, "PYTHONPATH": str(ROOT), **self.environment}
         before = {path: path.stat().st_mode for path in self.modes}
         try:
@@ -116,12 +109,10 @@ class _Stage:
         ]  # fmt: skip
 
     def index(self, collection: str, source: Path | None = None) -> list[str]:
-        """A command that indexes."""
         options = ["--encoder", str(self.encoder), "--device", "cpu", "--no-calibration"]
         return ["index", str(source or self.source), "-c", collection, *options]
 
     def copy(self, name: str) -> Path:
-        """A copy of the home."""
         return Path(shutil.copytree(self.home, self.folder / name.replace(" ", "-")))
 
 
@@ -229,10 +220,7 @@ def _environments(stage: _Stage) -> Iterator[Situation]:
 
 
 def without_rights(home: Path, model: Path, folder: Path, *, only: str = "") -> Iterator[str]:
-    """Give commands in each situation, or in those whose names begin with ``only``.
-
-    The home has the collection ``demo`` and a logged evaluation; ``model`` is an encoder's folder, ``folder`` is empty.
-    """
+    """Give commands in each situation, or in those whose names begin with ``only``."""
     with socket.create_server(("127.0.0.1", 0)) as listening:  # so no service starts there
         stage = _Stage(home, model, folder, listening.getsockname()[1])
         for situations in (_homes, _inputs, _outputs, _environments):

@@ -112,7 +112,6 @@ class Trial:
         name: str = "trial",
         lanes: int = 1,
     ) -> None:
-        """Write a source; the workers are not started yet. With several lanes they work as on a card."""
         self.servers, self.folder, self.chance = servers, folder, random.Random(seed)
         self.concurrency, self.name, self.lanes = concurrency, name, lanes
         self.source = folder / "docs.jsonl"
@@ -154,17 +153,7 @@ class Trial:
         }
 
     def run(self, kinds: Sequence[str]) -> list[str]:
-        """Let workers index while accidents of these kinds happen, one after the other; then compare.
-
-        An accident that hits nothing does not count and is tried again later. If the run is done before all accidents
-        have happened, every document gets another text and revision, and a new run begins. Each run is compared.
-
-        Returns:
-            For each accident what its run left otherwise than an undisturbed run of one process; empty: nothing.
-
-        Raises:
-            TimeoutError: the run does not end, or an accident hits nothing for as long.
-        """
+        """Let workers index while accidents of these kinds happen, one after the other; then compare."""
         accidents = {**self.accidents(), **self.clock_accidents()}
         if self.clock_accidents().keys() & set(kinds):
             self._give_servers_clocks()
@@ -233,7 +222,6 @@ class Trial:
             self._ensure("publisher", publisher)
 
     def _ensure(self, name: str, command: Sequence[str]) -> None:
-        """Start a process unless it runs."""
         if self._is_running(name):
             return
         environment = {**environment_of(self.settings), **self._clocks[name].environment}
@@ -246,7 +234,6 @@ class Trial:
         return name in self.processes and self.processes[name].poll() is None
 
     def _run(self) -> tables.IndexRun | None:
-        """The run of this revision, if there is one."""
         runs = _retry(lambda: index_runs.runs(self.engine, self.name))
         return runs[-1] if runs and runs[-1].id > self._before else None
 
@@ -291,7 +278,6 @@ class Trial:
         return busy.lease in self._leased()
 
     def _with_a_worker(self, accident: Callable[[BusyWorker], bool]) -> bool:
-        """Do something to a worker that has a chunk."""
         busy = self._draw_busy_worker()
         return busy is not None and accident(busy)
 
@@ -357,7 +343,6 @@ class Trial:
         return is_hit
 
     def _give_servers_clocks(self) -> None:
-        """Start the servers again with clocks that can be set."""
         for server in self.servers:
             server.kill()
             server.clock = Clock(server.folder)
@@ -398,7 +383,6 @@ class Trial:
         return False
 
     def _end(self, accidents: int) -> _Ended:
-        """What the run that is done has left."""
         collection = collections.require(self.engine, self.name)
         with closing(collection.open_store(self.settings)) as store:
             stored = sum(store.count().values())
@@ -424,7 +408,6 @@ class Trial:
 
 
 def _retry(read: Callable[[], T]) -> T:
-    """Read from the database; again for ten seconds if it is away."""
     for _ in range(50):
         with suppress(StoreError):
             return read()

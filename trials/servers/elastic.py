@@ -33,24 +33,13 @@ PASSWORD = "correct horse"  # noqa: S105 - of servers that live as long as the t
 
 
 class ElasticServer(ServerProcess):
-    """One node, in its own folder.
-
-    Attributes:
-        folder: the distribution, its data and its logs.
-        port: HTTP port, on loopback.
-        settings: settings of ``elasticsearch.yml``.
-    """
+    """One node, in its own folder."""
 
     name = "Elasticsearch"
     started_within = 300.0
     user, group = ("nobody", "nogroup") if os.geteuid() == 0 else (None, None)
 
     def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
-        """Unpack the distribution into an empty folder.
-
-        Raises:
-            ServerMissing: there is no distribution, or no Java to run it.
-        """
         super().__init__(folder)
         self.java = _java_home()
         self.port, self._transport = free_port(), free_port()
@@ -68,12 +57,6 @@ class ElasticServer(ServerProcess):
         return f"{scheme}://127.0.0.1:{self.port}"
 
     def secure(self, users: Mapping[str, str], roles: str) -> None:
-        """Turn on TLS and security; only before the start.
-
-        Args:
-            users: role by user; every user has the password ``PASSWORD``.
-            roles: contents of ``roles.yml``.
-        """
         config = self.folder / "server" / "config"
         key = config / "node.key"
         subprocess.run(
@@ -135,7 +118,6 @@ class ElasticServer(ServerProcess):
         }
 
     def answers(self) -> bool:
-        """Whether it is up; a refusal counts as an answer."""
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         try:
@@ -170,15 +152,7 @@ def killable_server(folder: Path) -> ElasticServer:
 def running(
     settings: Mapping[str, str] | None = None, prepare: Callable[[ElasticServer], object] = lambda _: None
 ) -> Iterator[ElasticServer]:
-    """Start a server in a temporary folder; afterwards both are gone.
-
-    Args:
-        settings: settings of ``elasticsearch.yml``.
-        prepare: called with the server before it starts.
-
-    Raises:
-        ServerMissing: the server can't be installed here.
-    """
+    """Start a server in a temporary folder; afterwards both are gone."""
 
     def make(folder: Path) -> ElasticServer:
         server = ElasticServer(folder, settings)
@@ -221,7 +195,6 @@ def _java_home() -> Path:
 
 
 def _release(home: Path) -> int:
-    """Major version of the JDK in a folder; 0 if there is none."""
     try:
         lines = dict(line.split("=", 1) for line in (home / "release").read_text().splitlines() if "=" in line)
     except OSError:

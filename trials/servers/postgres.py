@@ -17,7 +17,6 @@ class PostgresServer(ServerProcess):
     user = "postgres" if os.geteuid() == 0 else None
 
     def __init__(self, folder: Path) -> None:
-        """Make a cluster; ``ServerMissing`` if PostgreSQL is not installed."""
         super().__init__(folder)
         debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
         self._program = program("postgres", "postgresql", *debian)

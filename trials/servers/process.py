@@ -22,17 +22,7 @@ class ServerMissing(Exception):
 
 
 class ServerProcess:
-    """Base class of servers.
-
-    A pickled server can be used, killed, paused and started by another process.
-
-    Attributes:
-        folder: the server's data, its log, and while it runs its process group in ``pid``.
-        user, group: user and group that run it; None: this process's user.
-        started_within: maximum seconds that it may take to start.
-        allowed: whether the current test may start servers; a test of ``make check`` may not.
-        clock: its time of day; None: this machine's.
-    """
+    """Base class of servers. A pickled server can be used, killed, paused and started by another process."""
 
     name = ""
     user: str | None = None
@@ -42,7 +32,6 @@ class ServerProcess:
     clock: Clock | None = None
 
     def __init__(self, folder: Path) -> None:
-        """Prepare a server with its data in an empty folder."""
         self.folder = folder
 
     @property
@@ -55,19 +44,12 @@ class ServerProcess:
         raise NotImplementedError
 
     def environment(self) -> Mapping[str, str]:
-        """The environment of the command."""
         return {"PATH": os.environ["PATH"], "HOME": str(self.folder), "LANG": "C.UTF-8"}
 
     def answers(self) -> bool:
-        """Whether the server can be used."""
         raise NotImplementedError
 
     def start(self) -> None:
-        """Start the server, and return when it answers.
-
-        Raises:
-            RuntimeError: it died or did not answer in time, with the end of its log; or the test may not start servers.
-        """
         if not self.allowed:
             raise RuntimeError(f"a test of `make check` starts {self.name}: mark it `parts`, for `make test`")
         log = self.folder / "log"
@@ -99,7 +81,6 @@ class ServerProcess:
         end(self.folder)
 
     def revive(self) -> None:
-        """Start the server again unless it answers."""
         if not self.answers():
             self.kill()
             self.start()
@@ -109,7 +90,6 @@ class ServerProcess:
         os.killpg(self.pid, signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """End a pause."""
         os.killpg(self.pid, signal.SIGCONT)
 
 
@@ -122,11 +102,7 @@ def pid_in(folder: Path) -> int:
 
 
 def end(folder: Path) -> None:
-    """Kill the server that runs in a folder, if one does, and return when it is gone.
-
-    Raises:
-        TimeoutError: it is not gone after a minute.
-    """
+    """Kill the server that runs in a folder, if one does, and return when it is gone."""
     if pid := pid_in(folder):
         _end_group(pid)
     (folder / "pid").unlink(missing_ok=True)
@@ -145,10 +121,7 @@ def _end_group(group: int) -> None:
 
 
 def only_zombies(group: int) -> bool:
-    """Whether all processes of a group are zombies: some containers do not reap orphans.
-
-    A process whose first thread is a zombie may have other threads that still hold its files; it counts as alive.
-    """
+    """Whether all processes of a group are zombies: some containers do not reap orphans."""
     zombies = []
     for file in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -163,14 +136,7 @@ S = TypeVar("S", bound=ServerProcess)
 
 @contextlib.contextmanager
 def running(make: Callable[[Path], S]) -> Iterator[S]:
-    """Start a server in a temporary folder; afterwards both are gone.
-
-    Args:
-        make: makes the server in an empty folder.
-
-    Raises:
-        ServerMissing: the server is not installed here.
-    """
+    """Start a server in a temporary folder; afterwards both are gone."""
     shared = os.environ.get("TESTS_SHARED_FOLDER")  # so that a killed test run leaves nothing
     with tempfile.TemporaryDirectory(prefix="dragoman-server-", dir=shared, ignore_cleanup_errors=True) as folder:
         server = make(Path(folder))
@@ -182,11 +148,7 @@ def running(make: Callable[[Path], S]) -> Iterator[S]:
 
 
 def program(name: str, package: str, *folders: Path) -> Path:
-    """The file of a program: in one of some folders, or on the path.
-
-    Raises:
-        ServerMissing: there is none; the message has the command that installs it.
-    """
+    """The file of a program: in one of some folders, or on the path."""
     for folder in folders:
         if (folder / name).is_file():
             return folder / name

@@ -15,7 +15,6 @@ class RabbitServer(ServerProcess):
     name = "RabbitMQ"
 
     def __init__(self, folder: Path) -> None:
-        """Find the program; ``ServerMissing`` if RabbitMQ is not installed."""
         super().__init__(folder)
         debian = sorted(Path("/usr/lib/rabbitmq/lib").glob("rabbitmq_server-*/sbin"), reverse=True)
         self._program = program("rabbitmq-server", _PACKAGE, *debian)
@@ -50,7 +49,6 @@ class RabbitServer(ServerProcess):
         }
 
     def control(self, *arguments: str) -> str:
-        """Run ``rabbitmqctl``; returns its output."""
         return subprocess.run(
             [self._program.with_name("rabbitmqctl"), "-q", *arguments],
             env=dict(self.environment()), check=True, capture_output=True, text=True,

@@ -14,7 +14,6 @@ class RedisServer(ServerProcess):
     name = "Redis"
 
     def __init__(self, folder: Path) -> None:
-        """Find the program; ``ServerMissing`` if Redis is not installed."""
         super().__init__(folder)
         self._program = program("redis-server", "redis-server")
         self.port = free_port()

@@ -66,12 +66,7 @@ def process(
 
 
 def wait_until_opened(url: str, process: subprocess.Popen[bytes] | None = None) -> None:
-    """Wait until a service, that of a process if one is given, is opening no collection any more.
-
-    Raises:
-        RuntimeError: the process ended.
-        TimeoutError: the service does not answer, or is still opening a collection, after two minutes.
-    """
+    """Wait until a service, that of a process if one is given, is opening no collection any more."""
     until = time.monotonic() + _STARTED_WITHIN
     while time.monotonic() < until:
         if process and process.poll() is not None:

@@ -29,7 +29,6 @@ T = TypeVar("T")
 
 
 def shared_folder() -> Path:
-    """The folder of this test run."""
     if _VARIABLE not in os.environ:
         folder = Path(tempfile.mkdtemp(prefix="dragoman-tests-"))
         folder.chmod(0o755)  # servers run as other users
@@ -51,12 +50,6 @@ def _clean(folder: Path) -> None:
 
 
 def once(name: str, make: Callable[[Path], T]) -> T:
-    """A resource that is made once for a whole test run.
-
-    Args:
-        name: the resource's name.
-        make: makes the resource in an empty folder; what it returns is pickled for the other processes.
-    """
     root = shared_folder()
     file = root / f"{name}.made"
     with FileLock(root / f"{name}.lock", timeout=_PATIENCE):
@@ -71,11 +64,7 @@ def once(name: str, make: Callable[[Path], T]) -> T:
 
 
 def started(name: str, make: Callable[[Path], S]) -> S:
-    """A server that is started once for a whole test run, and killed at its end.
-
-    Raises:
-        ServerMissing: the server is not installed here.
-    """
+    """A server that is started once for a whole test run, and killed at its end."""
 
     def start(folder: Path) -> S:
         server = make(folder)
@@ -87,11 +76,7 @@ def started(name: str, make: Callable[[Path], S]) -> S:
 
 @contextmanager
 def lent(name: str, make: Callable[[Path], S]) -> Iterator[S]:
-    """Borrow a server of the whole test run, which the test may kill; other processes wait.
-
-    Raises:
-        ServerMissing: the server is not installed here.
-    """
+    """Borrow a server of the whole test run, which the test may kill; other processes wait."""
     with FileLock(shared_folder() / f"{name}.lent", timeout=_PATIENCE):
         server = started(name, make)
         server.revive()  # the test before may have left the server dead
