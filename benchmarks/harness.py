@@ -53,11 +53,9 @@ LANGUAGES = ("en", "de", "fr", "it", "es", "ru", "fi", "ja", "zh")
 TESTED = ("en", "de", "fr", "it", "es", "ru", "ja", "zh")
 """The eight of them in which encoders and maps are tested on unseen concepts."""
 
-KINDS = {"lohelp": "index", "ntrex": "headline"}
-"""The kind of topics that a collection has."""
+KINDS = {"lohelp": "index", "ntrex": "headline"}  # the kind of topics that a collection has
 
-BATCH = 64
-"""Documents that are encoded, and queries that are ranked, at once."""
+BATCH = 64  # documents that are encoded, and queries that are ranked, at once
 UNCALIBRATED = RankingOptions(calibration=NONE)
 Record = dict[str, str]
 
@@ -89,7 +87,6 @@ def write(name: str, lines: Sequence[str]) -> None:
 
 
 def _command() -> str:
-    """The command of this process, without the paths of this machine."""
     module, words = Path(sys.argv[0]).stem, sys.argv[1:]
     shown = [
         before.lstrip("-").upper() if "/" in word and before.startswith("--") else quote(word)
@@ -186,7 +183,6 @@ def spread(values: Sequence[float]) -> str:
 
 
 def mean_and_range(values: Sequence[float] | FloatArray) -> str:
-    """Mean of percentages, and in brackets the least and the most."""
     return f"{np.mean(values):.1f} ({min(values):.1f} … {max(values):.1f})"
 
 
@@ -361,7 +357,6 @@ class StoredEncoder:
         return Encoded(vectors, self._store.passages(self.spec.model, doc_ids), np.ones((len(doc_ids), 1), np.bool_))
 
     def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
-        """The encoder's vectors of the queries, (queries, dim)."""
         keys = [(query.lang, query.content) for query in queries]
         new = {key: query for key, query in zip(keys, queries, strict=True) if key not in self._memory}
         if new:

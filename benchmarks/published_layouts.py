@@ -60,8 +60,7 @@ def write_dictionary(lang: str, file: Path) -> None:
     file.write_text("".join(entries), encoding="utf-8")
 
 
-_PAGES = 150
-"""Help pages of each language in FOLDER/wmt19."""
+_PAGES = 150  # help pages of each language in FOLDER/wmt19
 
 
 def main() -> None:

@@ -31,12 +31,10 @@ COLLECTIONS = {"lohelp": (harness.LANGUAGES, 4), "ntrex": (harness.TESTED, 2), "
 """Collections, the languages taken (none: all that are indexed), and every which of their topics is asked."""
 SEEDS = (5, 6, 7)
 MEASURES = parse_measures(["AP", "nDCG@10", "R@100"])
-DEPTH = 150
-"""Hits of each ranking."""
+DEPTH = 150  # hits of each ranking
 _COLUMNS = (("AP", "all"), ("AP", "alone"), ("AP", "counterparts"), ("nDCG@10", "all"), ("R@100", "all"))
 
-Scores = dict[str, dict[str, float]]
-"""Values by query and measure."""
+Scores = dict[str, dict[str, float]]  # values by query and measure
 
 
 @dataclass(frozen=True)

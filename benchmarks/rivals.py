@@ -19,10 +19,8 @@ import numpy as np
 Encode = Callable[[Sequence[str], int], Any]
 _ONNX_INT8 = "onnx/model_qint8_avx512_vnni.onnx"
 _OPENVINO_INT8 = "openvino/openvino_model_qint8.xml"
-_CALIBRATION = 128
-"""Texts that OpenVINO's static ranges are taken of."""
-_BUDGET, _DIM = 512, 384
-"""Padded tokens of a batch, and dimensions of a vector."""
+_CALIBRATION = 128  # texts that OpenVINO's static ranges are taken of
+_BUDGET, _DIM = 512, 384  # padded tokens of a batch, and dimensions of a vector
 
 
 def sentence_transformer(folder: Path, backend: str = "torch", **options: Any) -> Any:
@@ -132,8 +130,7 @@ ENGINES: dict[str, Callable[[Path, Sequence[str]], Encode]] = {
     "OpenVINO int8 in batches like ours": _openvino_int8_alone,
     "fastembed, ONNX int8": _fastembed,
 }
-NOT_INSTALLED = 3
-"""Exit status where the engine's package is missing."""
+NOT_INSTALLED = 3  # exit status where the engine's package is missing
 
 
 def main() -> None:

@@ -30,8 +30,7 @@ from trials.command import DRAGOMAN
 
 LANGUAGES = "en de fr it es ru fi ja zh ko pl pt cs hu nl sv tr vi ar el".split()  # noqa: SIM905 - shorter to read
 _QUERY = "Seitenzahlen einfügen"
-_BEFORE = 200
-"""Queries before those that are timed: a service that is warm knows many of the documents near a query."""
+_BEFORE = 200  # queries before those that are timed: a service that is warm knows many of the documents near a query
 
 
 def queries(count: int) -> list[str]:

@@ -22,10 +22,8 @@ from query.calibration_fitting.calibration_fit import calibrate
 from trials.servers.service import process
 
 _CALLERS = 16
-_SATURATING = 400
-"""Requests of callers that never pause."""
-_WARM = 100
-"""Queries before those that are timed; the service has an int8 copy of the vectors then."""
+_SATURATING = 400  # requests of callers that never pause
+_WARM = 100  # queries before those that are timed; the service has an int8 copy of the vectors then
 _PAUSE = 0.1
 """Seconds before each single query: BLAS threads wait actively for some 30 ms after their last work, and those of one
 process would take a core from the other process."""
@@ -106,7 +104,6 @@ def _saturated(url: str, texts: Sequence[str]) -> float:
 
 
 def loaded(url: str, seconds: float, texts: Iterator[str]) -> list[str]:
-    """p50 and p99 at 70 % of the rate that saturates the service."""
     most = _saturated(url, list(islice(texts, _SATURATING)))
     answer_times = _at_rate(url, 0.7 * most, seconds, texts)
     times = [time for time in answer_times if math.isfinite(time)]

@@ -95,7 +95,6 @@ def message_seconds(broker: str, model: str) -> float:
 
 
 def step_seconds(port: int) -> dict[str, float]:
-    """Mean seconds of each step of a chunk, by the workers' metrics."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
         text = answer.read().decode()
     values = dict(re.findall(r'^dragoman_step_seconds_((?:sum|count)\{step="\w+"\}) (\S+)$', text, re.MULTILINE))

@@ -2,7 +2,5 @@
 
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-"""The project's root."""
-DEMO = ROOT / "query" / "demo"
-"""The collection of ``dragoman demo``."""
+ROOT = Path(__file__).parents[1]  # the project's root
+DEMO = ROOT / "query" / "demo"  # the collection of ``dragoman demo``

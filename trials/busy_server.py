@@ -32,10 +32,8 @@ BUSY = {"thread_pool.search.size": "1", "thread_pool.search.queue_size": "8", **
 """Settings of a server with room for eight searches beside that which runs, and for 6 MB of writes at once."""
 _OWNERS = "busy-pages"
 _CALLERS, _TIMES, _WRITERS = 12, 5, 4
-_MOST_WRITTEN = 240
-"""Documents of 240 KB that a writer writes at most: 60 MB."""
-_PATIENCE = 3.0
-"""Seconds that a command waits for the breaker in the trial."""
+_MOST_WRITTEN = 240  # documents of 240 KB that a writer writes at most: 60 MB
+_PATIENCE = 3.0  # seconds that a command waits for the breaker in the trial
 _BREAKER = "indices.breaker.request.limit"
 _ASKED = {"query": "The old river", "lang": "en"}
 _WORDS = {"query": {"match": {"text": "the"}}}
@@ -202,7 +200,6 @@ def _breaker(service: httpx.Client, client: Elasticsearch, demo: list[str], on: 
 
 @contextmanager
 def tripping(client: Elasticsearch) -> Iterator[None]:
-    """A circuit breaker of the server trips at every search."""
     client.cluster.put_settings(persistent={_BREAKER: "1b"})
     try:
         yield

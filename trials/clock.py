@@ -60,6 +60,5 @@ class Clock:
         return int(struct.unpack("q", self._file.read_bytes())[0])
 
     def set(self, ahead: int) -> None:
-        """Set the clock, in one write: no process sees a half of it."""
         with self._file.open("r+b", buffering=0) as file:
             file.write(struct.pack("q", ahead))

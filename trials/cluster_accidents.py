@@ -33,7 +33,6 @@ def _batch(start: int, revision: int) -> list[StoredDocument]:
 
 
 def write(url: str, documents: int, seed: int) -> None:
-    """Write every batch in every revision, in a random order."""
     store = ElasticStore(Address.parse(url), "trial", Credentials())
     store.create(_MODEL, _DIM)
     writes = [(start, revision) for revision in range(_REVISIONS) for start in range(0, documents, _BATCH)]

@@ -45,14 +45,12 @@ SHOWN = (
     ["calibrate", "-c", "demo", "--list"],
 )
 """Commands that show a home with the collection ``demo`` and a logged evaluation."""
-_SIGNS = ("failed", "have no vector")
-"""What ``dragoman status`` shows of a damaged store."""
+_SIGNS = ("failed", "have no vector")  # what ``dragoman status`` shows of a damaged store
 _PAGE = 4096
 _BOMB = 512 << 20
 _BOMB_MEMORY = 256 << 20
 """Bytes that a packed file may take beyond a small plain file: a line of 64 MB is read before it is refused."""
-_STEP_WITHIN = 300.0
-"""Seconds in which an index run must make a step."""
+_STEP_WITHIN = 300.0  # seconds in which an index run must make a step
 
 
 def options(command: click.Command, *names: str) -> Iterator[tuple[str, click.Parameter]]:

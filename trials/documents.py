@@ -73,7 +73,6 @@ def stored(item: StoredDocument) -> tuple[str, bytes, bytes, bytes]:
 
 
 def contents(settings: Settings, name: str) -> dict[str, tuple[str, bytes, bytes, bytes]]:
-    """What is stored of each document of a collection, by id."""
     with open_database(settings.database) as engine:
         collection = collections.require(engine, name)
     with closing(collection.open_store(settings)) as store:

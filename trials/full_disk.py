@@ -27,8 +27,7 @@ from trials.servers.service import process
 
 WATERMARKS = {"cluster.routing.allocation.disk.threshold_enabled": "true", "cluster.info.update.interval": "10s"}
 """Settings of a server that looks at its disk as often as it can."""
-_PATIENCE = 3.0
-"""Seconds that a command waits for disk space in the trial."""
+_PATIENCE = 3.0  # seconds that a command waits for disk space in the trial
 _WITHIN = 300.0
 _OWNERS = "pages"
 _MANY, _CHANGED = 400, 8
@@ -166,7 +165,6 @@ def _refused(source: Path, on: list[str]) -> Iterator[str]:
 
 
 def _answers(service: httpx.Client) -> Iterator[str]:
-    """The call of the service that writes, into its log, is answered."""
     searched = service.post("/api/search", json={"query": "The river rose", "lang": "en", "collection": "few"}).json()
     click = {"search": searched["search"], "id": searched["hits"][0]["id"]}
     clicked = service.post("/api/clicks", json=click)
@@ -174,7 +172,6 @@ def _answers(service: httpx.Client) -> Iterator[str]:
 
 
 def _found(service: httpx.Client) -> Any:
-    """The ids that searches find: of two collections, across languages and by words."""
     asked = {"query": "The old river", "lang": "en"}
     found = [
         *(
@@ -192,7 +189,6 @@ def _found(service: httpx.Client) -> Any:
 
 
 def _lacking(client: Elasticsearch) -> int:
-    """Number of the owner's documents that have no vector of their text."""
     client.indices.refresh(index=_OWNERS)
     answer = client.search(index=_OWNERS, size=1000, source={"includes": ["text", "lang", "dragoman.text_hash"]})
     sources = [hit["_source"] for hit in answer["hits"]["hits"]]

@@ -22,10 +22,8 @@ from trials import DEMO
 from trials.command import TOPICS, TooLongError, bounded, fell, said
 from trials.command_attacks import options
 
-NAMES = ("../../x", "n" * 300, "\udcff", "a\0b", ".hidden", "a/b")
-"""Names that no collection can have."""
-_WITHIN = 120
-"""Seconds in which a command must refuse a wrong input."""
+NAMES = ("../../x", "n" * 300, "\udcff", "a\0b", ".hidden", "a/b")  # names that no collection can have
+_WITHIN = 120  # seconds in which a command must refuse a wrong input
 _NUMBERS = ("x", "", "-1", "\u00b2", "0x10", "1,5", "nan", "9" * 5_000)
 _NUMERIC = (click.types.IntParamType, click.types.FloatParamType)
 _CHOICES = ("x", "", "\udcff")
@@ -52,8 +50,7 @@ _READ = frozenset({
 })  # fmt: skip
 """Options and arguments that name files, folders or things that are looked up."""
 _EVERYWHERE = frozenset({"--home", "--store", "--database", "--broker"})
-_TRIED_EVERYWHERE = frozenset({"status", "index", "search"})
-"""Commands that try the options which every command shares."""
+_TRIED_EVERYWHERE = frozenset({"status", "index", "search"})  # commands that try the options which every command shares
 
 
 _ENDLESS = ("serve", "worker")

@@ -74,7 +74,6 @@ _UNORDERED = """() => {
 
 
 def documents() -> list[dict[str, Any]]:
-    """Records about a river, each hostile in all its fields."""
     by_text = [
         {
             "id": f"{number}/{_without_controls(text)}",
@@ -91,7 +90,6 @@ def documents() -> list[dict[str, Any]]:
 
 
 def _without_controls(text: str) -> str:
-    """The beginning of a text without the characters that no id and no topic can have."""
     return "".join(character for character in text[:100] if category(character) not in {"Cc", "Cn", "Zl", "Zp"})
 
 

@@ -122,8 +122,7 @@ for line in sys.stdin:
 """
 """A process that has everything imported, and forks for each command."""
 _PAGE = 4096
-_WITHIN = 300.0
-"""Seconds in which a command must change something, or end."""
+_WITHIN = 300.0  # seconds in which a command must change something, or end
 _Listing = dict[str, int]
 
 

@@ -14,8 +14,7 @@ BOUNDS: Mapping[str, float] = {MEMORY: 24.0, DESCRIPTORS: 12.0, THREADS: 3.0, CO
 """How much more than before a process may use. What is kept on purpose is full long before (pools of connections,
 4,096 vectors of queries, threads), and measures noise of a few MB, files and connections; what leaks at each change
 of a collection passes these bounds within minutes."""
-_EVERY = 0.25
-"""Seconds between two samples."""
+_EVERY = 0.25  # seconds between two samples
 _FEWEST = 12
 
 Sample = Mapping[str, float]
@@ -28,7 +27,6 @@ class Watched:
     samples: list[Sample] = field(default_factory=list)
 
     def medians(self, begin: float, end: float) -> dict[str, float]:
-        """The median of each figure in a part of the time, from 0 to 1."""
         count = len(self.samples)
         part = self.samples[int(begin * count) : max(int(end * count), int(begin * count) + 1)]
         return {name: median(sample[name] for sample in part) for name in part[0]}

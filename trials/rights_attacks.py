@@ -27,8 +27,7 @@ INDEX, BESIDE = "ruled", "ruled-beside"
 """The owner's index with the collection of its name, and the collection whose vectors lie beside it."""
 SEARCHERS = ("all_ruled", "rows_ruled", "no_text", "titles", "rows_of_titles")
 """Users who may see the vectors of ``INDEX``, some of its documents and some of its fields."""
-BLIND = ("no_vectors", "only_beside", "others")
-"""Users who may see no vectors of ``INDEX``, or nothing of it."""
+BLIND = ("no_vectors", "only_beside", "others")  # users who may see no vectors of ``INDEX``, or nothing of it
 _SCRIPT = {"source": "params['_source']['body']"}
 _CLAUSE = {"cross_lingual": {"query": "print a table", "lang": "en"}}
 _ALL: dict[str, Any] = {"match_all": {}}
@@ -179,7 +178,6 @@ def _calls() -> dict[str, tuple[str, str]]:
 
 
 def _sources(server: httpx.Client, auth: tuple[str, str]) -> dict[str, dict[str, Any]]:
-    """The sources that the server shows a user, without Dragoman's field."""
     answer = server.post(f"/{INDEX}/_search", json={"size": 1000, "_source": {"excludes": ["dragoman"]}}, auth=auth)
     return {hit["_id"]: hit["_source"] for hit in answer.raise_for_status().json()["hits"]["hits"]}
 

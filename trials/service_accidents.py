@@ -20,8 +20,7 @@ from trials.servers.process import free_port
 from trials.servers.service import process
 
 _CALLERS = 8
-_BACK_WITHIN = 60.0
-"""Seconds after the last accident in which every search is answered again."""
+_BACK_WITHIN = 60.0  # seconds after the last accident in which every search is answered again
 _INDEX = "pages"
 
 

@@ -75,13 +75,11 @@ VALUES: list[tuple[str, dict[str, Any], str]] = [
 _FORGED = "forged: all is well"
 _INJECTED = f"a\n{_FORGED}\r\n{_FORGED}\x1b[2J\u2028{_FORGED}\u0085{_FORGED}"
 """Text that would be lines of its own in a log."""
-_ENDLESS_BYTES = 8_000_000
-"""More than the buffers of both ends of a connection hold."""
+_ENDLESS_BYTES = 8_000_000  # more than the buffers of both ends of a connection hold
 _TRICKLES = (HEALTH[:30], b"GET /api/health HTTP/1.1\r\nX-Long: ", HALF.replace(b"Length: 9\r", b"Length: 900\r"))
 """Beginnings of requests whose rest comes byte by byte."""
 _PIPELINES, _PIPELINED_BYTES = 4, 4_000_000
-_GIVEN_UP_WITHIN = 60.0
-"""Seconds until an unfinished request must be given up; the service's own bound is 20."""
+_GIVEN_UP_WITHIN = 60.0  # seconds until an unfinished request must be given up; the service's own bound is 20
 
 
 def _is(answer: httpx.Response, status: int, sentence: str = "") -> str:
@@ -108,7 +106,6 @@ def served(caller: httpx.Client, path: str, index: str, collection: str) -> Iter
 
 
 def connected(service: httpx.Client, source: str = "127.0.0.1") -> socket.socket:
-    """A connection to a service, from an address of loopback."""
     parts = urlsplit(str(service.base_url))
     return socket.create_connection((parts.hostname or "", parts.port or 0), timeout=30, source_address=(source, 0))
 
@@ -120,7 +117,6 @@ def closed(opened: socket.socket) -> bool:
 
 
 def endless(service: httpx.Client, begun: bytes) -> str:
-    """Send what never ends, until the service closes the connection."""
     piece = b"\r\n" * 5000 if begun == b"\r\n" else b"a" * 10_000
     sent = 0
     with connected(service) as opened:
@@ -206,7 +202,6 @@ def unfinished(service: httpx.Client) -> Iterator[str]:
 
 
 def unreadable_authorizations(service: httpx.Client) -> Iterator[str]:
-    """Send each of ``AUTHORIZATIONS``: 401, and health is answered."""
     for authorization in AUTHORIZATIONS:
         headers = [(b"Authorization", authorization)]
         for path in ("/api/collections", "/", "/demo/_search", "/demo/_count"):
@@ -215,7 +210,6 @@ def unreadable_authorizations(service: httpx.Client) -> Iterator[str]:
 
 
 def odd_value(service: httpx.Client, parameters: str, more: Mapping[str, Any], sentence: str) -> str:
-    """Search the collection ``demo`` with one of ``VALUES``."""
     body = json.dumps({"query": CLAUSE, **more})
     headers = {"Content-Type": "application/json"}
     return _is(service.post(f"/demo/_search{parameters}", content=body, headers=headers), 400, sentence)
@@ -308,7 +302,6 @@ _READS: tuple[tuple[str, str, str], ...] = (
 
 
 def _bodies_naming(index: str, name: str) -> Iterator[tuple[str, str, str]]:
-    """Method, path and body of reads whose bodies and parameters name an index."""
     doc = {"_index": name, "_id": "s"}
     lookup = {"terms": {"text": {"index": name, "id": "s", "path": "text"}}}
     like = {"more_like_this": {"fields": ["text"], "like": [doc], "min_term_freq": 1, "min_doc_freq": 1}}
@@ -337,7 +330,6 @@ def _bodies_naming(index: str, name: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _held_open(pit: str, scroll: str) -> Iterator[tuple[str, str, str]]:
-    """Method, path and body of reads by an id of a search of another index."""
     yield "POST", "/_search", json.dumps({"pit": {"id": pit}})
     yield "POST", "/{index}/_search", json.dumps({"pit": {"id": pit}})
     yield "POST", "/_search/scroll", json.dumps({"scroll_id": scroll})

@@ -23,19 +23,15 @@ from trials.servers.service import process
 
 LANGUAGES = ("de", "en", "fr")
 _WORDS = {lang: [f"{lang}{number:03d}" for number in range(80)] for lang in LANGUAGES}
-_DOCUMENTS = 75
-"""Documents of a new collection: a migration takes a sample of at least 50."""
+_DOCUMENTS = 75  # documents of a new collection: a migration takes a sample of at least 50
 _CALLERS = 3
-_BEGINNING = 100
-"""Seconds after which a service uses what it will use."""
-_PAUSE = 0.02
-"""Seconds between a caller's requests, so that the owners' commands get their share of two cores."""
+_BEGINNING = 100  # seconds after which a service uses what it will use
+_PAUSE = 0.02  # seconds between a caller's requests, so that the owners' commands get their share of two cores
 _PLACES_SECONDS = 15.0
 """Seconds until the Elasticsearch-shaped endpoint knows of a new collection: it reads the list every two seconds, and
 shares two cores with commands."""
 
-Documents = dict[str, str]
-"""Titles of documents by id; a title names its document's life and revision."""
+Documents = dict[str, str]  # titles of documents by id; a title names its document's life and revision
 
 
 @dataclass(frozen=True)
@@ -210,7 +206,6 @@ class Owner:
         self.to(after, "index", source, *options, new=new)
 
     def to(self, after: Documents, *arguments: str, new: bool = False) -> None:
-        """Give a command after which these are the documents."""
         self.collection.change(after, missing=new)
         self.soak.command(*arguments, "-c", self.collection.name)
         self.collection.finish(after)

@@ -19,8 +19,7 @@ from trials import DEMO, ROOT
 from trials.command import TOPICS
 from trials.command_attacks import SHOWN
 
-_WITHIN = 600
-"""Seconds in which the commands of a situation must end."""
+_WITHIN = 600  # seconds in which the commands of a situation must end
 _COMMANDS = """
 import json, sys, traceback
 from trials.command import said

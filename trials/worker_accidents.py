@@ -42,8 +42,7 @@ LEASE = 3.0
 BROKERS: dict[str, Callable[[Path], RabbitServer | RedisServer]] = {"rabbitmq": RabbitServer, "redis": RedisServer}
 T = TypeVar("T")
 _HOUR, _DAY = 3600, 86_400
-_PAUSE = 0.2, 1.0
-"""Minimum and maximum seconds between two accidents."""
+_PAUSE = 0.2, 1.0  # minimum and maximum seconds between two accidents
 _ENDS_WITHIN = 600.0
 """Seconds from the last accident in which a run must end; a chunk that stays leased for an hour shows by this."""
 
@@ -56,7 +55,6 @@ class Servers(NamedTuple):
     elastic: ElasticServer
 
     def settings(self, home: Path, prefix: str) -> Settings:
-        """Settings of a home whose indices' names begin with a prefix."""
         store = f"{self.elastic.url}/{prefix}?replicas=0"
         return Settings.read(home, store, self.database.url, self.broker.url)
 
@@ -188,7 +186,6 @@ class Trial:
         return [outcome for run in ended for outcome in [self._compare(run)] * run.accidents]
 
     def _next(self, waiting: Sequence[str]) -> str | None:
-        """The next accident: while the publisher reads, which is soon over, only its own."""
         if not self._is_begun():
             return PUBLISHER if PUBLISHER in waiting else None
         return next((kind for kind in waiting if kind != PUBLISHER), None)
@@ -390,7 +387,6 @@ class Trial:
         return _Ended(self.revision, accidents, left, stored, findings(self.engine, self.name))
 
     def _compare(self, run: _Ended) -> str:
-        """What differs when a run's source is indexed undisturbed in one process."""
         self.revision = run.revision
         self._write()
         home = self.folder / f"alone-{run.revision}"

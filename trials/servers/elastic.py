@@ -136,10 +136,8 @@ def client_of(url: str, **options: Any) -> Elasticsearch:
 
 BLOCK = "index.blocks.read_only_allow_delete"
 """Setting of an index that the server sets when a disk is past its flood-stage watermark."""
-PRESSURE = 6_000_000
-"""Bytes of writes that the killable server accepts at once."""
-REQUEST = 4_000_000
-"""Bytes of the largest request that it accepts."""
+PRESSURE = 6_000_000  # bytes of writes that the killable server accepts at once
+REQUEST = 4_000_000  # bytes of the largest request that it accepts
 LITTLE_ROOM = {"indexing_pressure.memory.limit": f"{PRESSURE}b", "http.max_content_length": f"{REQUEST}b"}
 
 

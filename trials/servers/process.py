@@ -40,7 +40,6 @@ class ServerProcess:
         return pid_in(self.folder)
 
     def command(self) -> Sequence[str | Path]:
-        """The command that runs the server in the foreground."""
         raise NotImplementedError
 
     def environment(self) -> Mapping[str, str]:
@@ -148,7 +147,6 @@ def running(make: Callable[[Path], S]) -> Iterator[S]:
 
 
 def program(name: str, package: str, *folders: Path) -> Path:
-    """The file of a program: in one of some folders, or on the path."""
     for folder in folders:
         if (folder / name).is_file():
             return folder / name

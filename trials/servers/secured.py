@@ -55,8 +55,7 @@ rows_beside:
 only_beside:
   indices: [{names: ["ours-*"], privileges: [read, view_index_metadata]}]
 """
-_ROLE_NAMES = re.findall(r"^(\w+):$", _ROLES, re.MULTILINE)
-"""Each role has a user of its name."""
+_ROLE_NAMES = re.findall(r"^(\w+):$", _ROLES, re.MULTILINE)  # each role has a user of its name
 
 
 def secured_server(folder: Path) -> ElasticServer:

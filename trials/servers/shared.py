@@ -23,8 +23,7 @@ from trials import ROOT
 from trials.servers.process import S, end
 
 _VARIABLE = "TESTS_SHARED_FOLDER"
-_PATIENCE = 900.0
-"""Seconds to wait for a resource that another process makes or has borrowed."""
+_PATIENCE = 900.0  # seconds to wait for a resource that another process makes or has borrowed
 T = TypeVar("T")
 
 
