@@ -1,21 +1,16 @@
-"""An Elasticsearch server for tests: the distribution on Maven Central, one node, loopback only.
+"""An Elasticsearch server for tests: the distribution on Maven Central, which has no optional modules; one node."""
 
-It has no optional modules, and the tests need none: no ``GET /``, no reindex, no scripts, no ingest, no language
-analysers.
-"""
-
-import contextlib
 import os
+import re
 import shutil
-import ssl
 import subprocess
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import elasticsearch
+import httpx
 from elastic_transport import Transport
 from elasticsearch import Elasticsearch
 
@@ -57,6 +52,7 @@ class ElasticServer(ServerProcess):
         return f"{scheme}://127.0.0.1:{self.port}"
 
     def secure(self, users: Mapping[str, str], roles: str) -> None:
+        """Turn on TLS and security before the start, with a role for each user and the contents of ``roles.yml``."""
         config = self.folder / "server" / "config"
         key = config / "node.key"
         subprocess.run(
@@ -85,15 +81,9 @@ class ElasticServer(ServerProcess):
     def run(self, program: str, *arguments: str, stdin: str = "") -> None:
         """Run a program of the distribution, as the server's user."""
         subprocess.run(
-            [self.folder / "server" / "bin" / program, *arguments],
-            check=True,
-            input=stdin.encode(),
-            capture_output=True,
-            env=self.environment(),
-            user=self.user,
-            group=self.group,
-            extra_groups=[] if self.user else None,
-        )
+            [self.folder / "server" / "bin" / program, *arguments], check=True, input=stdin.encode(),
+            capture_output=True, env=self.environment(), **self.as_user,
+        )  # fmt: skip
 
     def command(self) -> Sequence[str | Path]:
         settings = {
@@ -108,7 +98,6 @@ class ElasticServer(ServerProcess):
         return [self.folder / "server" / "bin" / "elasticsearch", *arguments]
 
     def environment(self) -> Mapping[str, str]:
-        """The environment of the command: a small heap, and tools that start quickly."""
         return {
             "PATH": os.environ["PATH"],
             "ES_JAVA_HOME": str(self.java),
@@ -118,14 +107,10 @@ class ElasticServer(ServerProcess):
         }
 
     def answers(self) -> bool:
-        context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        """Whether it is up; a refusal counts as an answer."""
         try:
-            with urllib.request.urlopen(f"{self.url}/_cluster/health", timeout=5, context=context):
-                return True
-        except urllib.error.HTTPError as error:
-            return error.code != 503
-        except OSError:
+            return httpx.get(f"{self.url}/_cluster/health", timeout=5, verify=False).status_code != 503  # noqa: S501
+        except httpx.TransportError:
             return False
 
 
@@ -146,19 +131,17 @@ def killable_server(folder: Path) -> ElasticServer:
     return ElasticServer(folder, LITTLE_ROOM)
 
 
-@contextlib.contextmanager
 def running(
     settings: Mapping[str, str] | None = None, prepare: Callable[[ElasticServer], object] = lambda _: None
-) -> Iterator[ElasticServer]:
-    """Start a server in a temporary folder; afterwards both are gone."""
+) -> AbstractContextManager[ElasticServer]:
+    """A server in a temporary folder, prepared before it starts; afterwards both are gone."""
 
     def make(folder: Path) -> ElasticServer:
         server = ElasticServer(folder, settings)
         prepare(server)
         return server
 
-    with process.running(make) as server:
-        yield server
+    return process.running(make)
 
 
 def distribution(folder: Path) -> Path:
@@ -166,12 +149,8 @@ def distribution(folder: Path) -> Path:
     maven = shutil.which("mvn")
     if maven is None:
         raise ServerMissing("no Elasticsearch for tests: Maven brings it; apt-get install maven")
-    copied = subprocess.run(
-        [maven, "-q", "-B", "dependency:copy", f"-Dartifact={_ARTIFACT}", f"-DoutputDirectory={folder}"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    fetch = ["dependency:copy", f"-Dartifact={_ARTIFACT}", f"-DoutputDirectory={folder}"]
+    copied = subprocess.run([maven, "-q", "-B", *fetch], capture_output=True, text=True, check=False)
     if copied.returncode:
         raise ServerMissing(f"no Elasticsearch for tests: Maven could not fetch {_ARTIFACT}: {copied.stdout[-500:]}")
     shutil.unpack_archive(folder / f"elasticsearch-{VERSION}.zip", folder)
@@ -184,17 +163,11 @@ def distribution(folder: Path) -> Path:
 def _java_home() -> Path:
     homes = [Path(os.environ[name]) for name in ("ES_JAVA_HOME", "JAVA_HOME") if os.environ.get(name)]
     for home in (*homes, *sorted(Path("/usr/lib/jvm").glob("*"), reverse=True)):
-        if _release(home) >= _JAVA and "jdk.incubator.vector" in (home / "release").read_text():
+        release = (home / "release").read_text() if (home / "release").is_file() else ""
+        version = re.search(r'^JAVA_VERSION="(\d+)', release, re.MULTILINE)
+        if version and int(version[1]) >= _JAVA and "jdk.incubator.vector" in release:
             return home
     raise ServerMissing(
         f"no Java {_JAVA} or later for the tests' Elasticsearch: apt-get install openjdk-{_JAVA}-jre-headless, "
         "or name a JDK in ES_JAVA_HOME"
     )
-
-
-def _release(home: Path) -> int:
-    try:
-        lines = dict(line.split("=", 1) for line in (home / "release").read_text().splitlines() if "=" in line)
-    except OSError:
-        return 0
-    return int(lines.get("JAVA_VERSION", '"0"').strip('"').split(".")[0])

@@ -26,15 +26,18 @@ class PostgresServer(ServerProcess):
         data.mkdir(mode=0o700)
         if self.user:
             subprocess.run(["chown", "-R", self.user, folder], check=True)
-        subprocess.run(
-            [self._program.with_name("initdb"), "-D", data, "-U", "dragoman", "-A", "trust", "-E", "UTF8"],
-            check=True,
-            capture_output=True,
-            cwd=folder,
-            user=self.user,
-            group=self.user,
-            extra_groups=[] if self.user else None,
-        )
+        initdb: list[str | Path] = [
+            self._program.with_name("initdb"),
+            "-D",
+            data,
+            "-U",
+            "dragoman",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+        ]
+        subprocess.run(initdb, check=True, capture_output=True, cwd=folder, **self.as_user)
 
     @property
     def url(self) -> str:
@@ -52,8 +55,7 @@ class PostgresServer(ServerProcess):
         try:
             url = self.url.removesuffix("dragoman") + "postgres"
             with psycopg.connect(url, autocommit=True, connect_timeout=5) as connection:
-                exists = connection.execute("SELECT 1 FROM pg_database WHERE datname = 'dragoman'").fetchone()
-                if not exists:
+                if not connection.execute("SELECT 1 FROM pg_database WHERE datname = 'dragoman'").fetchone():
                     connection.execute("CREATE DATABASE dragoman")
         except psycopg.OperationalError:
             return False

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from trials.clock import Clock
 
@@ -22,14 +22,17 @@ class ServerMissing(Exception):
 
 
 class ServerProcess:
-    """Base class of servers. A pickled server can be used, killed, paused and started by another process."""
+    """A server with its data, its log and, while it runs, its process group (``pid``) in a folder.
+
+    A pickled server can be used, killed, paused and started by another process.
+    """
 
     name = ""
-    user: str | None = None
+    user: str | None = None  # who runs it; None: this process's user
     group: str | None = None
-    started_within = 120.0
-    allowed = True
-    clock: Clock | None = None
+    started_within = 120.0  # maximum seconds that it may take to start
+    allowed = True  # whether the current test may start servers; a test of ``make check`` may not
+    clock: Clock | None = None  # its time of day; None: this machine's
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -39,33 +42,33 @@ class ServerProcess:
         """Number of the process group; 0 if the server does not run."""
         return pid_in(self.folder)
 
+    @property
+    def as_user(self) -> dict[str, Any]:
+        """Options of ``subprocess`` by which the server's user runs something."""
+        return {"user": self.user, "group": self.group or self.user, "extra_groups": [] if self.user else None}
+
     def command(self) -> Sequence[str | Path]:
+        """The command that runs the server in the foreground."""
         raise NotImplementedError
 
     def environment(self) -> Mapping[str, str]:
         return {"PATH": os.environ["PATH"], "HOME": str(self.folder), "LANG": "C.UTF-8"}
 
     def answers(self) -> bool:
+        """Whether the server can be used."""
         raise NotImplementedError
 
     def start(self) -> None:
+        """Start the server, and return when it answers; the error of one that does not has the end of its log."""
         if not self.allowed:
             raise RuntimeError(f"a test of `make check` starts {self.name}: mark it `parts`, for `make test`")
         log = self.folder / "log"
-        environment = {**self.environment(), **(self.clock.environment if self.clock else {})}
         with log.open("ab") as out:
             process = subprocess.Popen(
-                self.command(),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                env=environment,
-                cwd=self.folder,
-                start_new_session=True,
-                user=self.user,
-                group=self.group or self.user,
-                extra_groups=[] if self.user else None,
-            )
+                self.command(), stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, cwd=self.folder,
+                env={**self.environment(), **(self.clock.environment if self.clock else {})}, start_new_session=True,
+                **self.as_user,
+            )  # fmt: skip
         (self.folder / "pid").write_text(str(process.pid), encoding="ascii")
         threading.Thread(target=process.wait, daemon=True).start()  # reaps the process, whoever kills it
         until = time.monotonic() + self.started_within
@@ -80,6 +83,7 @@ class ServerProcess:
         end(self.folder)
 
     def revive(self) -> None:
+        """Start the server again unless it answers."""
         if not self.answers():
             self.kill()
             self.start()
@@ -94,10 +98,8 @@ class ServerProcess:
 
 def pid_in(folder: Path) -> int:
     """Process group of the server that runs in a folder; 0 if none does."""
-    try:
-        return int((folder / "pid").read_text(encoding="ascii"))
-    except FileNotFoundError:
-        return 0
+    file = folder / "pid"
+    return int(file.read_text(encoding="ascii")) if file.exists() else 0
 
 
 def end(folder: Path) -> None:
@@ -108,19 +110,22 @@ def end(folder: Path) -> None:
 
 
 def _end_group(group: int) -> None:
-    killed = time.monotonic()
+    until = time.monotonic() + 60
     with contextlib.suppress(ProcessLookupError):
         while True:
             os.killpg(group, signal.SIGKILL)
-            if only_zombies(group):
+            if _only_zombies(group):
                 return
-            if time.monotonic() - killed > 60:
+            if time.monotonic() > until:
                 raise TimeoutError(f"process group {group} does not end")
             time.sleep(0.02)
 
 
-def only_zombies(group: int) -> bool:
-    """Whether all processes of a group are zombies: some containers do not reap orphans."""
+def _only_zombies(group: int) -> bool:
+    """Whether all processes of a group are zombies: some containers do not reap orphans.
+
+    A process whose first thread is a zombie may have other threads that still hold its files; it counts as alive.
+    """
     zombies = []
     for file in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -135,7 +140,7 @@ S = TypeVar("S", bound=ServerProcess)
 
 @contextlib.contextmanager
 def running(make: Callable[[Path], S]) -> Iterator[S]:
-    """Start a server in a temporary folder; afterwards both are gone."""
+    """Start the server that is made in an empty temporary folder; afterwards both are gone."""
     shared = os.environ.get("TESTS_SHARED_FOLDER")  # so that a killed test run leaves nothing
     with tempfile.TemporaryDirectory(prefix="dragoman-server-", dir=shared, ignore_cleanup_errors=True) as folder:
         server = make(Path(folder))
@@ -147,10 +152,8 @@ def running(make: Callable[[Path], S]) -> Iterator[S]:
 
 
 def program(name: str, package: str, *folders: Path) -> Path:
-    for folder in folders:
-        if (folder / name).is_file():
-            return folder / name
-    if file := shutil.which(name):
+    """The file of a program: in one of some folders, or on the path; ``ServerMissing`` if there is none."""
+    if file := shutil.which(name, path=os.pathsep.join([*map(str, folders), os.environ["PATH"]])):
         return Path(file)
     raise ServerMissing(f"no {name} for tests: apt-get install {package}")
 
