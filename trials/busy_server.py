@@ -1,7 +1,4 @@
-"""An Elasticsearch server without room: full queues of searches and of writes, and a circuit breaker that trips.
-
-The trial yields one text for each try: empty if what was asked held, else what fell.
-"""
+"""An Elasticsearch server without room: full queues of searches and of writes, and a circuit breaker that trips."""
 
 import json
 import threading
@@ -21,7 +18,7 @@ from indexer.collection.store_location import StoreLocation
 from indexer.stores.clustered import writing
 from indexer.stores.contract import StoredDocument
 from trials import DEMO
-from trials.command import TOPICS, require_done, said
+from trials.command import TOPICS, fell, require_done, said
 from trials.documents import contents, put_records, sentences, write_records
 from trials.fake_encoder import FakeEncoder
 from trials.full_disk import wait_for
@@ -70,7 +67,7 @@ def busy(server: str, folder: Path) -> Iterator[str]:
         _, url = stack.enter_context(process(settings.home, "--elastic", server))
         service = stack.enter_context(httpx.Client(base_url=url, timeout=120))
         quiet = {name: _ids(call(service).raise_for_status()) for name, call in CALLS.items()}
-        yield from ("" if all(found) else f"{name} finds nothing" for name, found in quiet.items())
+        yield from (fell(name, "finds nothing", held=all(found)) for name, found in quiet.items())
         yield from _storm(service, client, quiet, at)
         yield from _served(service, quiet)
         yield from _writes(settings, client, on)
@@ -79,21 +76,22 @@ def busy(server: str, folder: Path) -> Iterator[str]:
 
 
 def _storm(service: httpx.Client, client: Elasticsearch, quiet: Mapping[str, Any], at: list[str]) -> Iterator[str]:
+    """Search with many callers at once, while commands search, too."""
     before = _rejected_searches(client)
 
     def ask(caller: int) -> list[str]:
         with httpx.Client(base_url=service.base_url, timeout=120) as own:
-            calls = list(CALLS.items())[caller % len(CALLS) :] + list(CALLS.items())[: caller % len(CALLS)]
+            calls = [*CALLS.items()] * 2
+            calls = calls[caller % len(CALLS) :][: len(CALLS)]
             return [_answered(name, call(own), quiet[name]) for _ in range(_TIMES) for name, call in calls]
 
     with ThreadPoolExecutor(_CALLERS) as pool:
         futures = [pool.submit(ask, caller) for caller in range(_CALLERS)]
-        commands = (["search", "coffee", "-c", "own", "--lang", "en"], ["evaluate", "-c", "own", *TOPICS])
-        for command in commands:
+        for command in (["search", "coffee", "-c", "own", "--lang", "en"], ["evaluate", "-c", "own", *TOPICS]):
             yield _ended(command, *said([*command, *at]))
         for future in futures:
             yield from future.result()
-    yield "" if _rejected_searches(client) > before else "the server had room for all searches, so nothing was tried"
+    yield fell("there was room for all searches", held=_rejected_searches(client) > before)
 
 
 def _answered(name: str, answer: httpx.Response, expected: Any) -> str:
@@ -102,9 +100,9 @@ def _answered(name: str, answer: httpx.Response, expected: Any) -> str:
         refusals = ("429",) if name == "_msearch" else ()
         held = all(ids in (whole, *refusals) for ids, whole in zip(_ids(answer), expected, strict=True))
     else:
-        held = answer.status_code in {429, 503} and int(answer.headers.get("Retry-After", 0)) > 0
-        held = held and "error" in answer.json()
-    return "" if held else f"{name}: {answer.status_code} {answer.text[:300]}"
+        again = int(answer.headers.get("Retry-After", 0)) > 0
+        held = answer.status_code in {429, 503} and again and "error" in answer.json()
+    return fell(name, answer.status_code, answer.text, held=held)
 
 
 def _ids(answer: httpx.Response) -> list[Any]:
@@ -119,8 +117,8 @@ def _ids(answer: httpx.Response) -> list[Any]:
 
 
 def _ended(command: list[str], status: int, text: str) -> str:
-    held = status == 0 or (status == 1 and text.count("\n") == 1 and "again" in text)
-    return "" if held else f"{command}: {status} {text[-300:]}"
+    """What fell: a command does its work, or ends with one sentence."""
+    return fell(command, text, held=status == 0 or (status == 1 and text.count("\n") == 1 and "again" in text))
 
 
 def _served(service: httpx.Client, quiet: Mapping[str, Any]) -> Iterator[str]:
@@ -128,7 +126,7 @@ def _served(service: httpx.Client, quiet: Mapping[str, Any]) -> Iterator[str]:
     for name, call in CALLS.items():
         answer = call(service)
         held = answer.status_code == 200 and _ids(answer) == quiet[name]
-        yield "" if held else f"{name}, afterwards: {answer.status_code} {answer.text[:300]}"
+        yield fell(name, "afterwards", answer.status_code, answer.text, held=held)
 
 
 def _writes(settings: Settings, client: Elasticsearch, on: list[str]) -> Iterator[str]:
@@ -137,25 +135,22 @@ def _writes(settings: Settings, client: Elasticsearch, on: list[str]) -> Iterato
     documents = sentences(300)
     source = write_records(documents, settings.home.parent / "docs.jsonl")
 
-    def write(writer: int) -> list[str]:
+    def write(writer: int) -> str:
         encoder, written = FakeEncoder(), list[str]()
+        model = encoder.spec.model
         with closing(StoreLocation(settings.store, f"writer-{writer}", settings.credentials).open()) as store:
-            store.create(encoder.spec.model, encoder.spec.dim)
-            while len(written) < 24 or not ended.is_set():
+            store.create(model, encoder.spec.dim)
+            while len(written) < 24 or (len(written) < _MOST_WRITTEN and not ended.is_set()):
                 batch = [Document(f"d{len(written) + at}", "en", f"a long page {at} " * 15_000) for at in range(8)]
                 encoded = encoder.encode_documents(batch)
-                report = store.put(
-                    encoder.spec.model, [StoredDocument.of(one, encoded, at) for at, one in enumerate(batch)]
-                )
+                report = store.put(model, [StoredDocument.of(one, encoded, at) for at, one in enumerate(batch)])
                 if report.stored != len(batch):
-                    return [f"writer {writer}: {report}"]
+                    return f"writer {writer}: {report}"
                 written += [document.doc_id for document in batch]
-                if len(written) >= _MOST_WRITTEN:
-                    break
             store.publish()
             held = sorted(store.ids()) == sorted(written)
             store.drop()
-        return ["" if held else f"writer {writer}: other documents"]
+        return fell(f"writer {writer}: other documents", held=held)
 
     with ThreadPoolExecutor(_WRITERS) as pool:
         futures = [pool.submit(write, writer) for writer in range(_WRITERS)]
@@ -163,12 +158,11 @@ def _writes(settings: Settings, client: Elasticsearch, on: list[str]) -> Iterato
             status, text = said(["index", source, "-c", "crowded", "--store", settings.store, *on])
         finally:
             ended.set()
-        for future in futures:
-            yield from future.result()
-    yield "" if status == 0 else f"index among many writers: {status} {text}"
+        yield from (future.result() for future in futures)
+    yield fell("index among many writers", status, text, held=status == 0)
     held = contents(settings, "crowded").keys() == {document["id"] for document in documents}
-    yield "" if held else "index among many writers lost documents"
-    yield "" if _rejected_writes(client) > before else "the server had room for all writes, so nothing was tried"
+    yield fell("index among many writers lost documents", held=held)
+    yield fell("there was room for all writes", held=_rejected_writes(client) > before)
 
 
 def _breaker(service: httpx.Client, client: Elasticsearch, demo: list[str], on: list[str]) -> Iterator[str]:
@@ -177,17 +171,13 @@ def _breaker(service: httpx.Client, client: Elasticsearch, demo: list[str], on: 
     with tripping(client):
         for name, call in CALLS.items():
             answer = call(service)
-            refused = answer.status_code in {429, 503} and "Retry-After" in answer.headers
+            held = answer.status_code in {429, 503} and "Retry-After" in answer.headers
             if name == "_msearch":
-                refused = answer.status_code == 200 and set(_ids(answer)) == {"429"}
-            yield "" if refused else f"{name}, tripping: {answer.status_code} {answer.text[:300]}"
+                held = answer.status_code == 200 and set(_ids(answer)) == {"429"}
+            yield fell(name, "tripping", answer.status_code, answer.text, held=held)
         with patch.object(writing, "PATIENCE", _PATIENCE):
-            for command in (
-                ["search", "coffee", "-c", "own", "--lang", "en", *on[:-3]],
-                ["calibrate", "-c", "own", *on[:-3]],
-                prune,
-            ):
-                status, text = said(command)
+            for command in (["search", "coffee", "--lang", "en"], ["calibrate"], prune):
+                status, text = said(command if command is prune else [*command, "-c", "own", *on[:-3]])
                 yield f"{command}, tripping: status 0" if status == 0 else _ended(command, status, text)
     with ThreadPoolExecutor(1) as pool:
         with tripping(client):
@@ -195,7 +185,7 @@ def _breaker(service: httpx.Client, client: Elasticsearch, demo: list[str], on: 
             tripped = _trips(client)
             wait_for(lambda: waiting.done() or _trips(client) > tripped + 2, "the breaker's trips")
         status, text = waiting.result()
-    yield "" if status == 0 else f"{prune}: {status} {text}"
+    yield fell(prune, status, text, held=status == 0)
 
 
 @contextmanager
