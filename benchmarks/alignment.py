@@ -3,6 +3,8 @@
 The whole matrix of their cosines would not fit into memory.
 """
 
+from argparse import Namespace
+
 import numpy as np
 
 from benchmarks import harness
@@ -21,24 +23,19 @@ def sides(count: int) -> tuple[FloatArray, FloatArray]:
     return unit_rows(x), unit_rows(y)
 
 
-def main() -> None:
-    count = harness.options(__doc__, count=200_000).count
+@harness.benchmark("Alignment", count=200_000)
+def measure(arguments: Namespace) -> list[str]:
+    count = arguments.count
     x, y = sides(count)
     before = harness.resident_memory()
     with harness.Stopwatch() as watch:
         pairs = align(x, y)
     growth = harness.peak_memory() - before
-    lines = [
-        "| documents, 384 numbers each | s | of processor time, s | memory of the two sides, MB | peak over them, MB |",
-        "|---|---:|---:|---:|---:|",
-        f"| {count:,} × {count:,} | {watch.seconds:,.0f} | {watch.cpu:,.0f} "
-        f"| {(x.nbytes + y.nbytes) / 2**20:,.0f} | {growth:,.0f} |",
+    header = "documents, 384 numbers each | s | of processor time, s | memory of the two sides, MB | peak over them, MB"
+    figures = watch.seconds, watch.cpu, (x.nbytes + y.nbytes) / 2**20, growth
+    return [
+        *harness.table(header, [[f"{count:,} × {count:,}", *(f"{figure:,.0f}" for figure in figures)]]),
         "",
         f"Three quarters of the documents have a mate: {(pairs.rows == pairs.cols).mean():.1%} of all pairs are right. "
         f"The whole matrix would take {4 * count**2 / 2**30:,.0f} GB.",
     ]
-    harness.write("Alignment", lines)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,7 @@
 """Cr5: topics of concepts never seen, alone and with the default encoder; encoding; training at the paper's size."""
 
 import tempfile
+from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -200,16 +201,9 @@ def encoding_lines(rounds: int) -> list[str]:
     return lines
 
 
-def main() -> None:
-    """Measure, and write the section; ``home`` of topics has lohelp, indexed with the default encoder."""
-    arguments = harness.options(__doc__, ("topics", "encoding", "growth"), home=Path(), splits=3, rounds=3)
+@harness.benchmark("Cr5: {part}", ("topics", "encoding", "growth"), home=Path(), splits=3, rounds=3)
+def measure(arguments: Namespace) -> list[str]:
+    """``home`` of topics has lohelp, indexed with the default encoder."""
     if arguments.part == "topics":
-        harness.write("Cr5 and the default encoder as one", topics_lines(arguments.splits, arguments.home))
-    elif arguments.part == "encoding":
-        harness.write("Cr5: encoding", encoding_lines(arguments.rounds))
-    else:
-        harness.write("Cr5: training at the paper's size", growth_lines())
-
-
-if __name__ == "__main__":
-    main()
+        return topics_lines(arguments.splits, arguments.home)
+    return encoding_lines(arguments.rounds) if arguments.part == "encoding" else growth_lines()

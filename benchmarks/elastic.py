@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -125,14 +126,8 @@ def by_type(source: CalibratedStore, server: str, longest: int, types: Sequence[
     return table
 
 
-def main() -> None:
-    """Measure, and write the section; the home has lohelp, calibrated; passages' ``runs`` may stand for documents."""
-    arguments = harness.options(__doc__, home=Path, runs=0, types="int8_hnsw")
+@harness.benchmark("Elasticsearch by type of index, runs of {runs} passages", home=Path, runs=0, types="int8_hnsw")
+def measure(arguments: Namespace) -> list[str]:
+    """The home has lohelp, calibrated; passages' ``runs`` may stand for documents."""
     with CalibratedStore.open(arguments.home, "lohelp") as source, running() as server:
-        table = by_type(source, server.url, arguments.runs, arguments.types.split(","))
-    runs = f", runs of up to {arguments.runs} passages" if arguments.runs else ""
-    harness.write(f"Elasticsearch by type of index{runs}", table)
-
-
-if __name__ == "__main__":
-    main()
+        return by_type(source, server.url, arguments.runs, arguments.types.split(","))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -55,21 +56,14 @@ def latency(searcher: Searcher, store: ElasticStore, texts: Sequence[str]) -> li
     return [heading, "|---|---:|---:|", *rows]
 
 
-def main() -> None:
-    """Measure, and write the section; the home has the collection, calibrated."""
-    arguments = harness.options(__doc__, home=Path, collection="lohelp")
-    name = arguments.collection
+@harness.benchmark("A search on Elasticsearch", home=Path)
+def measure(arguments: Namespace) -> list[str]:
+    """The home has lohelp, calibrated."""
     with (
-        CalibratedStore.open(arguments.home, name) as source,
+        CalibratedStore.open(arguments.home, "lohelp") as source,
         running() as server,
         closing(copy_to(f"{server.url}/bench?replicas=0", "parity", source)) as store,
-        harness.open_searcher(name, arguments.home) as embedded,
+        harness.open_searcher("lohelp", arguments.home) as embedded,
     ):
-        elastic = replace(embedded, store=store)
-        texts = [topic.title for topic in harness.topics(name, ["en"])[0]][:_TIMED]
-        lines = latency(elastic, store, texts)
-    harness.write(f"A search on Elasticsearch, {name}", lines)
-
-
-if __name__ == "__main__":
-    main()
+        texts = [topic.title for topic in harness.topics("lohelp", ["en"])[0]][:_TIMED]
+        return latency(replace(embedded, store=store), store, texts)

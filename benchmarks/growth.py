@@ -10,6 +10,7 @@ import os
 import re
 import tempfile
 import time
+from argparse import Namespace
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -352,10 +353,11 @@ def table(by_size: Mapping[int, Figures]) -> list[str]:
     ]
 
 
-def main() -> None:
-    arguments = harness.options(
-        __doc__, store="elastic", values="10000,20000", calibrate="", languages=20, passages=3, shards=1, counterparts=0
-    )
+@harness.benchmark(
+    "", store="elastic", values="10000,20000", calibrate="", languages=20, passages=3, shards=1, counterparts=0
+)
+def measure(arguments: Namespace) -> None:
+    """``values`` are numbers of documents, ``calibrate`` those at which to calibrate anew (at each, unless given)."""
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # of what searches: threads that wait actively take the server's time
     sizes, calibrate_at = (
         [int(value) for value in values.split(",") if value] for values in (arguments.values, arguments.calibrate)
@@ -365,7 +367,3 @@ def main() -> None:
     for size, figures in zip(sizes, grown(shape, sizes, calibrate_at, elastic=elastic), strict=True):
         by_size[size] = figures
         harness.write(f"Growth, {'Elasticsearch' if elastic else 'embedded store'}", table(by_size))
-
-
-if __name__ == "__main__":
-    main()

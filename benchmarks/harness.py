@@ -75,6 +75,31 @@ def options(about: str | None, parts: Sequence[str] = (), **defaults: Any) -> ar
     return parser.parse_args()
 
 
+def benchmark(
+    title: str, parts: Sequence[str] = (), **defaults: Any
+) -> Callable[[Callable[[argparse.Namespace], Sequence[str] | None]], object]:
+    """A function that measures by ``options``: if its module is the program it is run, and its lines are a section.
+
+    It stands at the end of its module. The title may name options; no section is written of no lines.
+    """
+
+    def run(measure: Callable[[argparse.Namespace], Sequence[str] | None]) -> object:
+        if measure.__module__ == "__main__":
+            arguments = options(measure.__globals__["__doc__"], parts, **defaults)
+            if lines := measure(arguments):
+                write(title.format(**vars(arguments)), lines)
+        return measure
+
+    return run
+
+
+def table(header: str, rows: Iterable[Iterable[object]]) -> list[str]:
+    """Lines of a table with ``header``, its columns between bars; all but the first are numbers."""
+    columns = header.count("|")
+    cells = (f"| {' | '.join(map(str, row))} |" for row in rows)
+    return [f"| {header} |", f"|---|{'---:|' * columns}", *cells]
+
+
 def write(name: str, lines: Sequence[str]) -> None:
     """Write a section to the page, with the command that made it; it replaces the section of the same name."""
     page = PAGE.read_text(encoding="utf-8") if PAGE.is_file() else "# Results\n"

@@ -7,9 +7,9 @@ import subprocess
 import tempfile
 import threading
 import time
+from argparse import Namespace
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -88,24 +88,19 @@ def run(lanes: int, source: str, settings: Settings, speed: float, name: str) ->
     return watch.seconds, card
 
 
-def main() -> None:
-    """Measure, and write the section; ``speed`` is the GPU's padded tokens a second."""
-    arguments = harness.options(__doc__, documents=4500, speed=400_000.0, lanes="1,2,3,4,6")
-    table = harness.Table(["| lanes | pages/s | the GPU is busy | processor cores |", "|---:|---:|---:|---:|"])
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-lanes-")))
-        settings = stack.enter_context(running_servers()).settings(folder / "home", "lanes")
+@harness.benchmark("Lanes of a worker", documents=4500, speed=400_000.0, lanes="1,2,3,4,6")
+def measure(arguments: Namespace) -> list[str]:
+    """``speed`` is the GPU's padded tokens a second."""
+    rows = []
+    with running_servers() as servers, tempfile.TemporaryDirectory(prefix="dragoman-lanes-") as folder:
+        settings = servers.settings(Path(folder) / "home", "lanes")
         upgrade(open_engine(settings.database))
-        source = write_pages(folder, arguments.documents)
+        source = write_pages(Path(folder), arguments.documents)
         run(1, source, settings, arguments.speed, "warm")  # what is slow the first time
         for lanes in map(int, arguments.lanes.split(",")):
             before = time.process_time()
             seconds, card = run(lanes, source, settings, arguments.speed, f"run{lanes}")
             cores = (time.process_time() - before) / seconds
             rate, busy = arguments.documents / seconds, card.busy / seconds
-            table.add(f"| {lanes} | {rate:,.0f} | {100 * busy:.0f} % | {cores:.2f} |")
-    harness.write("Lanes of a worker", table)
-
-
-if __name__ == "__main__":
-    main()
+            rows.append([lanes, f"{rate:,.0f}", f"{busy:.0%}", f"{cores:.2f}"])
+    return harness.table("lanes | pages/s | the GPU is busy | processor cores", rows)

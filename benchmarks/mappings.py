@@ -1,12 +1,13 @@
 """Mapped search: topics about concepts that the maps were not learnt from, without a map and with one."""
 
+from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks import harness
-from benchmarks.harness import TESTED, topic_of
+from benchmarks.harness import TESTED, mean, topic_of
 from indexer.collection.settings import Settings
 from indexer.training.aligned_documents import stored_by_concept
 from indexer.training.mapping_training import MappingPlan, learn
@@ -47,26 +48,19 @@ def precisions(searcher: Searcher, home: Path, folds: int, share: float) -> dict
     return by_ranking
 
 
-def main() -> None:
-    """Measure, and write the section; the home has lohelp, calibrated; ``share`` is of the topics."""
-    arguments = harness.options(__doc__, home=Path, folds=2, share=1.0)
+@harness.benchmark("Mapped search", home=Path, folds=2, share=1.0)
+def measure(arguments: Namespace) -> list[str]:
+    """The home has lohelp, calibrated; ``share`` is of the topics."""
     with harness.open_searcher("lohelp", arguments.home) as searcher:
         by_ranking = precisions(searcher, arguments.home, arguments.folds, arguments.share)
     unmapped, by_topic = by_ranking[_UNMAPPED], dict[str, list[float]]()
     for query_id, value in by_ranking[_MAPPED].items():
         by_topic.setdefault(topic_of(query_id), []).append(value - unmapped[query_id])
     gains = np.array([np.mean(of_topic) for of_topic in by_topic.values()])
-    lines = [
+    return [
         f"{len(unmapped):,} queries ({len(by_topic)} topics in {len(TESTED)} languages), {arguments.folds} folds, "
         f"documents and passages, depth {_DEPTH}; a map gains {gains.mean():+.3f} (standard error over topics "
         f"{gains.std() / len(gains) ** 0.5:.3f}).",
         "",
-        "| ranking | MAP |",
-        "|---|---:|",
-        *(f"| {name} | {harness.mean(values):.3f} |" for name, values in by_ranking.items()),
+        *harness.table("ranking | MAP", ([name, f"{mean(values):.3f}"] for name, values in by_ranking.items())),
     ]
-    harness.write("Mapped search", lines)
-
-
-if __name__ == "__main__":
-    main()

@@ -2,6 +2,7 @@
 
 import itertools
 import tempfile
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,20 +28,16 @@ def endless_records() -> Iterator[harness.Record]:
             yield record | {"id": f"{next(numbers)}", "text": record["text"][:300]}
 
 
-def main() -> None:
-    counts = harness.options(__doc__, counts="1000,17000").counts.split(",")
-    table = harness.Table(["| documents | index, peak MB | calibrate, peak MB |", "|---:|---:|---:|"])
+@harness.benchmark("Memory of indexing", counts="1000,17000")
+def measure(arguments: Namespace) -> list[str]:
+    rows = []
     with tempfile.TemporaryDirectory() as folder:
-        for count in map(int, counts):
+        for count in map(int, arguments.counts.split(",")):
             records = itertools.islice(endless_records(), count)
             source = write_records(records, Path(folder) / f"{count}.jsonl")
             home = ["-c", "c", "--home", str(Path(folder) / f"h{count}"), "-q"]
             commands = (["index", source, "--no-calibration", *home], ["calibrate", *home])
-            indexing, calibrating = (harness.measure_apart(_COMMAND, *command) for command in commands)
-            table.add(f"| {count:,} | {indexing:,.0f} | {calibrating:,.0f} |")
-    lines = ["Real help pages cut to 300 characters, each command in a process of its own.", "", *table]
-    harness.write("Memory of indexing", lines)
-
-
-if __name__ == "__main__":
-    main()
+            peaks = [harness.measure_apart(_COMMAND, *command) for command in commands]
+            rows.append(f"{figure:,.0f}" for figure in (count, *peaks))
+        table = harness.table("documents | index, peak MB | calibrate, peak MB", rows)
+    return ["Real help pages cut to 300 characters, each command in a process of its own.", "", *table]

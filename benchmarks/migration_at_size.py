@@ -5,6 +5,7 @@ It is indexed with Cr5, which is quick, and moves to the default encoder: the sa
 
 import itertools
 import tempfile
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,8 +21,6 @@ from query.ranking.searcher import Searcher
 from trials.documents import write_records
 from trials.servers.elastic import running
 
-_QUERY = "Zeilen einer Tabelle sortieren"
-
 
 def endless_pages() -> Iterator[dict[str, str]]:
     """Help pages in all languages, again and again with other ids; a concept has one page a language."""
@@ -31,8 +30,8 @@ def endless_pages() -> Iterator[dict[str, str]]:
             yield {**page, "id": f"{page['id']}~{repetition}", "concept": "" if repetition else page["concept"]}
 
 
-def main() -> None:
-    arguments = harness.options(__doc__, documents=200_000)
+@harness.benchmark("Migration at size", documents=200_000)
+def measure(arguments: Namespace) -> list[str]:
     with (
         tempfile.TemporaryDirectory(prefix="dragoman-migration-") as scratch,
         running() as server,
@@ -46,16 +45,11 @@ def main() -> None:
         with harness.Stopwatch() as migrated:
             migration = migrate("pages", DEFAULT, None, settings, anyway=True, device="cpu")
         with harness.Stopwatch() as answered, Searcher.open("pages", settings, device="cpu") as searcher:
-            if not searcher.search(_QUERY, lang="de"):
+            if not searcher.search("Zeilen einer Tabelle sortieren", lang="de"):
                 raise SystemExit("nothing was found: the seconds say nothing")
-    line = (
+    return [
         f"{report.encoded:,} documents in {len(LANGUAGES)} languages on Elasticsearch (help pages, each many times; "
         f"indexed with Cr5), moved to {DEFAULT}: {sum(migration.documents.values()):,} documents sampled and encoded, "
         f"maps fitted and the languages' statistics made in {migrated.seconds:.0f} s, the first answer of the new "
         f"encoder **{migrated.seconds + answered.seconds:.0f} s** after the command."
-    )
-    harness.write("Migration at size", [line])
-
-
-if __name__ == "__main__":
-    main()
+    ]

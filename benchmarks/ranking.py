@@ -5,6 +5,7 @@ alone is asked in other languages. A *thin* collection has each concept in one l
 """
 
 import tempfile
+from argparse import Namespace
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -201,9 +202,9 @@ def _differences(values: Scores, base: Scores, queries: Sequence[str], measure: 
     return mean, np.array([np.mean(of_topic) for of_topic in topics.values()])
 
 
-def main() -> None:
-    """Measure, and write the section; in ``home`` the collections are indexed by their names."""
-    arguments = harness.options(__doc__, home=Path, collections=",".join(COLLECTIONS))
+@harness.benchmark("Ranking", home=Path, collections=",".join(COLLECTIONS))
+def measure(arguments: Namespace) -> list[str]:
+    """In ``home`` the collections are indexed by their names."""
     table = harness.Table()
     for name in arguments.collections.split(","):
         with harness.open_searcher(name, arguments.home, harness.UNCALIBRATED) as searcher:
@@ -215,8 +216,4 @@ def main() -> None:
                 with tempfile.TemporaryDirectory() as folder:
                     for line in lines(part, *measured(part, encoder, Path(folder))):
                         table.add(line)
-    harness.write("Ranking", table)
-
-
-if __name__ == "__main__":
-    main()
+    return table

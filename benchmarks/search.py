@@ -5,6 +5,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -160,15 +161,10 @@ def one_shot(settings: Settings, rounds: int) -> list[str]:
     return ["", "| a process of its own, wall | s |", "|---|---:|", *rows]
 
 
-def main() -> None:
-    arguments = harness.options(__doc__, rounds=200, documents=100_000)
+@harness.benchmark("Search", rounds=200, documents=100_000)
+def measure(arguments: Namespace) -> list[str]:
     with tempfile.TemporaryDirectory() as home:
         settings = Settings.read(home=home)
         fill(settings, "large", arguments.documents)
         fill(settings, "small", 10_000)
-        lines = warm(settings, arguments.rounds) + one_shot(settings, 7)
-    harness.write("Search", lines)
-
-
-if __name__ == "__main__":
-    main()
+        return warm(settings, arguments.rounds) + one_shot(settings, 7)

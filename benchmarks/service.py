@@ -6,6 +6,7 @@ import random
 import tempfile
 import threading
 import time
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -120,8 +121,8 @@ def loaded(url: str, seconds: float, texts: Iterator[str]) -> list[str]:
     ]
 
 
-def main() -> None:
-    arguments = harness.options(__doc__, rounds=200, seconds=30.0, documents=100_000)
+@harness.benchmark("Service", rounds=200, seconds=30.0, documents=100_000)
+def measure(arguments: Namespace) -> list[str]:
     with tempfile.TemporaryDirectory() as home:
         settings = Settings.read(home=home)
         fill(settings, "large", arguments.documents)
@@ -129,9 +130,4 @@ def main() -> None:
         with process(settings.home) as (_, url):
             texts = _texts()
             lines = alone(settings, url, list(islice(texts, _WARM + arguments.rounds)))
-            lines += loaded(url, arguments.seconds, texts)
-    harness.write("Service", lines)
-
-
-if __name__ == "__main__":
-    main()
+            return lines + loaded(url, arguments.seconds, texts)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
@@ -120,27 +121,23 @@ def table(file: Path) -> list[str]:
     return lines
 
 
-def main() -> None:
-    """Train and measure a model, or write the section; ``work`` has models and checkpoints."""
-    arguments = harness.options(
-        __doc__, ("compare", "table", "speed"), variant="ct", seed=0, steps=4000, device="cpu",
-        work=Path("tlaser-runs"), file=Path("tlaser.jsonl"),
-    )  # fmt: skip
+@harness.benchmark(
+    "T-LASER, {part}", ("compare", "table", "speed"), variant="ct", seed=0, steps=4000, device="cpu",
+    work=Path("tlaser-runs"), file=Path("tlaser.jsonl"),
+)  # fmt: skip
+def measure(arguments: Namespace) -> list[str] | None:
+    """Train and measure a model, or make the section; ``work`` has models and checkpoints."""
+    if arguments.part == "table":
+        return table(arguments.file)
     if arguments.part == "compare":
         folder, _ = train(arguments.variant, arguments.seed, arguments.steps, "cpu", arguments.work)
         record = {"variant": arguments.variant, "seed": arguments.seed, **measured(folder)}
         with arguments.file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
-    elif arguments.part == "table":
-        harness.write("T-LASER", table(arguments.file))
-    else:
-        rows = harness.Table(["| | target tokens/s, vocabulary and graph made too |", "|---|---:|"])
-        for variant, name in NAMES.items():
-            with tempfile.TemporaryDirectory() as work:
-                folder, seconds = train(variant, 0, arguments.steps, arguments.device, Path(work))
-                rows.add(f"| {name} | {trained_tokens(folder) / seconds:,.0f} |")
-        harness.write("T-LASER, speed", rows)
-
-
-if __name__ == "__main__":
-    main()
+        return None
+    rows = []
+    for variant, name in NAMES.items():
+        with tempfile.TemporaryDirectory() as work:
+            folder, seconds = train(variant, 0, arguments.steps, arguments.device, Path(work))
+            rows.append([name, f"{trained_tokens(folder) / seconds:,.0f}"])
+    return harness.table(" | target tokens/s, vocabulary and graph made too", rows)

@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import time
 import urllib.request
-from contextlib import ExitStack
+from argparse import Namespace
 from pathlib import Path
 from statistics import median
 
@@ -146,20 +146,14 @@ def race(documents: int, rounds: int, folder: Path, database: str, broker: str) 
     ]
 
 
-def main() -> None:
-    arguments = harness.options(__doc__, documents=1152, rounds=3)
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-workers-")))
-        postgres = stack.enter_context(running(PostgresServer))
+@harness.benchmark("Workers", documents=1152, rounds=3)
+def measure(arguments: Namespace) -> list[str]:
+    with running(PostgresServer) as postgres, tempfile.TemporaryDirectory(prefix="dragoman-workers-") as folder:
         seconds = claims(postgres.url)
-        rabbit = stack.enter_context(running(RabbitServer))
-        lines = race(arguments.documents, arguments.rounds, folder, postgres.url, rabbit.url)
+        with running(RabbitServer) as rabbit:
+            lines = race(arguments.documents, arguments.rounds, Path(folder), postgres.url, rabbit.url)
     shown = ", ".join(
         f"the {kind} one {1000 * median(taken):.1f} ms (95 %: {1000 * np.percentile(taken, 95):.1f} ms)"
         for kind, taken in seconds.items()
     )
-    harness.write("Workers", [*lines, "", f"Taking a chunk among {_CHUNKS:,} on PostgreSQL, half done: {shown}."])
-
-
-if __name__ == "__main__":
-    main()
+    return [*lines, "", f"Taking a chunk among {_CHUNKS:,} on PostgreSQL, half done: {shown}."]
