@@ -106,7 +106,6 @@ def synthetic(each: int, vocabulary: int, length: int) -> Iterator[tuple[str, Bl
 
 
 def on_disk(blocks: Iterable[tuple[str, Block]], folder: Path) -> dict[str, Block]:
-    """Move blocks to files of a folder, from which they are read where they are used."""
     mapped = {}
     for lang, block in blocks:
         parts = {"data": block.matrix.data, "indices": block.matrix.indices, "indptr": block.matrix.indptr}
@@ -135,7 +134,6 @@ def train_synthetic() -> str:
 
 
 def growth_lines() -> list[str]:
-    """Time and memory of training on a pair of the paper's size, in a process of its own."""
     with get_context("spawn").Pool(1) as pool:
         row = pool.apply(train_synthetic)
     return [
@@ -203,7 +201,6 @@ def encoding_lines(rounds: int) -> list[str]:
 
 @harness.benchmark("Cr5: {part}", ("topics", "encoding", "growth"), home=Path(), splits=3, rounds=3)
 def measure(arguments: Namespace) -> list[str]:
-    """``home`` of topics has lohelp, indexed with the default encoder."""
     if arguments.part == "topics":
         return topics_lines(arguments.splits, arguments.home)
     return encoding_lines(arguments.rounds) if arguments.part == "encoding" else growth_lines()

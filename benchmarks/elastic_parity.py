@@ -36,7 +36,6 @@ def by_ranking(searcher: Searcher) -> dict[str, Searcher]:
 
 
 def latency(searcher: Searcher, store: ElasticStore, texts: Sequence[str]) -> list[str]:
-    """Time of a warm query beyond its encoding and one ``_msearch`` by hand, p50 in ms."""
     ways, many = by_ranking(searcher), candidates_of_a_language(len(searcher.languages), many=False)
     watches = harness.Stopwatches(_WARMING * len(texts))
     with Elasticsearch(store.address.server) as client:
@@ -58,7 +57,6 @@ def latency(searcher: Searcher, store: ElasticStore, texts: Sequence[str]) -> li
 
 @harness.benchmark("A search on Elasticsearch", home=Path)
 def measure(arguments: Namespace) -> list[str]:
-    """The home has lohelp, calibrated."""
     with (
         CalibratedStore.open(arguments.home, "lohelp") as source,
         running() as server,

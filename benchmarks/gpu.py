@@ -105,14 +105,12 @@ class WorkerClock:
 
     @property
     def speed(self) -> float:
-        """Documents a second from the first chunk's taking to the last's end."""
         if self._finished is None or not self._taken:
             raise RuntimeError("the worker finished no chunk; see what the commands said")
         return self.documents / (self._finished - min(self._taken)).total_seconds()
 
 
 def copied(texts: list[Document], copies: int) -> Iterator[dict[str, str]]:
-    """Records of several copies of documents, each with an id of its own."""
     for copy in range(copies):
         for text in texts:
             yield {"id": f"{text.doc_id}-{copy}", "lang": text.lang, "title": text.title, "text": text.text}
@@ -154,7 +152,6 @@ def by_worker(texts: list[Document], gpu: Gpu | None, model: str, encoding: floa
 
 
 def share_of_time_busy(gpu: Gpu) -> float:
-    """Share of the driver's last sampling period in which the card computed."""
     return torch.cuda.utilization(gpu.number) / 100
 
 

@@ -126,7 +126,6 @@ class Synthetic:
         return StoredDocument(document, vector, Passages(passages, np.stack([borders[:-1], borders[1:]], axis=1)))
 
     def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
-        """The vectors of queries that name a document's number, in the query's language."""
         numbers = [int(re.findall(r"\d+", query.content)[0]) for query in queries]
         subjects = self._subjects(numbers)
         of_languages = self._components[1, [self.langs.index(query.lang) for query in queries]]

@@ -124,13 +124,11 @@ class Table(list[str]):
     """The lines of a section."""
 
     def add(self, line: str) -> None:
-        """Append a line that was just measured, and print it."""
         self.append(line)
         print(line, flush=True)
 
 
 def machine() -> str:
-    """Processor, cores, and the versions of Python and of the packages that decide speed."""
     names = re.findall(r"model name\s*: (.+)", _cpuinfo())
     processor = names[0] if names else platform.processor() or platform.machine()
     parts = [f"{processor}, {counted(len(os.sched_getaffinity(0)), 'core')}", f"Python {platform.python_version()}"]
@@ -143,7 +141,6 @@ def machine() -> str:
 
 
 def instructions() -> str:
-    """The instructions for int8 and bf16 that the processor has, as Linux names them."""
     flags = re.findall(r"^flags\s*: (.+)", _cpuinfo(), re.MULTILINE)
     wanted = ("avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16")
     return ", ".join(flag for flag in wanted if flags and flag in flags[0].split()) or "unknown"
@@ -232,7 +229,6 @@ def measure_apart(code: str, *arguments: str) -> Any:
 
 
 def read(collection: str, lang: str, limit: int | None = None) -> Iterator[Record]:
-    """The first ``limit`` records, or all, of an open collection in one language."""
     with gzip.open(DATA / collection / f"docs.{lang}.jsonl.gz", "rt", encoding="utf-8") as lines:
         yield from map(json.loads, islice(lines, limit))
 
@@ -252,7 +248,6 @@ def documents(records: Iterable[Record], lang: str) -> list[Document]:
 
 
 def help_pages(per_language: int) -> list[Document]:
-    """The same number of help pages in each of nine languages, spread over each file."""
     pages = []
     for lang in LANGUAGES:
         records = list(read("lohelp", lang))
@@ -261,7 +256,6 @@ def help_pages(per_language: int) -> list[Document]:
 
 
 def tsv(file: str) -> Iterator[list[str]]:
-    """Columns of each line of a gzipped TSV file of the open data, without its header."""
     with gzip.open(DATA / file, "rt", encoding="utf-8") as lines:
         next(lines)
         yield from (line.rstrip("\n").split("\t") for line in lines)
@@ -281,7 +275,6 @@ def every_nth(topics: Sequence[Topic], every: int) -> list[Topic]:
 
 
 def queries(topics: Iterable[Topic]) -> list[Document]:
-    """Topics as queries named ``qid.lang``, of title and description."""
     return [Document(f"{topic.qid}.{topic.lang}", topic.lang, topic.text(("title", "description"))) for topic in topics]
 
 
@@ -290,7 +283,6 @@ def topic_of(query_id: str) -> str:
 
 
 def judgements(qrels: Sequence[Qrel], langs: Iterable[str]) -> list[Qrel]:
-    """Judgements of topics as judgements of the queries ``qid.lang``."""
     return [qrel._replace(query_id=f"{qrel.query_id}.{lang}") for lang in langs for qrel in qrels]
 
 

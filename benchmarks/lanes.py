@@ -90,7 +90,6 @@ def run(lanes: int, source: str, settings: Settings, speed: float, name: str) ->
 
 @harness.benchmark("Lanes of a worker", documents=4500, speed=400_000.0, lanes="1,2,3,4,6")
 def measure(arguments: Namespace) -> list[str]:
-    """``speed`` is the GPU's padded tokens a second."""
     rows = []
     with running_servers() as servers, tempfile.TemporaryDirectory(prefix="dragoman-lanes-") as folder:
         settings = servers.settings(Path(folder) / "home", "lanes")

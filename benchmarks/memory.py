@@ -20,7 +20,6 @@ sys.exit(status)
 
 
 def endless_records() -> Iterator[harness.Record]:
-    """Help pages cut to 300 characters, again and again with other ids."""
     langs = sorted(file.name.split(".")[1] for file in (harness.DATA / "lohelp").glob("docs.*.jsonl.gz"))
     numbers = itertools.count()
     while True:

@@ -24,7 +24,6 @@ def write_commentary(collection: str, langs: list[str], concepts: set[str], fold
 
 
 def write_wikipedia(collection: str, langs: list[str], folder: Path) -> None:
-    """Counted words as Cr5's authors publish those of Wikipedia."""
     for part in ("sparse_matrices", "word_indices"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     for lang in langs:
@@ -40,7 +39,6 @@ def write_wikipedia(collection: str, langs: list[str], folder: Path) -> None:
 
 
 def write_europarl(lang: str, folder: Path) -> None:
-    """LibreOffice's sentences in English and another language, as those of Europarl."""
     folder.mkdir(parents=True, exist_ok=True)
     english, translated = (dict(harness.tsv(f"lostrings/{code}.tsv.gz")) for code in ("en", lang))
     common = sorted(english.keys() & translated.keys())
@@ -50,7 +48,6 @@ def write_europarl(lang: str, folder: Path) -> None:
 
 
 def write_dictionary(lang: str, file: Path) -> None:
-    """FreeDict's English words and their translations, as the dictionaries of Dinu et al."""
     entries = [
         f"{word} {translation}\n"
         for of_lang, word, translations in harness.tsv("freedict/en-x.tsv.gz")

@@ -78,7 +78,6 @@ def parts(name: str, documents: Sequence[StoredDocument], every: int) -> list[Pa
         return _part(title, items, topics, qrels, langs, alone)
 
     def mixed(title: str, share: float, seed: int) -> Part:
-        """A collection in which a share of the concepts stands alone in a random language."""
         random = Random(seed)
         chosen = set(random.sample(sorted(concepts), round(len(concepts) * share)))
         left = {
@@ -137,7 +136,6 @@ def _part(
 
 
 def measured(part: Part, encoder: harness.StoredEncoder, folder: Path) -> tuple[Decision, dict[str, Scores]]:
-    """What a calibration of a part decides, and by row and query the measures."""
     with closing(EmbeddedStore(folder, "part")) as store:
         store.create(encoder.spec.model, encoder.spec.dim)
         for start in range(0, len(part.documents), 1000):
@@ -204,7 +202,6 @@ def _differences(values: Scores, base: Scores, queries: Sequence[str], measure: 
 
 @harness.benchmark("Ranking", home=Path, collections=",".join(COLLECTIONS))
 def measure(arguments: Namespace) -> list[str]:
-    """In ``home`` the collections are indexed by their names."""
     table = harness.Table()
     for name in arguments.collections.split(","):
         with harness.open_searcher(name, arguments.home, harness.UNCALIBRATED) as searcher:

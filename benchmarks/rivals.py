@@ -24,7 +24,6 @@ _BUDGET, _DIM = 512, 384  # padded tokens of a batch, and dimensions of a vector
 
 
 def sentence_transformer(folder: Path, backend: str = "torch", **options: Any) -> Any:
-    """The folder as a model of sentence-transformers, with mean pooling and unit vectors."""
     from sentence_transformers import SentenceTransformer, models
 
     transformer = models.Transformer(str(folder), max_seq_length=512, backend=backend, model_kwargs=options)

@@ -95,7 +95,6 @@ def trained_tokens(folder: ModelFolder) -> int:
 
 
 def measured(folder: ModelFolder) -> dict[str, float]:
-    """A model's figures: means over pairs of languages and over splits."""
     pages = [page for lang in _LANGUAGES for page in harness.documents(harness.read("ddtp", lang), lang)]
     vectors = open_encoder(folder, "sentences", device="cpu").encode_documents(pages).vectors
     splits = accuracies(pages, vectors)

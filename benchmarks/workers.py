@@ -84,7 +84,6 @@ def index(settings: Settings, source: str, name: str) -> float:
 
 
 def message_seconds(broker: str, model: str) -> float:
-    """Seconds of a message through the broker and Celery, with its query of the ledger."""
     hints = Hints(broker)
     hints.send(model, [(10**6, number) for number in range(_MESSAGES)])
     with harness.Stopwatch() as watch:

@@ -75,7 +75,6 @@ class Writer:
         self.written += count
 
     def fill(self) -> None:
-        """Write every document once, but those with external versions."""
         for number in range(_IDS):
             self._index(f"{self.name}{number}", _TEXTS[number], -1)
 
@@ -98,7 +97,6 @@ class Writer:
         self.expected[doc_id] = before | changed
 
     def _back(self, doc_id: str, text: str, number: int) -> None:
-        """Read, change, write back: the vectors are lost, because a source that is read lacks them."""
         try:
             read = self.client.get(index=self.index, id=doc_id)["_source"]
         except NotFoundError:
@@ -146,7 +144,6 @@ class Writer:
 
 
 def _lang(doc_id: str) -> str:
-    """The language of a document: half of them are in German, so that there is something to calibrate."""
     return "de" if int(doc_id.lstrip("abx")) % 2 else "en"
 
 

@@ -76,7 +76,6 @@ def busy(server: str, folder: Path) -> Iterator[str]:
 
 
 def _storm(service: httpx.Client, client: Elasticsearch, quiet: Mapping[str, Any], at: list[str]) -> Iterator[str]:
-    """Search with many callers at once, while commands search, too."""
     before = _rejected_searches(client)
 
     def ask(caller: int) -> list[str]:
@@ -106,7 +105,6 @@ def _answered(name: str, answer: httpx.Response, expected: Any) -> str:
 
 
 def _ids(answer: httpx.Response) -> list[Any]:
-    """The ids of the hits of each search of an answer, and the status of each that was refused in it."""
     body = answer.json()
     ids: list[Any] = []
     for found in body.get("responses", [body]):
@@ -117,12 +115,10 @@ def _ids(answer: httpx.Response) -> list[Any]:
 
 
 def _ended(command: list[str], status: int, text: str) -> str:
-    """What fell: a command does its work, or ends with one sentence."""
     return fell(command, text, held=status == 0 or (status == 1 and text.count("\n") == 1 and "again" in text))
 
 
 def _served(service: httpx.Client, quiet: Mapping[str, Any]) -> Iterator[str]:
-    """When the server has room again, every search finds what it found before."""
     for name, call in CALLS.items():
         answer = call(service)
         held = answer.status_code == 200 and _ids(answer) == quiet[name]
@@ -130,7 +126,6 @@ def _served(service: httpx.Client, quiet: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _writes(settings: Settings, client: Elasticsearch, on: list[str]) -> Iterator[str]:
-    """Index while others write more than the server has room for: nothing is refused, nothing is lost."""
     before, ended = _rejected_writes(client), threading.Event()
     documents = sentences(300)
     source = write_records(documents, settings.home.parent / "docs.jsonl")

@@ -54,7 +54,6 @@ _STEP_WITHIN = 300.0  # seconds in which an index run must make a step
 
 
 def options(command: click.Command, *names: str) -> Iterator[tuple[str, click.Parameter]]:
-    """Every option of a command and of the commands below it, with its name as typed."""
     if isinstance(command, click.Group):
         context = click.Context(command)
         for name in command.list_commands(context):
@@ -103,7 +102,6 @@ def zeroed_pages(home: Path, file: str, pages: Sequence[int]) -> Iterator[str]:
 
 
 def modes(home: Path) -> Iterator[str]:
-    """See that no other user can look into a home's folders and files."""
     for path in (home, *sorted(home.rglob("*"))):
         mode = path.stat().st_mode & 0o777
         yield fell(path, f"{mode:o}", held=mode == (0o700 if path.is_dir() else 0o600))
@@ -140,7 +138,6 @@ sys.exit(status)
 
 
 def _index_memory(folder: Path, source: Path) -> tuple[int, int, str]:
-    """Status, peak memory in bytes and sentences of ``dragoman index`` into a new collection."""
     home = folder / source.name.replace(".", "-")
     command = [sys.executable, "-c", _MEASURED, "index", str(source), "-c", "c", "--home", str(home)]
     done = subprocess.run(

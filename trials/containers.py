@@ -106,7 +106,6 @@ class Containers:
         return self.compose("run", "-T", "--rm", "--no-deps", service, *arguments)
 
     def make_images(self) -> None:
-        """Make the image that the Dockerfile builds on, and the stand-ins."""
         elasticsearch = once("elasticsearch-distribution", distribution)
         (based_on,) = set(re.findall(r"^FROM (python:\S+)", (_DOCKER / "Dockerfile").read_text("utf-8"), re.MULTILINE))
         self._make_base(f"docker.io/library/{based_on}", _PYTHON)

@@ -43,7 +43,6 @@ def upgrade() -> None:
 
 
 def migrations_with_second(folder: Path) -> Path:
-    """A copy of the migrations in a new folder, with ``SECOND_MIGRATION``."""
     copied = Path(shutil.copytree(database.MIGRATIONS, folder))
     (copied / "versions" / "0003_made_up.py").write_text(SECOND_MIGRATION, encoding="utf-8")
     return copied
@@ -75,7 +74,6 @@ def copied(file: Path, folder: Path) -> Path:
 
 
 def require_complete(file: Path, *, upgraded: bool = False) -> None:
-    """Open a database, and see that nothing is missing and nothing is there twice."""
     with open_database(f"sqlite:///{file}") as engine:
         names = set(sa.inspect(engine).get_table_names())
         assert names >= set(Base.metadata.tables)

@@ -85,7 +85,6 @@ def different(expected: Mapping[str, object], actual: Mapping[str, object]) -> l
 
 
 def findings(engine: sa.Engine, name: str) -> Counter[str]:
-    """Findings of the last run, with the number of times it reports each."""
     last = index_runs.runs(engine, name)[-1].id
     with transaction(engine) as session:
         rows = session.scalars(sa.select(FindingRow).where(FindingRow.run_id == last)).all()

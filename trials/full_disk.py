@@ -56,7 +56,6 @@ def full_disk(client: Elasticsearch, index: str) -> Iterator[None]:
 
 
 def blocked(client: Elasticsearch, index: str) -> bool:
-    """Whether the server has blocked an index because of its disk."""
     answer = client.indices.get_settings(index=index, name=BLOCK, flat_settings=True)
     return any(entry["settings"].get(BLOCK) == "true" for entry in answer.body.values())
 

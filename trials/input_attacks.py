@@ -57,7 +57,6 @@ _ENDLESS = ("serve", "worker")
 
 
 def every_command(home: Path, model: Path, source: Path, folder: Path, port: int = 1) -> dict[str, list[str]]:
-    """The arguments of every command, whatever it lacks: a server, a run, a file."""
     out, encoder, at = str(folder / "out"), ["--encoder", str(model)], ["--home", str(home), "-q"]
     demo, redis = ["-c", "demo", *at], ["--broker", "redis://127.0.0.1:1"]
     missing, english = str(folder / "missing"), str(DEMO / "docs.en.jsonl")

@@ -61,7 +61,6 @@ def _not_above(what: str, before: float, after: float) -> str:
 
 
 def many_collections(folder: Path, collections: int) -> Iterator[str]:
-    """Index, search and close collections in this process, one after the other."""
     encoder, _ = train_encoders(folder)
     settings, watched = Settings.read(home=folder / "home"), Watched()
     for number in range(collections):

@@ -171,7 +171,6 @@ def hostile_documents(browser: Any, service: httpx.Client, collection: str) -> I
 
 
 def _touched(page: Any, number: int) -> str:
-    """Which neighbour of a hit looks otherwise when the hit is not drawn."""
     hits = page.locator("#hits li")
     above = [hits.nth(number - 1).locator(".about")] if number else []
     parts = [part for part in (*above, hits.nth(number + 1).locator("h2")) if part.count()]

@@ -142,7 +142,6 @@ class Disk:
             os.close(descriptor)
 
     def sync(self, path: Path) -> None:
-        """The disk has the present content of a file, or the present names of a folder."""
         with suppress(FileNotFoundError):  # synced after its removal
             inode = self._keep(path)
             if path.is_dir():
@@ -193,7 +192,6 @@ class Disk:
                     yield folder, name, {listing[name] for listing in (before, after) if name in listing}
 
     def _draw_choice(self) -> Callable[[], bool]:
-        """Nothing that was not synced is there, or all of it, or any part."""
         kind = self._chance.choice(("nothing", "all", "any", "any"))
         return (lambda: self._chance.random() < 0.5) if kind == "any" else lambda: kind == "all"
 

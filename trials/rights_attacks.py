@@ -143,7 +143,6 @@ def hidden_from_searches(service: httpx.Client, server: httpx.Client, user: str,
 
 
 def refused_searches(service: httpx.Client, user: str, name: str = INDEX) -> Iterator[str]:
-    """Who may not see the vectors is told so, and is not answered with no hits."""
     for body in ({"query": _CLAUSE}, {"query": {"bool": {"must": _CLAUSE, "filter": {"term": {"row": 0}}}}}):
         answer = service.post(f"/{name}/_search", json=body, auth=(user, PASSWORD))
         held = answer.status_code == 403 and "credentials" in answer.text and "p0" not in answer.text
@@ -151,7 +150,6 @@ def refused_searches(service: httpx.Client, user: str, name: str = INDEX) -> Ite
 
 
 def refused_scripts(service: httpx.Client) -> Iterator[str]:
-    """Without credentials of their own callers run no script, whatever asks for it."""
     asked: list[tuple[str, str, Any]] = []
     for body in SCRIPTS.values():
         asked.append((f"/{INDEX}/_search", "application/json", json.dumps(body)))

@@ -88,7 +88,6 @@ def _is(answer: httpx.Response, status: int, sentence: str = "") -> str:
 
 
 def long_header(service: httpx.Client, path: str, name: str, length: int) -> Iterator[str]:
-    """Send a long header, and a long path, as often as a pool keeps connections."""
     for _ in range(12):
         answer = service.get(path, headers={name: "Basic " + "a" * length})
         held = answer.status_code == 431 if length > 8_000 else answer.status_code < 500
@@ -98,7 +97,6 @@ def long_header(service: httpx.Client, path: str, name: str, length: int) -> Ite
 
 
 def served(caller: httpx.Client, path: str, index: str, collection: str) -> Iterator[str]:
-    """Ask as an ordinary caller does, as often as a pool keeps connections."""
     for _ in range(12):
         yield _is(caller.get(path), 200)
         yield _is(caller.post("/api/search", json={"query": "print", "lang": "en", "collection": collection}), 200)
@@ -216,7 +214,6 @@ def odd_value(service: httpx.Client, parameters: str, more: Mapping[str, Any], s
 
 
 def foreign_page(service: httpx.Client, headers: Mapping[str, str]) -> Iterator[str]:
-    """Ask for what changes something, with the headers of a page of another site."""
     for method, path in (("POST", "/demo/_search"), ("POST", "/api/clicks"), ("POST", "/api/search")):
         yield _is(service.request(method, path, headers=headers), 403, "another site")
 
@@ -242,8 +239,6 @@ def injected(service: httpx.Client, log: Path, index: str) -> Iterator[str]:
 
 
 def wrong_tokens(service: httpx.Client, secret: str) -> Iterator[str]:
-    """Guess tokens: after some the address is refused, and the right token passes."""
-
     def status(token: str) -> int:
         return service.get("/api/collections", headers={"Authorization": f"Bearer {token}"}).status_code
 
@@ -374,7 +369,6 @@ def forbidden_reads(
 
 
 def _read(service: httpx.Client, method: str, path: str, body: str, canary: str) -> str:
-    """Ask by a path that no client mends: the answer is 4xx, and what is secret is not in it."""
     url = service.base_url
     connection = http.client.HTTPConnection(url.host, url.port, timeout=60)
     with closing(connection):

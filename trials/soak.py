@@ -67,7 +67,6 @@ class Collection:
         self.known.append(Known(items, items, exists, not exists, time.monotonic()))
 
     def between(self, begun: float) -> Known:
-        """All that was so at some moment from ``begun`` until now."""
         known = list(self.known)
         first = max(number for number, state in enumerate(known) if state.since <= begun)
         states = known[first:]
@@ -150,7 +149,6 @@ class Soak:
 
 
 def documents_of(titles: Documents) -> list[dict[str, str]]:
-    """Documents whose texts are drawn by their titles, in all languages."""
     records = []
     for doc_id, title in titles.items():
         draw, lang = random.Random(f"{doc_id} {title}"), LANGUAGES[int(doc_id) % len(LANGUAGES)]
@@ -159,7 +157,6 @@ def documents_of(titles: Documents) -> list[dict[str, str]]:
 
 
 def changed(titles: Documents, stamp: str) -> Documents:
-    """The documents after some were deleted, some replaced and some added."""
     draw = random.Random(stamp)
     ids = sorted(titles)
     deleted = set(draw.sample(ids, 5))

@@ -219,7 +219,6 @@ def _environments(stage: _Stage) -> Iterator[Situation]:
 
 
 def without_rights(home: Path, model: Path, folder: Path, *, only: str = "") -> Iterator[str]:
-    """Give commands in each situation, or in those whose names begin with ``only``."""
     with socket.create_server(("127.0.0.1", 0)) as listening:  # so no service starts there
         stage = _Stage(home, model, folder, listening.getsockname()[1])
         for situations in (_homes, _inputs, _outputs, _environments):

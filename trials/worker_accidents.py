@@ -206,7 +206,6 @@ class Trial:
         self._write()
 
     def _keep_alive(self) -> None:
-        """Start what is not running, as a service manager does, and a user who gives the command again."""
         worker = [*DRAGOMAN, "worker", "--lease", f"{LEASE}", "--grace", "2", "--device", "cpu"]
         worker += ["--concurrency", f"{self.concurrency}"]
         if self.lanes > 1:
@@ -251,7 +250,6 @@ class Trial:
         return run is not None and run.state == state
 
     def _draw_busy_worker(self) -> BusyWorker | None:
-        """A random worker that has a chunk now, and does not load its model or wait."""
         groups = {process.pid: name for name, process in self.processes.items() if self._is_running(name)}
         busy = []
         for lease in sorted(self._leased()):
@@ -300,7 +298,6 @@ class Trial:
         return has_chunk
 
     def _kill_the_publisher(self) -> bool:
-        """Kill the publisher while it reads: after it has written another chunk, before the run begins."""
         before = self._chunk_count()
         while self._is_running("publisher") and not self._is_begun():
             if self._chunk_count() > before:

@@ -75,11 +75,9 @@ class ElasticServer(ServerProcess):
 
     @property
     def ca(self) -> Path:
-        """The certificate of a secured server, which is also that of its CA."""
         return self.folder / "server" / "config" / "node.crt"
 
     def run(self, program: str, *arguments: str, stdin: str = "") -> None:
-        """Run a program of the distribution, as the server's user."""
         subprocess.run(
             [self.folder / "server" / "bin" / program, *arguments], check=True, input=stdin.encode(),
             capture_output=True, env=self.environment(), **self.as_user,

@@ -44,18 +44,15 @@ class ServerProcess:
 
     @property
     def as_user(self) -> dict[str, Any]:
-        """Options of ``subprocess`` by which the server's user runs something."""
         return {"user": self.user, "group": self.group or self.user, "extra_groups": [] if self.user else None}
 
     def command(self) -> Sequence[str | Path]:
-        """The command that runs the server in the foreground."""
         raise NotImplementedError
 
     def environment(self) -> Mapping[str, str]:
         return {"PATH": os.environ["PATH"], "HOME": str(self.folder), "LANG": "C.UTF-8"}
 
     def answers(self) -> bool:
-        """Whether the server can be used."""
         raise NotImplementedError
 
     def start(self) -> None:
@@ -79,7 +76,6 @@ class ServerProcess:
             time.sleep(0.1)
 
     def kill(self) -> None:
-        """End the server as a power failure does, and return when it is gone."""
         end(self.folder)
 
     def revive(self) -> None:
@@ -103,7 +99,6 @@ def pid_in(folder: Path) -> int:
 
 
 def end(folder: Path) -> None:
-    """Kill the server that runs in a folder, if one does, and return when it is gone."""
     if pid := pid_in(folder):
         _end_group(pid)
     (folder / "pid").unlink(missing_ok=True)

@@ -46,7 +46,6 @@ _ROLES = {
 
 
 def secured_server(folder: Path) -> ElasticServer:
-    """A server with security and a licence for document-level security, ready to start."""
     server = ElasticServer(folder, {"xpack.license.self_generated.type": "trial"})
     roles = json.dumps({role: {"indices": indices} for role, indices in _ROLES.items()})  # JSON is YAML
     server.secure({"admin": "superuser", **{role: role for role in _ROLES}}, roles)

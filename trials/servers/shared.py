@@ -63,8 +63,6 @@ def once(name: str, make: Callable[[Path], T]) -> T:
 
 
 def started(name: str, make: Callable[[Path], S]) -> S:
-    """A server that is started once for a whole test run, and killed at its end."""
-
     def start(folder: Path) -> S:
         server = make(folder)
         server.start()
