@@ -10,9 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from random import Random
 from traceback import print_exc
 
 import httpx
@@ -28,7 +26,6 @@ from trials.servers.elastic import ElasticServer, client_of
 from trials.servers.elastic import running as elastic_running
 from trials.servers.service import process
 from trials.service_accidents import killed
-from trials.worker_accidents import Trial, running_servers
 
 _SERVICE_FILES, _ATTACK_FILES = 1024, 4096
 """Files that the service may open, as most systems have it, and files that the attacks may open."""
@@ -97,14 +94,6 @@ def _modes(target: Target) -> Iterator[str]:
     yield from command_attacks.modes(home)
 
 
-def _workers(target: Target, *, broker: str, times: int) -> Iterator[str]:
-    with running_servers(broker) as servers:
-        trial = Trial(servers, target.folder, 640, seed=0, name=f"trial-{broker}")
-        kinds = list(trial.accidents()) * target.count(times)
-        Random(0).shuffle(kinds)
-        yield from trial.run(kinds)
-
-
 def _races(target: Target) -> Iterator[str]:
     """An owner writes as fast as the server takes it, then 4 and 30 times a second while ``attach --follow`` runs."""
     with elastic_running() as elastic:
@@ -124,8 +113,6 @@ ATTACKS: dict[str, Attack] = {
     "archives of a few kB that unpack to 512 MB": lambda target: command_attacks.packed_bombs(target.folder),
     "text with line ends in a service's log": _logs,
     "rights of a home's folders and files": _modes,
-    "accidents to workers, by Redis": partial(_workers, broker="redis", times=10),
-    "accidents to workers, by RabbitMQ": partial(_workers, broker="rabbitmq", times=5),
     "an owner's writes and deletes while attach, `attach --follow` and calibrations run": _races,
     "power loss: what was not synced is gone": lambda target: losses(target.folder, target.count(240)),
     "service and cluster killed while callers search": lambda target: killed(target.folder, target.count(2_000)),

@@ -101,17 +101,10 @@ class Trial:
     """A run of workers, and the accidents that happen to it."""
 
     def __init__(
-        self,
-        servers: Servers,
-        folder: Path,
-        documents: int,
-        seed: int,
-        concurrency: int = 1,
-        name: str = "trial",
-        lanes: int = 1,
+        self, servers: Servers, folder: Path, documents: int, seed: int, name: str = "trial", lanes: int = 1
     ) -> None:
         self.servers, self.folder, self.chance = servers, folder, random.Random(seed)
-        self.concurrency, self.name, self.lanes = concurrency, name, lanes
+        self.name, self.lanes = name, lanes
         self.source = folder / "docs.jsonl"
         self.documents, self.revision, self._before = documents, 0, 0
         self._write()
@@ -122,7 +115,6 @@ class Trial:
         upgrade(self.engine)
         self.hints = Hints(servers.broker.url)
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        self.model = ""
 
     def accidents(self) -> dict[str, Callable[[], bool]]:
         """Accidents by kind; each returns whether it hit something."""
@@ -151,22 +143,28 @@ class Trial:
         }
 
     def run(self, kinds: Sequence[str]) -> list[str]:
-        """Let workers index while accidents of these kinds happen, one after the other; then compare."""
+        """Let workers index while accidents of these kinds happen, one after the other; then compare.
+
+        An accident that hits nothing does not count and is tried again later. If the run is done before all accidents
+        have happened, every document gets another text and revision, and a new run begins. The outcome of an accident
+        is what its run left otherwise than an undisturbed run of one process.
+        """
         accidents = {**self.accidents(), **self.clock_accidents()}
         if self.clock_accidents().keys() & set(kinds):
             self._give_servers_clocks()
         ended: list[_Ended] = []
         waiting, happened, last = list(kinds), 0, time.monotonic()
         try:
-            while waiting or not self._is_done():
+            while waiting or not self._is_in(DONE):
                 if time.monotonic() - last > _ENDS_WITHIN:
                     raise TimeoutError(f"no end {_ENDS_WITHIN:.0f} s after an accident; these are to happen: {waiting}")
-                if self._is_done():
+                if self._is_in(DONE):
                     ended.append(self._end(happened))
                     happened = 0
                     self._change_everything()
                 self._keep_alive()
-                kind = self._next(waiting)
+                reading = not self._is_begun()  # which is soon over: only the publisher's own accident can happen
+                kind = next((kind for kind in waiting if (kind == PUBLISHER) == reading), None)
                 if kind != PUBLISHER:
                     time.sleep(self.chance.uniform(*_PAUSE))
                 if kind is None:
@@ -178,17 +176,10 @@ class Trial:
                     waiting.append(kind)
             ended.append(self._end(happened))
         finally:
-            for process in self.processes.values():
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            for name in self.processes:
+                self._kill(name)
             self.engine.dispose()
         return [outcome for run in ended for outcome in [self._compare(run)] * run.accidents]
-
-    def _next(self, waiting: Sequence[str]) -> str | None:
-        if not self._is_begun():
-            return PUBLISHER if PUBLISHER in waiting else None
-        return next((kind for kind in waiting if kind != PUBLISHER), None)
 
     def _write(self) -> None:
         lines = [json.dumps(line).encode() for line in sentences(self.documents, self.revision)]
@@ -206,30 +197,30 @@ class Trial:
         self._write()
 
     def _keep_alive(self) -> None:
-        worker = [*DRAGOMAN, "worker", "--lease", f"{LEASE}", "--grace", "2", "--device", "cpu"]
-        worker += ["--concurrency", f"{self.concurrency}"]
+        """Start what is not running, as a service manager does, and a user who gives the command again."""
+        worker = [*DRAGOMAN, "worker", "--lease", f"{LEASE}", "--grace", "2", "--device", "cpu", "--concurrency", "1"]
         if self.lanes > 1:
             worker = [sys.executable, "-c", _WITH_LANES, f"{LEASE}", f"{self.lanes}"]
         for number in range(WORKERS):
             self._ensure(f"worker-{number}", worker)
         if not self._is_begun():
-            publisher = [*DRAGOMAN, "index", str(self.source), "-c", self.name, "--no-calibration", "-q"]
-            publisher += ["--on-duplicate", "last"]
-            self._ensure("publisher", publisher)
+            index = ["index", str(self.source), "-c", self.name, "--no-calibration", "-q", "--on-duplicate", "last"]
+            self._ensure("publisher", [*DRAGOMAN, *index])
 
     def _ensure(self, name: str, command: Sequence[str]) -> None:
-        if self._is_running(name):
-            return
-        environment = {**environment_of(self.settings), **self._clocks[name].environment}
-        with (self.folder / f"{name}.log").open("ab") as log:
-            self.processes[name] = subprocess.Popen(
-                command, stdout=log, stderr=log, env=environment, cwd=ROOT, start_new_session=True
-            )
+        """Start a process unless it runs."""
+        if not self._is_running(name):
+            environment = {**environment_of(self.settings), **self._clocks[name].environment}
+            with (self.folder / f"{name}.log").open("ab") as log:
+                self.processes[name] = subprocess.Popen(
+                    command, stdout=log, stderr=log, env=environment, cwd=ROOT, start_new_session=True
+                )
 
     def _is_running(self, name: str) -> bool:
         return name in self.processes and self.processes[name].poll() is None
 
     def _run(self) -> tables.IndexRun | None:
+        """The run of this revision, if there is one."""
         runs = _retry(lambda: index_runs.runs(self.engine, self.name))
         return runs[-1] if runs and runs[-1].id > self._before else None
 
@@ -237,16 +228,8 @@ class Trial:
         run = self._run()
         return run is not None and run.state != READING
 
-    def _is_done(self) -> bool:
-        return self._is_in(DONE)
-
-    def _is_at_work(self) -> bool:
-        return self._is_in(RUNNING)
-
     def _is_in(self, state: str) -> bool:
         run = self._run()
-        if run is not None:
-            self.model = run.model
         return run is not None and run.state == state
 
     def _draw_busy_worker(self) -> BusyWorker | None:
@@ -281,10 +264,10 @@ class Trial:
         return self._has_its_chunk(busy)
 
     def _ask_a_worker_to_end(self, busy: BusyWorker) -> bool:
-        if not self._has_its_chunk(busy):
-            return False
-        self.processes[busy.name].terminate()
-        return True
+        held = self._has_its_chunk(busy)
+        if held:
+            self.processes[busy.name].terminate()
+        return held
 
     def _stop_a_worker(self, busy: BusyWorker) -> bool:
         group = self.processes[busy.name].pid
@@ -298,17 +281,19 @@ class Trial:
         return has_chunk
 
     def _kill_the_publisher(self) -> bool:
-        before = self._chunk_count()
+        """Kill the publisher while it reads: after it has written another chunk, before the run begins."""
+
+        def written() -> int:
+            run = self._run()
+            return len(self._chunks(Chunk.run_id == run.id)) if run else 0
+
+        before = written()
         while self._is_running("publisher") and not self._is_begun():
-            if self._chunk_count() > before:
+            if written() > before:
                 self._kill("publisher")
                 return not self._is_begun()
             time.sleep(0.002)
         return False
-
-    def _chunk_count(self) -> int:
-        run = self._run()
-        return len(self._chunks(Chunk.run_id == run.id)) if run else 0
 
     def _kill(self, name: str) -> None:
         if self._is_running(name):
@@ -316,7 +301,7 @@ class Trial:
             self.processes[name].wait()
 
     def _restart(self, server: ServerProcess | ElasticServer) -> bool:
-        if not self._is_at_work():
+        if not self._is_in(RUNNING):
             return False
         server.kill()
         time.sleep(self.chance.uniform(0.0, 2.0))
@@ -325,7 +310,7 @@ class Trial:
 
     def _fill_the_disk(self) -> bool:
         """Set the block that the server sets when a disk is full, while a worker has a chunk that it can't store."""
-        if not self._is_at_work():
+        if not self._is_in(RUNNING):
             return False
         with client_of(self.servers.elastic.url) as client:
             indices = f"{urlsplit(self.settings.store).path[1:]}-*"
@@ -351,7 +336,7 @@ class Trial:
         return self._set(self._clocks[busy.name]) and self._has_its_chunk(busy)
 
     def _set_at_work(self, server: ServerProcess) -> bool:
-        return self._is_at_work() and self._set(server.clock)
+        return self._is_in(RUNNING) and self._set(server.clock)
 
     def _set_back_and_kill(self, busy: BusyWorker) -> bool:
         """Let a worker die and the clock that its lease is measured by go back: its chunk must be free soon."""
@@ -363,17 +348,17 @@ class Trial:
         return True
 
     def _drop_messages(self) -> bool:
+        run = self._run()
         with suppress(OSError), Connection(self.servers.broker.url) as connection:
-            return bool(connection.channel().queue_purge(queue_of(self.model)))
+            return run is not None and bool(connection.channel().queue_purge(queue_of(run.model)))
         return False
 
     def _double_messages(self) -> bool:
         run = self._run()
-        if run is None or run.state != RUNNING:
-            return False
         with suppress(StoreError):
-            self.hints.send(run.model, [(run.id, number) for number in range(50)] * 2)
-            return True
+            if run is not None and run.state == RUNNING:
+                self.hints.send(run.model, [(run.id, number) for number in range(50)] * 2)
+                return True
         return False
 
     def _end(self, accidents: int) -> _Ended:
