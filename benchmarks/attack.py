@@ -7,8 +7,8 @@ import os
 import resource
 import signal
 import tempfile
+from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from traceback import print_exc
@@ -18,14 +18,12 @@ import httpx
 from benchmarks import harness
 from indexer.collection.settings import Settings
 from trials import DEMO, attach_race, command_attacks, service_attacks
-from trials.cluster_accidents import writers
+from trials.cluster_accidents import killed, writers
 from trials.command import TOPICS, require_done
-from trials.documents import put_records, sentences
+from trials.documents import attach_pages
 from trials.power_loss import losses
-from trials.servers.elastic import ElasticServer, client_of
-from trials.servers.elastic import running as elastic_running
+from trials.servers.elastic import running
 from trials.servers.service import process
-from trials.service_accidents import killed
 
 _SERVICE_FILES, _ATTACK_FILES = 1024, 4096
 """Files that the service may open, as most systems have it, and files that the attacks may open."""
@@ -64,25 +62,15 @@ def _connections(target: Target) -> Iterator[str]:
         yield from service_attacks.unfinished(service)
 
 
-@contextmanager
-def _attached(home: Path) -> Iterator[tuple[ElasticServer, str]]:
-    name = "pages"
-    with elastic_running() as elastic:
-        with client_of(elastic.url) as client:
-            put_records(client, name, sentences(50))
-        fields = ["--text", "text", "--lang-field", "lang", "--store", elastic.url, "--device", "cpu", "-q"]
-        require_done(["attach", name, "-c", "help", *fields, "--home", str(home)])
-        yield elastic, name
-
-
 def _logs(target: Target) -> Iterator[str]:
     home, log = target.folder / "home", target.folder / "log"
-    with (
-        _attached(home) as (elastic, name),
-        process(home, "--elastic", elastic.url, log=str(log)) as (_, url),
-        httpx.Client(base_url=url, timeout=60) as service,
-    ):
-        yield from service_attacks.injected(service, log, name)
+    with running() as elastic:
+        attach_pages(elastic.url, home, "pages", 50)
+        with (
+            process(home, "--elastic", elastic.url, log=str(log)) as (_, url),
+            httpx.Client(base_url=url, timeout=60) as service,
+        ):
+            yield from service_attacks.injected(service, log, "pages")
 
 
 def _modes(target: Target) -> Iterator[str]:
@@ -96,7 +84,7 @@ def _modes(target: Target) -> Iterator[str]:
 
 def _races(target: Target) -> Iterator[str]:
     """An owner writes as fast as the server takes it, then 4 and 30 times a second while ``attach --follow`` runs."""
-    with elastic_running() as elastic:
+    with running() as elastic:
         for companion in (False, True):
             prefix, database = f"race-{companion}".lower(), f"sqlite:///{target.folder}/race-{companion}.db"
             yield from attach_race.race(elastic.url, prefix, database, target.count(1000), companion=companion).tries()
@@ -123,21 +111,23 @@ ATTACKS: dict[str, Attack] = {
 """Attacks by what is tried."""
 
 
-def _outcomes(attack: Attack, target: Target) -> list[str]:
+def _outcomes(attack: Attack, target: Target) -> Iterator[str]:
     """The outcomes of an attack's tries; an attack that breaks off, or that tries nothing, fell."""
-    outcomes = []
+    tried = False
     try:
         for outcome in attack(target):
-            outcomes.append(outcome)  # noqa: PERF402 - what was tried before the attack broke off counts
+            tried = True
+            yield outcome
     except Exception as error:  # noqa: BLE001 - it is what fell
         print_exc()
-        outcomes.append(f"the attack broke off: {error!r}")
-    return outcomes or ["nothing was tried"]
+        yield f"the attack broke off: {error!r}"
+    else:
+        yield from () if tried else ("nothing was tried",)
 
 
-def main() -> None:
-    """Attack, and write the section; of attacks with the text ``only`` in their names nothing is written."""
-    arguments = harness.options(__doc__, scale=1.0, only="")
+@harness.benchmark("Attacks", scale=1.0, only="")
+def attack(arguments: Namespace) -> list[str]:
+    """Attack; of attacks with the text ``only`` in their names no section is written."""
     attacks = {name: attack for name, attack in ATTACKS.items() if arguments.only in name}
     if not attacks:
         raise SystemExit(f"no attack has {arguments.only!r} in its name")
@@ -145,11 +135,10 @@ def main() -> None:
         del os.environ[name]  # no command may reach another database, store or broker
     # a shell in whose background this runs lets it ignore Ctrl-C, and what it starts would ignore it, too
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    falls = 0
-    table = harness.Table(["| tried | tries | held | fell | s |", "|---|---:|---:|---:|---:|"])
+    falls, table = 0, harness.Table(["| tried | tries | held | fell | s |", "|---|---:|---:|---:|---:|"])
     for name, attack in attacks.items():
         with tempfile.TemporaryDirectory(prefix="dragoman-attack-") as folder, harness.Stopwatch() as watch:
-            outcomes = _outcomes(attack, Target(Path(folder), arguments.scale))
+            outcomes = list(_outcomes(attack, Target(Path(folder), arguments.scale)))
         fallen = [fall for fall in outcomes if fall]
         falls += len(fallen)
         held = len(outcomes) - len(fallen)
@@ -157,9 +146,4 @@ def main() -> None:
         print(*fallen[:10], sep="\n", end="\n" if fallen else "")
     if not arguments.only:
         harness.write("Attacks", table)
-    if falls:
-        raise SystemExit(1)
-
-
-if __name__ == "__main__":
-    main()
+    raise SystemExit(bool(falls))

@@ -4,7 +4,7 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ from indexer.cluster.cluster_address import Credentials
 from indexer.collection.collection import require
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
-from indexer.ledger.database import connect, open_database
+from indexer.ledger.database import open_database
 from indexer.stores.attached.attached_address import Attachment
 from onnx_export.models import open_named
 from query.calibration.calibration_table import all_calibrations
@@ -35,15 +35,11 @@ from trials.servers.elastic import client_of
 _IDS = 60
 _KINDS = ("index", "text", "other", "back", "old", "conditional", "delete", "again", "external")
 _VERSION = 1_700_000_000_000
-_TEXTS = [
-    " ".join(words)
-    for words in product(
-        ("The baker", "Our neighbour", "A tired pilot", "The old river", "Die Lehrerin", "Ein roter Zug"),
-        ("sells", "forgets", "crosses", "paints", "verkauft", "vergisst"),
-        ("bread", "a bridge", "seven stamps", "the moon", "einen Garten", "die Rechnung"),
-    )
-]
-"""Texts whose vectors by any encoder are told apart."""
+_MAPPING = {"properties": {"body": {"type": "text"}, "lang": {"type": "keyword"}, "number": {"type": "long"}}}
+_WHO = "The baker", "Our neighbour", "A tired pilot", "The old river", "Die Lehrerin", "Ein roter Zug"
+_DOES = "sells", "forgets", "crosses", "paints", "verkauft", "vergisst"
+_WHAT = "bread", "a bridge", "seven stamps", "the moon", "einen Garten", "die Rechnung"
+_TEXTS = [" ".join(words) for words in product(_WHO, _DOES, _WHAT)]  # their vectors by any encoder are told apart
 _CALIBRATED_WITHIN = 300.0
 _SIMILAR = 0.003
 """How much nearer another text may be: the same text in another batch has a slightly different int8 vector."""
@@ -51,7 +47,11 @@ _SIMILAR = 0.003
 
 @dataclass
 class Writer:
-    """One of the owner's writers, with its own documents; it knows what must be in the index at the end."""
+    """One of the owner's writers, with its own documents; it knows what must be in the index at the end.
+
+    It has ``expected`` the source of each document as it wrote it last (None: deleted), and writes ``per_second`` times
+    a second; 0: as often as the server takes it.
+    """
 
     client: Elasticsearch
     index: str
@@ -75,11 +75,13 @@ class Writer:
         self.written += count
 
     def fill(self) -> None:
+        """Write every document once, but those with external versions."""
         for number in range(_IDS):
             self._index(f"{self.name}{number}", _TEXTS[number], -1)
 
     def _index(self, doc_id: str, text: str, number: int, **options: Any) -> None:
-        self.expected[doc_id] = {"body": text, "lang": _lang(doc_id), "number": number}
+        lang = "de" if int(doc_id.lstrip("abx")) % 2 else "en"  # so that there is something to calibrate
+        self.expected[doc_id] = {"body": text, "lang": lang, "number": number}
         self.client.index(index=self.index, id=doc_id, document=self.expected[doc_id], **options)
 
     def _text(self, doc_id: str, text: str, number: int) -> None:
@@ -97,6 +99,7 @@ class Writer:
         self.expected[doc_id] = before | changed
 
     def _back(self, doc_id: str, text: str, number: int) -> None:
+        """Read, change, write back: the vectors are lost, because a source that is read lacks them."""
         try:
             read = self.client.get(index=self.index, id=doc_id)["_source"]
         except NotFoundError:
@@ -119,16 +122,15 @@ class Writer:
         while True:
             try:
                 read = self.client.get(index=self.index, id=doc_id)
+                as_read = {"if_seq_no": read["_seq_no"], "if_primary_term": read["_primary_term"]}
+                written = _theirs(read["_source"]) | {"body": text}
+                self.client.index(index=self.index, id=doc_id, document=written, **as_read)
             except NotFoundError:
                 self._index(doc_id, text, number)
-                return
-            seq_no, term = read["_seq_no"], read["_primary_term"]
-            written = _theirs(read["_source"]) | {"body": text}
-            try:
-                self.client.index(index=self.index, id=doc_id, document=written, if_seq_no=seq_no, if_primary_term=term)
             except ConflictError:  # we wrote in between
                 continue
-            self.expected[doc_id] = written
+            else:
+                self.expected[doc_id] = written
             return
 
     def _delete(self, doc_id: str, _text: str, _number: int) -> None:
@@ -143,16 +145,17 @@ class Writer:
         self._index(doc_id, text, number, version=_VERSION + number, version_type="external")
 
 
-def _lang(doc_id: str) -> str:
-    return "de" if int(doc_id.lstrip("abx")) % 2 else "en"
-
-
 def _theirs(source: dict[str, Any]) -> dict[str, Any]:
+    """A source without our fields."""
     return {name: value for name, value in source.items() if name != "dragoman"}
 
 
 class RaceOutcome(NamedTuple):
-    """How many times the owner wrote, and what is wrong at the end."""
+    """How often the owner wrote, what is wrong at the end, and how many documents and calibrations there are.
+
+    Wrong is what was lost (a source is not what the owner wrote last), a vector that is missing, is not the text's, or
+    should not exist, and what was touched (with an external version, in place).
+    """
 
     writes: int
     wrong: list[str]
@@ -169,78 +172,68 @@ def race(server: str, prefix: str, database: str, writes: int, *, companion: boo
 
     ``prefix`` begins the indices' names; with a ``companion`` the vectors are in an index of our own.
     """
-    encoder, engine = FakeEncoder(), connect(database)
-    attachment = _attachment(server, prefix, companion=companion)
-    with client_of(server) as client:
+    encoder, attachment = FakeEncoder(), _attachment(server, prefix, companion=companion)
+    location = StoreLocation(attachment.url, "race", Credentials())
+    with (
+        client_of(server) as client,
+        open_database(database) as engine,
+        closing(location.open_attached(make=True)) as store,
+        ThreadPoolExecutor(2) as pool,
+    ):
         writers = _writers(client, attachment.index, seed)
-        with (
-            ThreadPoolExecutor(len(writers)) as pool,
-            closing(StoreLocation(attachment.url, "race", Credentials()).open_attached(make=True)) as store,
-        ):
-            catch_up(store, encoder, engine, "race")
-            futures = [pool.submit(writer.write, writes) for writer in writers]
-            caught_up = False
-            while not caught_up:
-                written = all(future.done() for future in futures)
-                caught_up = not catch_up(store, encoder, engine, "race").behind and written
-            for future in futures:
-                future.result()
-            outcome = _outcome(client, attachment, writers, _vectors(store, encoder.spec.model), FakeEncoder())
-    engine.dispose()
-    return outcome
+        catch_up(store, encoder, engine, "race")
+        futures = [pool.submit(writer.write, writes) for writer in writers]
+        caught_up = False
+        while not caught_up:
+            written = all(future.done() for future in futures)
+            caught_up = not catch_up(store, encoder, engine, "race").behind and written
+        for future in futures:
+            future.result()
+        return _outcome(client, attachment, writers, store, encoder)
 
 
 def race_with_follow(
-    server: str,
-    settings: Settings,
-    prefix: str,
-    *,
-    seconds: float,
-    per_second: float,
-    companion: bool,
+    server: str, settings: Settings, prefix: str, *, seconds: float, per_second: float, companion: bool,
     encoder: str = "",
-) -> RaceOutcome:
-    """Let two writers write to an index while ``dragoman attach --follow`` follows and calibrates it, and compare."""
+) -> RaceOutcome:  # fmt: skip
+    """Let two writers write to an index while ``dragoman attach --follow`` follows and calibrates it, and compare.
+
+    They write for so many seconds, ``per_second`` times a second together, and go on until a calibration was made. The
+    home is the race's own; the encoder is the default encoder unless one is named.
+    """
     attachment = _attachment(server, prefix, companion=companion)
-    attach = (*DRAGOMAN, "attach", "-c", "race", "--device", "cpu")
-    options = ["--store", f"{server}/{prefix}", "--text", "body", "--lang-field", "lang", "--every", "0.2"]
-    options += ["--companion"] if companion else []
-    options += ["--encoder", encoder] if encoder else []
-    environment = environment_of(settings)
-    with client_of(server) as client:
+    attach = [*DRAGOMAN, "attach", "-c", "race", "--device", "cpu"]
+    follow = [*attach, attachment.index, "--follow", "--every", "0.2", "--text", "body", "--lang-field", "lang"]
+    follow += ["--store", f"{server}/{prefix}", *(["--companion"] if companion else [])]
+    follow += ["--encoder", encoder] if encoder else []
+    environment, log = environment_of(settings), settings.home / "follow.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with client_of(server) as client, open_database(settings.database) as engine:
         writers = _writers(client, attachment.index, 0, per_second / 2)
         for writer in writers:
             writer.fill()
-        log = settings.home / "follow.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        following = started([*attach, attachment.index, *options, "--follow"], environment, log)
-        with following as follow, ThreadPoolExecutor(len(writers)) as pool:
-            until, written_for = time.monotonic() + seconds + _CALIBRATED_WITHIN, seconds
+        with started(follow, environment, log) as follower, ThreadPoolExecutor(2) as pool:
+            until = time.monotonic() + seconds + _CALIBRATED_WITHIN
             while " encoded, " not in log.read_text(encoding="utf-8"):  # the line of the first look
-                _require(log, follow.poll() is None, "the follower ended before it had caught up")
+                _require(log, follower.poll() is None, "the follower ended before it had caught up")
                 _require(log, time.monotonic() < until, "the follower did not catch up")
                 time.sleep(0.1)
-            while True:
+            for written_for in (seconds, *[2.0] * 1000):
                 list(pool.map(partial(Writer.write, count=round(written_for * per_second / 2)), writers))
-                with open_database(settings.database) as engine:
-                    if all_calibrations(engine, "race"):
-                        break
+                if all_calibrations(engine, "race"):
+                    break
                 _require(log, time.monotonic() < until + _CALIBRATED_WITHIN, "the follower made no calibration")
-                written_for = 2.0
-            _require(log, follow.poll() is None, "the follower ended by itself")
-            follow.send_signal(signal.SIGINT)
-            _require(log, follow.wait(120) == INTERRUPTED, "the follower did not end as told")
-        last = subprocess.run(
-            [*attach, "--no-calibration"], env=environment, capture_output=True, text=True, check=False
-        )
-        if last.returncode:
-            raise StoreError(f"the last attach ended with {last.returncode}: {last.stderr}")
-        with open_database(settings.database) as engine:
-            collection = require(engine, "race")
-            calibrations = len(all_calibrations(engine, "race"))
-            opened = open_named(collection.encoder, collection.method, Console(quiet=True), device="cpu")
-            with closing(collection.open_store(settings)) as store:
-                outcome = _outcome(client, attachment, writers, _vectors(store, collection.model), opened)
+            _require(log, follower.poll() is None, "the follower ended by itself")
+            follower.send_signal(signal.SIGINT)
+            _require(log, follower.wait(120) == INTERRUPTED, "the follower did not end as told")
+        last = [*attach, "--no-calibration"]
+        done = subprocess.run(last, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise StoreError(f"the last attach ended with {done.returncode}: {done.stderr}")
+        collection, calibrations = require(engine, "race"), len(all_calibrations(engine, "race"))
+        opened = open_named(collection.encoder, collection.method, Console(quiet=True), device="cpu")
+        with closing(collection.open_store(settings)) as store:
+            outcome = _outcome(client, attachment, writers, store, opened)
     warnings = [line for line in log.read_text(encoding="utf-8").splitlines() if "trying again" in line]
     return outcome._replace(calibrations=calibrations, wrong=[*outcome.wrong, *warnings])
 
@@ -250,6 +243,7 @@ def _attachment(server: str, prefix: str, *, companion: bool) -> Attachment:
 
 
 def _writers(client: Elasticsearch, index: str, seed: int, per_second: float = 0.0) -> list[Writer]:
+    """Two writers to a new index."""
     client.indices.create(index=index, mappings=_MAPPING, settings={"number_of_shards": 2, "number_of_replicas": 0})
     return [Writer(client, index, name, seed + number, per_second) for number, name in enumerate("ab")]
 
@@ -259,24 +253,18 @@ def _require(log: Path, condition: bool, otherwise: str) -> None:
         raise StoreError(f"{otherwise}: {log.read_text(encoding='utf-8')[-2000:]}")
 
 
-_MAPPING = {"properties": {"body": {"type": "text"}, "lang": {"type": "keyword"}, "number": {"type": "long"}}}
-
-
-def _vectors(store: Any, model: str) -> dict[str, Any]:
-    return {item.document.doc_id: item.vector for page in store.scan(model) for item in page}
-
-
 def _outcome(
-    client: Elasticsearch, attachment: Attachment, writers: Sequence[Writer], vectors: dict[str, Any], encoder: Encoder
+    client: Elasticsearch, attachment: Attachment, writers: Sequence[Writer], store: Any, encoder: Encoder
 ) -> RaceOutcome:
     """What is in the index and what vectors there are, compared with what the writers wrote last.
 
     In place, documents with external versions have no vector.
     """
+    vectors = {item.document.doc_id: item.vector for page in store.scan(encoder.spec.model) for item in page}
     expected = {doc_id: source for writer in writers for doc_id, source in writer.expected.items()}
     client.indices.refresh(index=attachment.index)
     hits = client.search(index=attachment.index, size=10_000)["hits"]["hits"]
-    sources = {hit["_id"]: hit["_source"] for hit in hits}
+    sources: Mapping[str, dict[str, Any]] = {hit["_id"]: hit["_source"] for hit in hits}
     own = encoder.encode_documents([Document(text, "en", text) for text in _TEXTS]).vectors
     wrong = [f"touched: {doc_id}" for doc_id, source in sources.items() if "x" in doc_id and "dragoman" in source]
     for doc_id, source in expected.items():
@@ -290,6 +278,5 @@ def _outcome(
             cosines = own @ vectors[doc_id]
             if cosines[_TEXTS.index(source["body"])] < cosines.max() - _SIMILAR:
                 wrong.append(f"another text's vector: {doc_id}")
-    return RaceOutcome(
-        sum(writer.written for writer in writers), wrong, len(expected) - [*expected.values()].count(None)
-    )
+    documents = sum(source is not None for source in expected.values())
+    return RaceOutcome(sum(writer.written for writer in writers), wrong, documents)

@@ -19,7 +19,7 @@ from indexer.stores.clustered import writing
 from indexer.stores.contract import StoredDocument
 from trials import DEMO
 from trials.command import TOPICS, fell, require_done, said
-from trials.documents import contents, put_records, sentences, write_records
+from trials.documents import attach_pages, contents, sentences, write_records
 from trials.fake_encoder import FakeEncoder
 from trials.full_disk import wait_for
 from trials.servers.elastic import LITTLE_ROOM, client_of
@@ -59,11 +59,9 @@ def busy(server: str, folder: Path) -> Iterator[str]:
     on = [*at, "--device", "cpu", "--no-calibration"]
     with ExitStack() as stack:
         client = stack.enter_context(client_of(server))
-        put_records(client, _OWNERS, sentences(60))
         demo = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "en")]
-        attached = [_OWNERS, "-c", "help", "--store", server, "--text", "text", "--lang-field", "lang"]
-        for command in (["index", *demo, "-c", "own", "--store", settings.store, *on], ["attach", *attached, *on]):
-            require_done(command)
+        require_done(["index", *demo, "-c", "own", "--store", settings.store, *on])
+        attach_pages(server, settings.home, _OWNERS, 60, "--no-calibration")
         _, url = stack.enter_context(process(settings.home, "--elastic", server))
         service = stack.enter_context(httpx.Client(base_url=url, timeout=120))
         quiet = {name: _ids(call(service).raise_for_status()) for name, call in CALLS.items()}

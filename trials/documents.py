@@ -16,6 +16,8 @@ from indexer.ledger.database import open_database, transaction
 from indexer.ledger.tables import FindingRow
 from indexer.stores.contract import StoredDocument
 from trials import DEMO
+from trials.command import require_done
+from trials.servers.elastic import client_of
 
 
 def sentences(documents: int, revision: int = 0) -> list[dict[str, object]]:
@@ -42,6 +44,16 @@ def write_records(records: Iterable[Mapping[str, object]], file: Path) -> str:
 
 def put_records(client: Elasticsearch, index: str, records: Iterable[Mapping[str, object]]) -> None:
     helpers.bulk(client, ({"_index": index, "_id": item["id"], "_source": item} for item in records), refresh=True)
+
+
+def attach_pages(server: str, home: Path, index: str, pages: int, *options: str) -> list[dict[str, object]]:
+    """Make an owner's index with so many sentences, and attach the collection ``help`` to it; returns the sentences."""
+    records = sentences(pages)
+    with client_of(server) as client:
+        put_records(client, index, records)
+    fields = ["--store", server, "--text", "text", "--lang-field", "lang", "--device", "cpu", "-q", "--home", str(home)]
+    require_done(["attach", index, "-c", "help", *fields, *options])
+    return records
 
 
 def poison(revision: int) -> list[bytes]:

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -45,37 +45,31 @@ class Watched:
             yield "" if held else f"{name}: {before[name]:,.1f} in the second quarter, {value:,.1f} in the last"
 
 
+def files_of(pid: int) -> list[str]:
+    """What a process has open, as its descriptors name it; nothing of a process of another user, or that ended."""
+    names = []
+    with suppress(OSError):
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):  # closed meanwhile
+                names.append(str(descriptor.readlink()))
+    return names
+
+
 def sample(pid: int, elastic: str = "", databases: Sequence[Path] = ()) -> Sample:
     """What a process uses now; connections to the Elasticsearch at a URL, and the size of databases' logs, if given."""
     status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines())
-    figures = {
-        MEMORY: int(status["VmRSS"].split()[0]) / 1024,
-        DESCRIPTORS: float(len(list(Path(f"/proc/{pid}/fd").iterdir()))),
-        THREADS: float(status["Threads"]),
-    }
+    files = files_of(pid)
+    memory = int(status["VmRSS"].split()[0]) / 1024
+    figures = {MEMORY: memory, DESCRIPTORS: float(len(files)), THREADS: float(status["Threads"])}
     if elastic:
-        figures[CONNECTIONS] = float(_connections(pid, urlsplit(elastic).port or 0))
+        port, own = urlsplit(elastic).port or 0, set(files)
+        rows = [row.split() for row in Path(f"/proc/{pid}/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
+        to_port = [row for row in rows if int(row[2].rpartition(":")[2], 16) == port]
+        figures[CONNECTIONS] = float(sum(f"socket:[{row[9]}]" in own for row in to_port))
     if databases:
-        figures[LOG] = sum(_size(Path(f"{database}-wal")) for database in databases) / (1 << 20)
+        logs = [Path(f"{database}-wal") for database in databases]
+        figures[LOG] = sum(log.stat().st_size for log in logs if log.exists()) / (1 << 20)
     return figures
-
-
-def _connections(pid: int, port: int) -> int:
-    own = set()
-    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-        try:
-            own.add(str(descriptor.readlink()))
-        except OSError:  # closed meanwhile
-            continue
-    rows = [row.split() for row in Path(f"/proc/{pid}/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
-    return sum(int(row[2].rpartition(":")[2], 16) == port and f"socket:[{row[9]}]" in own for row in rows)
-
-
-def _size(file: Path) -> int:
-    try:
-        return file.stat().st_size
-    except FileNotFoundError:
-        return 0
 
 
 @contextmanager

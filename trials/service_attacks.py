@@ -21,7 +21,7 @@ import httpx
 from elasticsearch import Elasticsearch
 
 from trials.command import fell
-from trials.process_figures import BOUNDS, MEMORY, sample
+from trials.process_figures import BOUNDS, MEMORY, files_of, sample
 
 SECRET = "a-token-of-thirty-two-characters"  # noqa: S105
 HEALTH = b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -115,17 +115,15 @@ def closed(opened: socket.socket) -> bool:
 
 
 def endless(service: httpx.Client, begun: bytes) -> str:
-    piece = b"\r\n" * 5000 if begun == b"\r\n" else b"a" * 10_000
-    sent = 0
-    with connected(service) as opened:
+    """Send what never ends, until the service closes the connection."""
+    piece, sent = b"\r\n" * 5000 if begun == b"\r\n" else b"a" * 10_000, 0
+    with connected(service) as opened, suppress(ConnectionError, TimeoutError):
         opened.sendall(begun)
-        with suppress(ConnectionError, TimeoutError):
-            while sent < _ENDLESS_BYTES and not closed(opened):
-                opened.sendall(piece)
-                sent += len(piece)
-    if sent >= _ENDLESS_BYTES:
-        return f"{sent:,} bytes after {begun[:60]!r} were taken"
-    return _is(service.get("/api/health"), 200)
+        while sent < _ENDLESS_BYTES and not closed(opened):
+            opened.sendall(piece)
+            sent += len(piece)
+    taken = f"{sent:,} bytes after {begun[:60]!r} were taken" if sent >= _ENDLESS_BYTES else ""
+    return taken or _is(service.get("/api/health"), 200)
 
 
 def idle(service: httpx.Client, count: int) -> Iterator[str]:
@@ -146,31 +144,24 @@ def pipelined(service: httpx.Client) -> Iterator[str]:
     port = urlsplit(str(service.base_url)).port or 0
     rows = [row.split() for row in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
     (inode,) = {row[9] for row in rows if row[3] == "0A" and int(row[1].rpartition(":")[2], 16) == port}
-    (pid,) = {int(file.parts[2]) for file in Path("/proc").glob("[0-9]*/fd/*") if _leads_to(file, f"socket:[{inode}]")}
+    pids = [int(folder.name) for folder in Path("/proc").glob("[0-9]*")]
+    (pid,) = [pid for pid in pids if f"socket:[{inode}]" in files_of(pid)]
     before = sample(pid)[MEMORY]
     with ExitStack() as stack:
         for _ in range(_PIPELINES):
             opened = stack.enter_context(connected(service))
             opened.settimeout(5)
             ended = False
-            try:
-                for _ in range(_PIPELINED_BYTES // 1_000_000):
-                    opened.sendall(b"GET / HTTP/1.1\r\nHost:a\r\n\r\n" * (1_000_000 // 26))
-            except ConnectionError:
-                ended = True
-            except TimeoutError:
-                pass
+            with suppress(TimeoutError):
+                try:
+                    for _ in range(_PIPELINED_BYTES // 1_000_000):
+                        opened.sendall(b"GET / HTTP/1.1\r\nHost:a\r\n\r\n" * (1_000_000 // 26))
+                except ConnectionError:
+                    ended = True
             yield fell("pipelined requests were taken, or left waiting", held=ended)
             yield _is(service.get("/api/health"), 200)
         memory = sample(pid)[MEMORY]
         yield fell(f"memory: {before:,.0f} MB, {memory:,.0f}", held=memory <= before + BOUNDS[MEMORY])
-
-
-def _leads_to(link: Path, target: str) -> bool:
-    try:
-        return str(link.readlink()) == target
-    except OSError:  # closed meanwhile, or another user's
-        return False
 
 
 def unfinished(service: httpx.Client) -> Iterator[str]:
@@ -187,15 +178,15 @@ def unfinished(service: httpx.Client) -> Iterator[str]:
         while waiting and time.monotonic() < deadline:
             time.sleep(1.0)
             for case, opened in list(waiting.items()):
-                if closed(opened):
-                    answer = b""
-                    with suppress(ConnectionError):
+                answer = b""
+                with suppress(ConnectionError):
+                    if closed(opened):
+                        del waiting[case]
                         answer = opened.recv(65_536)
-                    yield fell(case, answer[:60], held=answer == b"" or b" 408 " in answer)
-                    del waiting[case]
-                elif case[1]:
-                    with suppress(ConnectionError):
+                    elif case[1]:
                         opened.sendall(b"a")
+                if case not in waiting:
+                    yield fell(case, answer[:60], held=answer == b"" or b" 408 " in answer)
         yield fell("still read", list(waiting), held=not waiting)
 
 
@@ -238,36 +229,35 @@ def injected(service: httpx.Client, log: Path, index: str) -> Iterator[str]:
     yield from (fell(line, held=not line.startswith(_FORGED) and "\x1b" not in line) for line in logged.splitlines())
 
 
-def wrong_tokens(service: httpx.Client, secret: str) -> Iterator[str]:
-    def status(token: str) -> int:
-        return service.get("/api/collections", headers={"Authorization": f"Bearer {token}"}).status_code
+def _with(base: str, token: str) -> int:
+    """The status of a call with a token."""
+    return httpx.get(f"{base}/api/collections", headers={"Authorization": f"Bearer {token}"}).status_code
 
-    statuses: list[int] = []
+
+def wrong_tokens(service: httpx.Client, secret: str) -> Iterator[str]:
+    """Guess tokens: after some the address is refused, and the right token passes."""
+    base, statuses = str(service.base_url).rstrip("/"), list[int]()
     while 429 not in statuses and len(statuses) < 300:  # a slow service counts fewer guesses a second
-        statuses.append(status(f"wrong {len(statuses)}"))
+        statuses.append(_with(base, f"wrong {len(statuses)}"))
     yield fell(statuses, held=set(statuses) == {401, 429} and statuses[:5] == [401] * 5)
-    yield fell("the right token", held=status(secret) == 200)
+    yield fell("the right token", held=_with(base, secret) == 200)
     yield _is(service.get("/api/collections"), 401)  # without a token nothing is guessed
 
 
 def changed_tokens(url: str, process: subprocess.Popen[bytes], file: Path) -> Iterator[str]:
     """Take away the token ``SECRET`` of a file, and another by a change that only SIGHUP tells of."""
-
-    def status(secret: str) -> int:
-        return httpx.get(f"{url}/api/collections", headers={"Authorization": f"Bearer {secret}"}).status_code
-
-    yield fell("the token", held=status(SECRET) == 200)
+    yield fell("the token", held=_with(url, SECRET) == 200)
     file.write_text(f"you {SECRET}2\n")
-    yield fell("a token that was taken away", held=status(SECRET) in {401, 429})  # 429: after wrong tokens
-    yield fell("a token that was added", held=status(f"{SECRET}2") == 200)
+    yield fell("a token that was taken away", held=_with(url, SECRET) in {401, 429})  # 429: after wrong tokens
+    yield fell("a token that was added", held=_with(url, f"{SECRET}2") == 200)
     before = file.stat()
     file.write_text(f"you {SECRET}3\n")
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
     process.send_signal(signal.SIGHUP)
     deadline = time.monotonic() + 60
-    while status(f"{SECRET}3") != 200 and time.monotonic() < deadline:
+    while _with(url, f"{SECRET}3") != 200 and time.monotonic() < deadline:
         time.sleep(0.05)
-    yield fell("a token that was added before SIGHUP", held=status(f"{SECRET}3") == 200)
+    yield fell("a token that was added before SIGHUP", held=_with(url, f"{SECRET}3") == 200)
     yield fell("SIGHUP ended the service", held=process.poll() is None)
 
 
@@ -324,43 +314,41 @@ def _bodies_naming(index: str, name: str) -> Iterator[tuple[str, str, str]]:
         yield "POST", f"/{index}/_msearch", f"{{}}\n{{}}\n{json.dumps(header)}\n{{}}\n"
 
 
-def _held_open(pit: str, scroll: str) -> Iterator[tuple[str, str, str]]:
-    yield "POST", "/_search", json.dumps({"pit": {"id": pit}})
-    yield "POST", "/{index}/_search", json.dumps({"pit": {"id": pit}})
-    yield "POST", "/_search/scroll", json.dumps({"scroll_id": scroll})
-    yield "GET", f"/_search/scroll?scroll_id={quote(scroll)}", ""
-    yield "GET", f"/_search/scroll/{quote(scroll, safe='')}", ""
-    yield "POST", "/{index}/_search?scroll=1m", "{}"
-
-
 def forbidden_reads(
     service: httpx.Client, cluster: Elasticsearch, index: str, secret: str, canary: str
 ) -> Iterator[str]:
     """Read an index that is not served by every call and name; its text ``canary`` and its existence are in no answer.
 
-    The cluster has a closed copy of the index and an alias to it, too.
+    The cluster has a closed copy of the index and an alias to it, too, and searches of it are held open.
     """
     closed, alias = f"{secret}-closed", f"{secret}-alias"
     cluster.index(index=closed, id="s", document={"text": canary}, refresh=True)
     cluster.indices.close(index=closed)
     cluster.indices.put_alias(index=secret, name=alias)
     pit = cluster.open_point_in_time(index=secret, keep_alive="5m")["id"]
-    scroll = cluster.search(index=secret, scroll="5m", size=1)["_scroll_id"]
+    scroll = str(cluster.search(index=secret, scroll="5m", size=1)["_scroll_id"])
+    coded = [f"%{byte:02X}" for byte in secret.encode()]
+    names = _NAMES.format(
+        secret=secret, index=index, start=secret[:-1], coded="".join(coded).lower(), first=coded[0],
+        rest=secret[1:], upper=secret.upper(),
+    ).split()  # fmt: skip
+    lists = f"{index},{secret}", f"{secret}*", "*", "_all"
+    reads = [
+        (method, path.replace("{name}", name), body)
+        for name in (*names, closed, alias, f"{alias},{index}")
+        for method, path, body in _READS
+    ]
+    for name in (secret, *lists, closed, alias, f"a:{secret}", f"<{secret}>", ""):
+        reads += _bodies_naming(index, name)
+    reads += [
+        *(("POST", path, json.dumps({"pit": {"id": pit}})) for path in ("/_search", f"/{index}/_search")),
+        ("POST", "/_search/scroll", json.dumps({"scroll_id": scroll})),
+        ("GET", f"/_search/scroll?scroll_id={quote(scroll)}", ""),
+        ("GET", f"/_search/scroll/{quote(scroll, safe='')}", ""),
+        ("POST", f"/{index}/_search?scroll=1m", "{}"),
+    ]
     try:
-        coded = [f"%{byte:02X}" for byte in secret.encode()]
-        names = _NAMES.format(
-            secret=secret, index=index, start=secret[:-1], coded="".join(coded).lower(), first=coded[0],
-            rest=secret[1:], upper=secret.upper(),
-        ).split()  # fmt: skip
-        for name in [*names, closed, alias, f"{alias},{index}"]:
-            for method, path, body in _READS:
-                yield _read(service, method, path.replace("{name}", name), body, canary)
-        lists = f"{index},{secret}", f"{secret}*", "*", "_all"
-        for name in (secret, *lists, closed, alias, f"a:{secret}", f"<{secret}>", ""):
-            for method, path, body in _bodies_naming(index, name):
-                yield _read(service, method, path, body, canary)
-        for method, path, body in _held_open(pit, str(scroll)):
-            yield _read(service, method, path.replace("{index}", index), body, canary)
+        yield from (_read(service, *read, canary) for read in reads)
     finally:
         cluster.close_point_in_time(id=pit)
         cluster.clear_scroll(scroll_id=scroll)
@@ -369,9 +357,9 @@ def forbidden_reads(
 
 
 def _read(service: httpx.Client, method: str, path: str, body: str, canary: str) -> str:
+    """Ask by a path that no client mends: the answer is 4xx, and what is secret is not in it."""
     url = service.base_url
-    connection = http.client.HTTPConnection(url.host, url.port, timeout=60)
-    with closing(connection):
+    with closing(http.client.HTTPConnection(url.host, url.port, timeout=60)) as connection:
         connection.request(method, path, body.encode(), {"Content-Type": "application/json"})
         answer = connection.getresponse()
         text = answer.read().decode(errors="replace")
