@@ -127,9 +127,14 @@ _Listing = dict[str, int]
 
 
 class Disk:
-    """The state of a folder on a disk, by what was synced."""
+    """The state of a folder on a disk, by what was synced.
+
+    Files and folders are told apart by their inodes. Each one that the disk has is kept open, for the number of an
+    inode that is gone would be given again.
+    """
 
     def __init__(self, folder: Path, chance: random.Random) -> None:
+        """All that is in the folder is on the disk."""
         self._folder, self._chance = folder, chance
         self._open: dict[int, int] = {}
         self._files: dict[int, bytes] = {}
@@ -142,12 +147,12 @@ class Disk:
             os.close(descriptor)
 
     def sync(self, path: Path) -> None:
+        """The disk has the present content of a file, or the present names of a folder."""
         with suppress(FileNotFoundError):  # synced after its removal
-            inode = self._keep(path)
             if path.is_dir():
-                self._folders[inode] = {entry.name: self._keep(entry) for entry in path.iterdir()}
+                self._folders[self._keep(path)] = self._listing(path)
             else:
-                self._files[inode] = path.read_bytes()
+                self._files[self._keep(path)] = path.read_bytes()
 
     def _keep(self, path: Path) -> int:
         inode = path.stat().st_ino
@@ -155,10 +160,13 @@ class Disk:
             self._open[inode] = os.open(path, os.O_RDONLY)
         return inode
 
+    def _listing(self, folder: Path) -> _Listing:
+        return {entry.name: self._keep(entry) for entry in folder.iterdir()}
+
     def lose_power(self) -> None:
+        """Put the folder to a state that the disk may have."""
         paths = [path for path in (self._folder, *self._folder.rglob("*")) if path.is_dir()]
-        folders = {self._keep(path): {entry.name: self._keep(entry) for entry in path.iterdir()} for path in paths}
-        listings = self._draw_listings(folders)
+        listings = self._draw_listings({self._keep(path): self._listing(path) for path in paths})
         new = self._folder.with_name(f"{self._folder.name}.new")
         self._write(self._folder.stat().st_ino, new, listings)
         shutil.rmtree(self._folder)
@@ -166,16 +174,20 @@ class Disk:
 
     def _draw_listings(self, present: Mapping[int, _Listing]) -> dict[int, _Listing]:
         """Draw each folder's names; the two changes of a rename, which name the same inode, are drawn together."""
-        is_new = self._draw_choice()
-        drawn: dict[int, bool] = {}
-        changes = list(self._changed_names(present))
+        is_new, drawn = self._draw_choice(), dict[int, bool]()
+        listings = {folder: dict(self._folders.get(folder, {})) for folder in sorted({*present, *self._folders})}
+        changes = []  # each name that the disk and the present folder have for other inodes
         groups: list[set[int]] = []
-        for _, _, inodes in changes:
-            joined = [group for group in groups if group & inodes]
-            groups = [group for group in groups if not group & inodes] + [set().union(inodes, *joined)]
+        for folder, before in listings.items():
+            after = present.get(folder, {})
+            for name in sorted({*before, *after}):
+                if before.get(name) != after.get(name):
+                    inodes = {listing[name] for listing in (before, after) if name in listing}
+                    changes.append((folder, name, inodes))
+                    joined = [group for group in groups if group & inodes]
+                    groups = [group for group in groups if not group & inodes] + [set().union(inodes, *joined)]
         for group in groups:
             drawn |= dict.fromkeys(group, is_new())
-        listings = {folder: dict(self._folders.get(folder, {})) for folder in {*present, *self._folders}}
         for folder, name, inodes in changes:
             if drawn[min(inodes)]:
                 listings[folder].pop(name, None)
@@ -183,15 +195,8 @@ class Disk:
                     listings[folder][name] = present[folder][name]
         return listings
 
-    def _changed_names(self, present: Mapping[int, _Listing]) -> Iterator[tuple[int, str, set[int]]]:
-        """Each name that the disk and the present folder have for other inodes: its folder, the name, the inodes."""
-        for folder in sorted({*present, *self._folders}):
-            before, after = self._folders.get(folder, {}), present.get(folder, {})
-            for name in sorted({*before, *after}):
-                if before.get(name) != after.get(name):
-                    yield folder, name, {listing[name] for listing in (before, after) if name in listing}
-
     def _draw_choice(self) -> Callable[[], bool]:
+        """Nothing that was not synced is there, or all of it, or any part."""
         kind = self._chance.choice(("nothing", "all", "any", "any"))
         return (lambda: self._chance.random() < 0.5) if kind == "any" else lambda: kind == "all"
 
@@ -209,10 +214,7 @@ class Disk:
         before, after = self._files.get(inode, b""), os.pread(self._open[inode], size, 0)
         is_new = self._draw_choice()
         length = len(after) if is_new() else len(before)
-        pages = (
-            (after if is_new() else before)[begin : begin + _PAGE].ljust(_PAGE, b"\0")
-            for begin in range(0, length, _PAGE)
-        )
+        pages = ((after if is_new() else before)[at : at + _PAGE].ljust(_PAGE, b"\0") for at in range(0, length, _PAGE))
         return b"".join(pages)[:length]
 
 
@@ -234,17 +236,12 @@ class Machine:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._listener.bind(str(listener))
         self._listener.listen(64)
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "LD_PRELOAD": str(library),
-            "POWER_LOSS_FOLDER": str(folder),
-            "POWER_LOSS_SOCKET": str(listener),
-            "POWER_LOSS_LOG": str(self.log),
-        }
+        told = {"FOLDER": folder, "SOCKET": listener, "LOG": self.log}
+        variables = {"LD_PRELOAD": str(library), **{f"POWER_LOSS_{name}": str(path) for name, path in told.items()}}
         self._runner = subprocess.Popen(
-            [sys.executable, "-c", _RUNNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, bufsize=0
-        )
+            [sys.executable, "-c", _RUNNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
+            env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
+        )  # fmt: skip
 
     def __enter__(self) -> Self:
         return self
@@ -318,8 +315,9 @@ class Life:
     def _make_steps(self) -> list[Step]:
         encoders = [str(self._scratch / name) for name in ("cr5", "narrow")]
         sources = [str(file) for file in sorted(DEMO.glob("docs.*.jsonl"))]
+        train = ["train", "cr5", *sources, "-q", "--dimensions"]
         for encoder, dimensions in zip(encoders, ("20", "10"), strict=True):
-            self._machine.run(["train", "cr5", *sources, "-o", encoder, "--dimensions", dimensions, "-q"])
+            self._machine.run([*train, dimensions, "-o", encoder])
         records = [json.loads(line) for source in sources for line in Path(source).read_bytes().splitlines()]
         changed = write_records(
             ({**record, "text": record["text"][number % 3 :]} for number, record in enumerate(records[20:])),
@@ -328,7 +326,7 @@ class Life:
         at = ["-c", "c", "--home", str(self._home), "-q"]
         index = ["--no-calibration", "--device", "cpu", *at]
         to_narrow = ["migrate", "--encoder", encoders[1], "--device", "cpu", *at]
-        train = ["-o", str(self._models / "cr5"), "-q"]
+        model, mapping = str(self._models / "cr5"), str(self._models / "mapping")
         return [
             Step("first index", ["index", *sources, "--encoder", encoders[0], *index]),
             Step("calibrate", ["calibrate", "--balance", "0.5", "--device", "cpu", *at]),
@@ -338,12 +336,11 @@ class Life:
             Step("encode again", [*to_narrow, "--re-encode"]),
             Step("roll back", ["rollback", *at], goes_on=False),
             Step("rebuild", ["index", *sources, "--encoder", encoders[1], "--rebuild", *index]),
-            Step("train a model", ["train", "cr5", *sources, "--dimensions", "20", *train]),
-            Step("replace a model", ["train", "cr5", *sources, "--dimensions", "10", *train]),
-            Step("train a mapping", ["train", "mapping", "-c", "c", "--home", str(self._home), *train[:1],
-                                     str(self._models / "mapping"), "-q"]),
+            Step("train a model", [*train, "20", "-o", model]),
+            Step("replace a model", [*train, "10", "-o", model]),
+            Step("train a mapping", ["train", "mapping", "-o", mapping, *at]),
             Step("delete all", ["delete", "--all", "--yes", *at]),
-        ]  # fmt: skip
+        ]
 
     def attempt(self, number: int) -> str:
         """Lose the power in a command, or after it; returns what fell, empty if nothing did."""
@@ -377,11 +374,8 @@ class Life:
 
     def _state(self) -> dict[str, Any]:
         """All that commands are to leave, but for times and numbers of generations: each rebuild makes another."""
-        state: dict[str, Any] = {
-            str(file.relative_to(self._models)): file.read_bytes()
-            for file in self._models.glob("[!.]*/**/*")
-            if file.is_file()
-        }
+        files = [file for file in self._models.glob("[!.]*/**/*") if file.is_file()]
+        state: dict[str, Any] = {str(file.relative_to(self._models)): file.read_bytes() for file in files}
         if not (self._home / "dragoman.db").exists():
             return state
         settings = Settings.read(home=self._home)
