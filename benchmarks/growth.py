@@ -11,7 +11,7 @@ import re
 import tempfile
 import time
 from argparse import Namespace
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
@@ -39,7 +39,7 @@ from query.calibration_fitting.calibration_request import CalibrationRequest
 from query.calibration_fitting.open_collection import OpenCollection
 from query.ranking.fair_ranker import MANY, candidates_of_a_language
 from query.ranking.searcher import Searcher
-from trials.servers.elastic import ElasticServer, client_of, running
+from trials.servers.elastic import client_of, running
 
 DIM = 384
 _MORE_LANGUAGES = (
@@ -205,15 +205,13 @@ print(json.dumps(searched(Shape(**shape), store_url, home)))
 """
 
 
-def searched(shape: Shape, store_url: str, home: str) -> dict[str, Any]:
-    """Search a filled store with the calibration in a home, which is made if there is none: s, ms, MB."""
+def searched(shape: Shape, store_url: str, home: str) -> Figures:
+    """Search a filled store with the calibration in a home, which is made if there is none."""
     synthetic = Synthetic(shape)
     for module in _SLOW_IMPORTS:
         import_module(module)
     settings = Settings.read(home, store_url)
-    figures: dict[str, Any] = {}
-    if not any(Path(home).iterdir()):
-        figures = calibrated(settings, synthetic)
+    figures = {} if any(Path(home).iterdir()) else calibrated(settings, synthetic)
     with harness.Stopwatch() as first:
         searcher = Searcher.open(_COLLECTION, settings, encoder=synthetic)
         searcher.search("Page 0", lang="en")
@@ -226,34 +224,29 @@ def searched(shape: Shape, store_url: str, home: str) -> dict[str, Any]:
             for number in range(_ROUNDS // 2):
                 searcher.search(f"Page {number * 991 % shape.documents}", lang="en")
     return figures | {
-        "search_cpu_ms": 1000 * cpu.seconds / (_ROUNDS // 2),
-        "first_s": first.seconds,
-        "search_ms": watches.medians()["search"],
-        "memory_mb": harness.peak_memory(),
+        "opening and first search, s": first.seconds,
+        "search in all languages, p50 ms": watches.medians()["search"],
+        "processor time of a search, ms": 1000 * cpu.seconds / (_ROUNDS // 2),
+        "peak memory of the searching process, MB": harness.peak_memory(),
     }
 
 
-def calibrated(settings: Settings, synthetic: Synthetic) -> dict[str, Any]:
+def calibrated(settings: Settings, synthetic: Synthetic) -> Figures:
     with open_database(settings.database) as engine:
         collections.register(engine, _COLLECTION, settings, DEFAULT, synthetic.spec)
     with OpenCollection.open(_COLLECTION, settings) as opened:
         opened.encoder = synthetic
         with harness.Stopwatch() as watch, CpuTime(opened.store) as cpu:
             calibrate_open(opened, CalibrationRequest())
-    return {"calibration_s": watch.seconds, "calibration_cpu_s": cpu.seconds}
-
-
-def candidates(shape: Shape) -> int:
-    return candidates_of_a_language(shape.languages, many=shape.documents / shape.languages > MANY)
+    return {"first calibration, s": watch.seconds, "its processor time, s": cpu.seconds}
 
 
 def fill(store: VectorStore, synthetic: Synthetic, start: int, exact: ExactTen) -> float:
     """Put the documents from a number up to the shape's size; seconds of the store alone."""
     seconds = 0.0
-    numbers = range(start, synthetic.shape.documents, _BATCH)
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(synthetic.batch, start)
-        for number in numbers:
+        for number in range(start, synthetic.shape.documents, _BATCH):
             items = coming.result()
             coming = pool.submit(synthetic.batch, number + _BATCH)
             exact.add(items)
@@ -264,92 +257,54 @@ def fill(store: VectorStore, synthetic: Synthetic, start: int, exact: ExactTen) 
     return seconds
 
 
-class Server:
-    """What an index on a server takes."""
-
-    def __init__(self, server: ElasticServer) -> None:
-        self._client = client_of(server.url)
-
-    def settle(self, index: str) -> None:
-        self._client.indices.refresh(index=index)
-        while self._primaries(index)["merges"]["current"]:
-            time.sleep(1)
-
-    def figures(self, index: str, documents: int) -> dict[str, float]:
-        primaries = self._primaries(index)
-        vectors = primaries["dense_vector"]["off_heap"]
-        kilobytes = 1000 * documents
-        return {
-            "disk_kb": primaries["store"]["size_in_bytes"] / kilobytes,
-            "raw_kb": vectors["total_vec_size_bytes"] / kilobytes,
-            "walked_kb": (vectors["total_vex_size_bytes"] + vectors["total_veq_size_bytes"]) / kilobytes,
-        }
-
-    def _primaries(self, index: str) -> Any:
-        return self._client.indices.stats(index=index)["_all"]["primaries"]
+def of_server(store: ElasticStore, documents: int) -> Figures:
+    """What the index of a store takes, when the server has nothing to merge any more."""
+    client = client_of(store.address.server)
+    client.indices.refresh(index=store.index)
+    while (primaries := client.indices.stats(index=store.index)["_all"]["primaries"])["merges"]["current"]:
+        time.sleep(1)
+    vectors, kilobytes = primaries["dense_vector"]["off_heap"], 1000 * documents
+    walked = vectors["total_vex_size_bytes"] + vectors["total_veq_size_bytes"]
+    return {
+        "disk, kB a document": primaries["store"]["size_in_bytes"] / kilobytes,
+        "raw vectors of it, kB": vectors["total_vec_size_bytes"] / kilobytes,
+        "graph and int8 vectors of it, kB": walked / kilobytes,
+    }
 
 
 def grown(shape: Shape, sizes: Sequence[int], calibrate_at: Collection[int], *, elastic: bool) -> Iterator[Figures]:
+    """The figures of a store that grows to each of the sizes.
+
+    At sizes that are not in ``calibrate_at``, unless it is empty, the calibration of the size before is searched with.
+    """
     with ExitStack() as stack:
         new_folder = partial(tempfile.TemporaryDirectory, prefix="dragoman-growth-")
         os.environ.setdefault("ES_JAVA_OPTS", "-Xms4g -Xmx4g")
-        running_server = stack.enter_context(running()) if elastic else None
-        place = running_server.url if running_server else Path(stack.enter_context(new_folder())).as_uri()
-        store_url = f"{place}/growth?replicas=0" if elastic else f"{place}/growth"
+        place = stack.enter_context(running()).url if elastic else Path(stack.enter_context(new_folder())).as_uri()
+        url = f"{place}/growth?replicas=0&shards={shape.shards}" if elastic else f"{place}/growth"
         start, home, exact = 0, "", ExactTen(Synthetic(shape).subject_queries)
         for documents in sizes:
             synthetic = Synthetic(replace(shape, documents=documents))
-            new_store = f"{store_url}&shards={shape.shards}" if elastic else store_url
             if not (home and calibrate_at) or documents in calibrate_at:
                 home = stack.enter_context(new_folder())
-            with closing(StoreLocation(new_store, _COLLECTION).open()) as store:
+            with closing(StoreLocation(url, _COLLECTION).open()) as store:
                 store.create(synthetic.spec.model, DIM)
                 with CpuTime(store) as cpu:
                     put_s = fill(store, synthetic, start, exact)
                 put, start = documents - start, documents
-                figures = {"rate": put / put_s, "put_cpu_ms": 1000 * cpu.seconds / put}
-                if running_server and isinstance(store, ElasticStore):
-                    server = Server(running_server)
-                    server.settle(store.index)
-                    figures["exact"] = exact.share_found(store, synthetic.spec.model, candidates(synthetic.shape))
-                    figures |= server.figures(store.index, documents)
-            figures |= harness.measure_apart(_SEARCHED, json.dumps([asdict(synthetic.shape), store_url, home]))
+                figures = {"documents": documents, "put, documents/s": put / put_s}
+                figures["processor time of a document, which is made meanwhile, ms"] = 1000 * cpu.seconds / put
+                if isinstance(store, ElasticStore):
+                    many = documents / shape.languages > MANY
+                    of_language = candidates_of_a_language(shape.languages, many=many)
+                    figures |= of_server(store, documents)
+                    share = exact.share_found(store, synthetic.spec.model, of_language)
+                    figures["exact ten best among the candidates, %"] = 100 * share
+            figures |= harness.measure_apart(_SEARCHED, json.dumps([asdict(synthetic.shape), url, home]))
             if isinstance(store, EmbeddedStore):
-                figures["disk_kb"] = store.path.stat().st_size / documents / 1000
+                figures["disk, kB a document"] = store.path.stat().st_size / documents / 1000
             print(json.dumps(figures), flush=True)
             yield figures
-
-
-_FIGURES = {
-    "put, documents/s": "{rate:,.0f}",
-    "processor time of a document, which is made meanwhile, ms": "{put_cpu_ms:.2f}",
-    "disk, kB a document": "{disk_kb:.1f}",
-    "raw vectors of it, kB": "{raw_kb:.2f}",
-    "graph and int8 vectors of it, kB": "{walked_kb:.2f}",
-    "exact ten best among the candidates": "{exact:.1%}",
-    "first calibration, s": "{calibration_s:.0f}",
-    "its processor time, s": "{calibration_cpu_s:.0f}",
-    "opening and first search, s": "{first_s:.1f}",
-    "search in all languages, p50 ms": "{search_ms:.1f}",
-    "processor time of a search, ms": "{search_cpu_ms:.0f}",
-    "peak memory of the searching process, MB": "{memory_mb:,.0f}",
-}
-"""Figures and how each is shown; a figure that was not measured stays empty."""
-
-
-def table(by_size: Mapping[int, Figures]) -> list[str]:
-    def shown(form: str, figures: Figures) -> str:
-        try:
-            return form.format(**figures)
-        except KeyError:
-            return ""
-
-    lines = {name: [shown(form, figures) for figures in by_size.values()] for name, form in _FIGURES.items()}
-    return [
-        f"| documents | {' | '.join(f'{size:,}' for size in by_size)} |",
-        f"|---|{'---:|' * len(by_size)}",
-        *(f"| {name} | {' | '.join(cells)} |" for name, cells in lines.items() if any(cells)),
-    ]
 
 
 @harness.benchmark(
@@ -362,7 +317,9 @@ def measure(arguments: Namespace) -> None:
         [int(value) for value in values.split(",") if value] for values in (arguments.values, arguments.calibrate)
     )
     shape = Shape(sizes[0], arguments.languages, arguments.passages, arguments.shards, arguments.counterparts)
-    elastic, by_size = arguments.store == "elastic", dict[int, Figures]()
-    for size, figures in zip(sizes, grown(shape, sizes, calibrate_at, elastic=elastic), strict=True):
-        by_size[size] = figures
-        harness.write(f"Growth, {'Elasticsearch' if elastic else 'embedded store'}", table(by_size))
+    by_size: list[Figures] = []
+    for figures in grown(shape, sizes, calibrate_at, elastic=arguments.store == "elastic"):
+        by_size.append(figures)
+        names = list(dict.fromkeys(name for of_size in by_size for name in of_size))
+        cells = ([name, *(f"{of_size.get(name, np.nan):,.2f}" for of_size in by_size)] for name in names)
+        harness.write(f"Growth, {arguments.store} store", harness.table("figure" + " | " * len(by_size), cells))
