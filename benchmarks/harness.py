@@ -130,7 +130,7 @@ class Table(list[str]):
 
 def machine() -> str:
     names = re.findall(r"model name\s*: (.+)", _cpuinfo())
-    processor = names[0] if names else platform.processor() or platform.machine()
+    processor = names[0] if names else platform.machine()
     parts = [f"{processor}, {counted(len(os.sched_getaffinity(0)), 'core')}", f"Python {platform.python_version()}"]
     for package in ("onnxruntime", "onnxruntime-gpu", "torch", "numpy"):
         try:

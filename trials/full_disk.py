@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import httpx
@@ -111,7 +110,7 @@ def watermark(server: str, folder: Path) -> Iterator[str]:
             for running in (indexing, follower):
                 running.send_signal(signal.SIGCONT)
             yield fell("hits are others", before, _found(service), held=_found(service) == before)
-            yield from _answers(service)
+            yield _click(service)
             yield from _refused(few, on)
             left = list(client.indices.get(index=["disk-new-*", "disk-few-000003"], ignore_unavailable=True).body)
             yield fell("indices are left behind", left, held=not left)
@@ -127,9 +126,7 @@ def watermark(server: str, folder: Path) -> Iterator[str]:
         follower.send_signal(signal.SIGINT)
         follower.wait(_WITHIN)
     alone = Settings.read(home=folder / "alone")
-    require_done(
-        ["index", str(many), "-c", "many", "--home", str(alone.home), "-q", "--device", "cpu", "--no-calibration"]
-    )
+    require_done(["index", str(many), *on[-3:], "-c", "many", "--home", str(alone.home), "-q"])
     wrong = different(contents(alone, "many"), contents(settings, "many"))
     yield fell("documents differ from an undisturbed run's", wrong[:3], held=not wrong)
 
@@ -141,47 +138,42 @@ def _done(command: list[str]) -> str:
 
 def _refused(source: Path, on: list[str]) -> Iterator[str]:
     """Commands that need disk space: each ends with a sentence about the disk, and leaves no index behind."""
-    changed = source.with_name("changed.jsonl")
-    write_records(sentences(60, revision=1), changed)
-    commands = {
-        "writes nothing, because a disk": [
-            ["index", str(changed), *on],
-            ["index", str(changed), *on, "--prune"],
-            ["delete", "d000001", *on[:-3]],
-        ],
-        "high watermark": [["index", str(source), *on, "-c", "new"], ["index", str(source), *on, "--rebuild"]],
-    }
+    changed = write_records(sentences(60, revision=1), source.with_name("changed.jsonl"))
+    nothing, high = "writes nothing, because a disk", "high watermark"
+    commands = (
+        (nothing, ["index", changed, *on]),
+        (nothing, ["index", changed, *on, "--prune"]),
+        (nothing, ["delete", "d000001", *on[:-3]]),
+        (high, ["index", str(source), *on, "-c", "new"]),
+        (high, ["index", str(source), *on, "--rebuild"]),
+    )
     with (
         patch.object(writing, "PATIENCE", _PATIENCE),
         patch.object(own_index, "_SHARDS_WITHIN", "1s"),
         patch.object(own_index, "_YELLOW_WITHIN", "1s"),
     ):
-        for sentence, refused in commands.items():
-            for command in refused:
-                status, text = said(command)
-                held = status == 1 and sentence in text and text.count("\n") == 1
-                yield fell(command, status, text, held=held)
+        for sentence, command in commands:
+            status, text = said(command)
+            held = status == 1 and sentence in text and text.count("\n") == 1
+            yield fell(command, status, text, held=held)
 
 
-def _answers(service: httpx.Client) -> Iterator[str]:
+def _click(service: httpx.Client) -> str:
+    """The call of the service that writes, into its log, is answered."""
     searched = service.post("/api/search", json={"query": "The river rose", "lang": "en", "collection": "few"}).json()
-    click = {"search": searched["search"], "id": searched["hits"][0]["id"]}
-    clicked = service.post("/api/clicks", json=click)
-    yield fell("a click", clicked.status_code, clicked.text, held=clicked.status_code < 300)
+    clicked = service.post("/api/clicks", json={"search": searched["search"], "id": searched["hits"][0]["id"]})
+    return fell("a click", clicked.status_code, clicked.text, held=clicked.status_code < 300)
 
 
-def _found(service: httpx.Client) -> Any:
-    asked = {"query": "The old river", "lang": "en"}
-    found = [
-        *(
-            [hit["id"] for hit in service.post("/api/search", json={**asked, "collection": name}).json()["hits"]]
-            for name in ("few", "help")
-        ),
-        *(
-            [hit["_id"] for hit in service.post(f"/{_OWNERS}/_search", json={"query": query}).json()["hits"]["hits"]]
-            for query in ({"cross_lingual": asked}, {"match": {"text": "the"}})
-        ),
-    ]
+def _found(service: httpx.Client) -> list[list[str]]:
+    """The ids that searches find: of two collections, across languages and by words."""
+    asked, found = {"query": "The old river", "lang": "en"}, list[list[str]]()
+    for name in ("few", "help"):
+        hits = service.post("/api/search", json={**asked, "collection": name}).json()["hits"]
+        found.append([hit["id"] for hit in hits])
+    for query in ({"cross_lingual": asked}, {"match": {"text": "the"}}):
+        hits = service.post(f"/{_OWNERS}/_search", json={"query": query}).json()["hits"]["hits"]
+        found.append([hit["_id"] for hit in hits])
     if not all(found):
         raise RuntimeError(f"a search finds nothing: {found}")
     return found

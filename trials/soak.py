@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -30,6 +31,14 @@ _PAUSE = 0.02  # seconds between a caller's requests, so that the owners' comman
 _PLACES_SECONDS = 15.0
 """Seconds until the Elasticsearch-shaped endpoint knows of a new collection: it reads the list every two seconds, and
 shares two cores with commands."""
+
+_READS = {
+    **{path: {200} for path in ("/", "/openapi.json", "/metrics", "/api/health", "/api/collections")},
+    "/api/ready": {200, 503},
+    "/api/documents/{}?collection=file-0": {200, 404, 409, 503},
+    "/nothing/_count": {403, 404},
+}
+"""Paths that callers read, and what the answers may be."""
 
 Documents = dict[str, str]  # titles of documents by id; a title names its document's life and revision
 
@@ -56,10 +65,8 @@ class Collection:
     def change(self, documents: Documents, *, exists: bool = True, missing: bool = False) -> None:
         """A change of the documents begins; ``finish`` ends it."""
         before, after = self.known[-1], frozenset(documents.items())
-        now = time.monotonic()
-        self.known.append(
-            Known(before.must & after, before.may | after, exists or before.exists, missing or before.missing, now)
-        )
+        exists, missing = exists or before.exists, missing or before.missing
+        self.known.append(Known(before.must & after, before.may | after, exists, missing, time.monotonic()))
 
     def finish(self, documents: Documents, *, exists: bool = True) -> None:
         self.documents = documents
@@ -68,8 +75,7 @@ class Collection:
 
     def between(self, begun: float) -> Known:
         known = list(self.known)
-        first = max(number for number, state in enumerate(known) if state.since <= begun)
-        states = known[first:]
+        states = known[max(number for number, state in enumerate(known) if state.since <= begun) :]
         return Known(
             frozenset.intersection(*(state.must for state in states)),
             frozenset.union(*(state.may for state in states)),
@@ -122,27 +128,25 @@ class Soak:
     def search(self, client: httpx.Client, collection: Collection, draw: random.Random, *, elastic: bool) -> None:
         """Search a collection for everything it has, by /api or by Elasticsearch's path, and check the answer."""
         lang = draw.choice(LANGUAGES)
-        query = " ".join(draw.choices(_WORDS[lang][:20], k=2))
-        begun = time.monotonic()
+        query = {"query": " ".join(draw.choices(_WORDS[lang][:20], k=2)), "lang": lang}
+        begun, kind = time.monotonic(), f"searches by {'Elasticsearch' if elastic else '/api'}"
         if elastic:
-            body = {"query": {"cross_lingual": {"query": query, "lang": lang}}, "size": 500}
+            body = {"query": {"cross_lingual": query}, "size": 500}
             answer = client.post(f"/{collection.name}/_search", json=body)
         else:
-            request = {"query": query, "lang": lang, "collection": collection.name, "k": 500}
-            answer = client.post("/api/search", json=request)
+            answer = client.post("/api/search", json={**query, "collection": collection.name, "k": 500})
         known = collection.between(begun)
-        late = collection.between(begun - _PLACES_SECONDS) if elastic else known
-        kind = f"searches by {'Elasticsearch' if elastic else '/api'}"
         if answer.status_code != 200:
-            by_places = elastic and late.missing and "no collection is served" in answer.text
+            late = elastic and collection.between(begun - _PLACES_SECONDS).missing
+            by_places = late and "no collection is served" in answer.text
             gone = answer.status_code == 404 and (known.missing or by_places) and "no collection" in answer.text
             changing = known.missing and known.exists and answer.status_code in {400, 404, 409, 503}
             self.check(kind, (collection.name, known.exists, answer.status_code, answer.text), held=gone or changing)
             return
+        found: Any = answer.json()["hits"]
         if elastic:
-            hits = {(hit["_id"], hit["_source"]["title"]) for hit in answer.json()["hits"]["hits"]}
-        else:
-            hits = {(hit["id"], hit["title"]) for hit in answer.json()["hits"]}
+            found = [{"id": hit["_id"], **hit["_source"]} for hit in found["hits"]]
+        hits = {(hit["id"], hit["title"]) for hit in found}
         lost, wrong = known.must - hits, hits - known.may
         what = (collection.name, "lost", sorted(lost)[:3], len(lost), "wrong", sorted(wrong)[:3], len(wrong))
         self.check(kind, what, held=known.exists and not lost and not wrong)
@@ -221,6 +225,7 @@ class Owner:
 
 
 def _call(soak: Soak, seed: int) -> None:
+    """A caller: mostly searches, and reads of all kinds."""
     draw = random.Random(seed)
     with soak.client() as client:
         while not soak.over:
@@ -228,25 +233,11 @@ def _call(soak: Soak, seed: int) -> None:
             kind = draw.random()
             if kind < 0.8 and soak.collections:
                 soak.search(client, draw.choice(soak.collections), draw, elastic=kind < 0.3)
-            else:
-                _read(soak, client, draw)
-
-
-def _read(soak: Soak, client: httpx.Client, draw: random.Random) -> None:
-    path, statuses = draw.choice(
-        [
-            ("/", {200}),
-            ("/openapi.json", {200}),
-            ("/metrics", {200}),
-            ("/api/health", {200}),
-            ("/api/ready", {200, 503}),
-            ("/api/collections", {200}),
-            (f"/api/documents/{draw.randrange(90)}?collection=file-0", {200, 404, 409, 503}),
-            ("/nothing/_count", {403, 404}),
-        ]
-    )
-    answer = client.get(path)
-    soak.check("reads", (path, answer.status_code, answer.text[:300]), held=answer.status_code in statuses)
+                continue
+            path, statuses = draw.choice([*_READS.items()])
+            answer = client.get(path.format(draw.randrange(90)))
+            what = (path, answer.status_code, answer.text[:300])
+            soak.check("reads", what, held=answer.status_code in statuses)
 
 
 def train_encoders(folder: Path) -> tuple[Path, Path]:
