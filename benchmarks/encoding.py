@@ -6,6 +6,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from argparse import Namespace
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -121,26 +122,22 @@ def products(shape: Shape, tokens: int) -> Callable[[], object]:
     return all_batches
 
 
-def main() -> None:
-    arguments = harness.options(__doc__, documents=12, rounds=5, rivals=sys.executable)
+@harness.benchmark("Encoding against other libraries", documents=12, rounds=5, rivals=sys.executable)
+def measure(arguments: Namespace) -> list[str]:
+    """``--rivals`` is a Python with sentence-transformers, optimum-intel, optimum-onnx, openvino, nncf, fastembed."""
     pages = harness.help_pages(arguments.documents)
     folder = find_model(DEFAULT, Console())
     ours = open_encoder(folder, "segments", device="cpu")
     encoded = ours.encode_documents(pages)
-    without_titles = [passages.without_title() for passages in encoded.passages]
-    segments = [
-        f"passage: {document.content[start:end].strip()}"
-        for document, passages in zip(pages, without_titles, strict=True)
-        for start, end in passages.offsets
-    ]
-    ends = np.cumsum([len(passages.offsets) for passages in without_titles])[:-1]
+    segments = harness.segments(pages, encoded.passages)
+    ends = np.cumsum([len(passages.without_title().offsets) for passages in encoded.passages])[:-1]
     tokens = sum(len(segment) + 2 for segment in Tokenizer(folder).tokenize(segments))
+    engines: dict[str, Rival] = {}
+    missing = []
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         (scratch / "texts.json").write_text(json.dumps(segments), encoding="utf-8")
         shape = save_weights(scratch / "weights")
-        engines = {}
-        missing = []
         for number, engine in enumerate(rivals.ENGINES):
             print(f"{engine} …", file=sys.stderr, flush=True)
             try:
@@ -156,25 +153,17 @@ def main() -> None:
         cosines = {}
         for name, rival in engines.items():
             vectors = np.stack([part.mean(axis=0) for part in np.split(rival.vectors(), ends)])
-            cosines[name] = (unit_rows(vectors) * encoded.vectors).sum(axis=1).mean()
-    speed = {name: tokens / statistics.median(times) for name, times in seconds.items()}
-    lines = [
+            cosines[name] = f"{(unit_rows(vectors) * encoded.vectors).sum(axis=1).mean():.4f}"
+    names = {"the products of the weights alone, int8": "products", "**Dragoman, int8**": "ours"}
+    names |= {f"{name}, batch {rival.batch}": name for name, rival in engines.items()}
+    rows = [
+        [shown, f"{tokens / statistics.median(seconds[name]):,.0f}", harness.ratio(seconds[name], seconds["ours"]),
+         cosines.get(name, "")]
+        for shown, name in names.items()
+    ]  # fmt: skip
+    return [
         f"{len(pages)} help pages in nine languages, {len(segments):,} segments, {tokens:,} tokens, tokenised too.",
-        f"Instructions of the processor: {harness.instructions()}.",
+        f"Instructions of the processor: {harness.instructions()}. Not measured: {'; '.join(missing) or 'nothing'}.",
         "",
-        "| encoder | tokens/s | times slower than ours | cosine with ours |",
-        "|---|---:|---:|---:|",
-        f"| the products of the weights alone, int8 | {speed['products']:,.0f} | "
-        f"{harness.ratio(seconds['products'], seconds['ours'])} | |",
-        f"| **Dragoman, int8** | {speed['ours']:,.0f} | | |",
+        *harness.table("encoder | tokens/s | times slower than ours | cosine with ours", rows),
     ]
-    for name in sorted(engines, key=lambda name: -speed[name]):
-        ratio = harness.ratio(seconds[name], seconds["ours"])
-        lines.append(f"| {name}, batch {engines[name].batch} | {speed[name]:,.0f} | {ratio} | {cosines[name]:.4f} |")
-    if missing:
-        lines += ["", f"Not measured: {'; '.join(missing)}."]
-    harness.write("Encoding against other libraries", lines)
-
-
-if __name__ == "__main__":
-    main()

@@ -164,11 +164,7 @@ def measure(arguments: Namespace) -> list[str]:
         open_named(DEFAULT, method, Console(), device=arguments.device) for method in (None, "segments")
     )
     folder = find_model(DEFAULT, Console(), placement)
-    segments = [
-        f"passage: {document.content[start:end].strip()}"
-        for document, passages in zip(texts, in_lanes(segmented, texts), strict=True)
-        for start, end in passages.without_title().offsets
-    ]
+    segments = harness.segments(texts, in_lanes(segmented, texts))
     tokenizer = Tokenizer(folder)
     lengths = [len(segment) + 2 for segment in tokenizer.tokenize(segments)]
     titles = sum(len(one) for one in tokenizer.tokenize([document.title for document in texts]))
@@ -196,10 +192,13 @@ def measure(arguments: Namespace) -> list[str]:
         f"are tokenised too, on {available_cores()} cores. Ours encodes {CHUNK_DOCUMENTS} pages at once in "
         f"{GPU_LANES} lanes, as a worker does.",
         "",
-        "| encoder | tokens/s | of the limit |",
-        "|---|---:|---:|",
-        *(f"| {name} | {speed:,.0f} | {speed / most:.0%} |" for name, speed in speeds.items()),
-        f"| the model's products alone, half precision | {most:,.0f} | |",
+        *harness.table(
+            "encoder | tokens/s | of the limit",
+            [
+                *([name, f"{speed:,.0f}", f"{speed / most:.0%}"] for name, speed in speeds.items()),
+                ["the model's products alone, half precision", f"{most:,.0f}", ""],
+            ],
+        ),
         "",
         f"Against the best peer ({best}): **{speeds['ours'] / speeds[best]:.2f} ×**.",
     ]

@@ -26,7 +26,7 @@ from typing import Any, Self
 import numpy as np
 from ir_measures import Qrel
 
-from encoders.document import Document, Encoded, Encoder, FloatArray, encode_in_batches
+from encoders.document import Document, Encoded, Encoder, FloatArray, Passages, encode_in_batches
 from encoders.phrases import counted
 from indexer.collection.settings import Settings
 from indexer.stores.contract import StoredDocument, VectorStore
@@ -253,6 +253,15 @@ def help_pages(per_language: int) -> list[Document]:
         records = list(read("lohelp", lang))
         pages += documents(records[:: len(records) // per_language][:per_language], lang)
     return pages
+
+
+def segments(pages: Sequence[Document], passages: Sequence[Passages]) -> list[str]:
+    """The texts of the windows that passages are the vectors of, as a peer is to encode them."""
+    return [
+        f"passage: {document.content[start:end].strip()}"
+        for document, of_page in zip(pages, passages, strict=True)
+        for start, end in of_page.without_title().offsets
+    ]
 
 
 def tsv(file: str) -> Iterator[list[str]]:

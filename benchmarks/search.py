@@ -81,13 +81,12 @@ def calibration_lines(settings: Settings, encoder: Encoder) -> list[str]:
 
     with patch.object(type(encoder), "encode_queries", timed), harness.Stopwatch() as watch:
         calibrate("large", settings, device="cpu")
-    return [
-        "",
-        "| calibrating 100,000 documents in 20 languages | s |",
-        "|---|---:|",
-        f"| all but the bank's encoding: opening, statistics, decisions, saving | **{watch.seconds - encoding:.1f}** |",
-        f"| encoding the bank's pseudo-queries | {encoding:.1f} |",
-    ]
+    rows = {
+        "all but the bank's encoding: opening, statistics, decisions, saving": watch.seconds - encoding,
+        "encoding the bank's pseudo-queries": encoding,
+    }
+    shown = ([name, f"{seconds:.1f}"] for name, seconds in rows.items())
+    return ["", *harness.table("calibrating 100,000 documents in 20 languages | s", shown)]
 
 
 def warm(settings: Settings, rounds: int) -> list[str]:
@@ -117,19 +116,16 @@ def warm(settings: Settings, rounds: int) -> list[str]:
     p50 = watches.medians()
     least = p50["encode"] + p50["product"]
     names = {
+        "encode": "encoding the query",
+        "product": "one matrix product, 100,000 × 384",
         "plain": "search by plain cosine, ten hits with title and passage",
         "without": "fair search, without mates",
         "fair": "**fair search, with mates**",
         "subjects": "fair search for ten subjects, with all versions",
     }
-    return [
-        f"| 100,000 documents in 20 languages, p50 of {rounds} headlines after {_BEFORE} others | ms | over both |",
-        "|---|---:|---:|",
-        f"| encoding the query | {p50['encode']:.2f} | |",
-        f"| one matrix product, 100,000 × 384 | {p50['product']:.2f} | |",
-        *(f"| {about} | {p50[name]:.2f} | **{p50[name] / least:.2f} ×** |" for name, about in names.items()),
-        *calibration_table,
-    ]
+    header = f"100,000 documents in 20 languages, p50 of {rounds} headlines after {_BEFORE} others | ms | over both"
+    rows = ([about, f"{p50[name]:.2f}", f"{p50[name] / least:.2f} ×"] for name, about in names.items())
+    return [*harness.table(header, rows), *calibration_table]
 
 
 def one_shot(settings: Settings, rounds: int) -> list[str]:
@@ -157,8 +153,8 @@ def one_shot(settings: Settings, rounds: int) -> list[str]:
         "`dragoman --help`": [*DRAGOMAN, "--help"],
     }
     seconds = harness.in_turn({name: partial(run, words) for name, words in jobs.items()}, rounds)
-    rows = [f"| {name} | {statistics.median(values):.2f} |" for name, values in seconds.items()]
-    return ["", "| a process of its own, wall | s |", "|---|---:|", *rows]
+    rows = ([name, f"{statistics.median(values):.2f}"] for name, values in seconds.items())
+    return ["", *harness.table("a process of its own, wall | s", rows)]
 
 
 @harness.benchmark("Search", rounds=200, documents=100_000)

@@ -76,14 +76,13 @@ def alone(settings: Settings, url: str, texts: Sequence[str]) -> list[str]:
                 time.sleep(_PAUSE)
                 watches.step(name, job)
     p50 = watches.medians()
-    return [
-        "| one query at a time, p50 | ms |",
-        "|---|---:|",
-        f"| a warm `Searcher`, in process | {p50['searcher']:.1f} |",
-        f"| `POST /api/search`, over HTTP | {p50['service']:.1f} |",
-        f"| **what the service adds** | **{p50['service'] - p50['searcher']:.1f}** |",
-        f"| the same query again (its vector is kept) | {p50['cached']:.1f} |",
-    ]
+    rows = {
+        "a warm `Searcher`, in process": p50["searcher"],
+        "`POST /api/search`, over HTTP": p50["service"],
+        "**what the service adds**": p50["service"] - p50["searcher"],
+        "the same query again (its vector is kept)": p50["cached"],
+    }
+    return harness.table("one query at a time, p50 | ms", ([name, f"{ms:.1f}"] for name, ms in rows.items()))
 
 
 def _at_rate(url: str, rate: float, seconds: float, texts: Iterator[str]) -> list[float]:
@@ -110,15 +109,14 @@ def loaded(url: str, seconds: float, texts: Iterator[str]) -> list[str]:
     times = [time for time in answer_times if math.isfinite(time)]
     refused = len(answer_times) - len(times)
     p50, p99 = (1000 * float(np.percentile(times, percent)) for percent in (50, 99))
-    return [
-        "",
-        "| under load, callers on the same two cores | |",
-        "|---|---:|",
-        f"| answers a second, {_CALLERS} callers | {most:.0f} |",
-        f"| at 70 % of that, arriving at random: p50, ms ({len(times)} answered, {refused} refused) | {p50:.1f} |",
-        f"| p99, ms | {p99:.1f} |",
-        f"| **p99 / p50** | **{p99 / p50:.1f}** |",
-    ]
+    rows = {
+        f"answers a second, {_CALLERS} callers": most,
+        f"at 70 % of that, arriving at random: p50, ms ({len(times)} answered, {refused} refused)": p50,
+        "p99, ms": p99,
+        "**p99 / p50**": p99 / p50,
+    }
+    shown = ([name, f"{value:.1f}"] for name, value in rows.items())
+    return ["", *harness.table("under load, callers on the same two cores | ", shown)]
 
 
 @harness.benchmark("Service", rounds=200, seconds=30.0, documents=100_000)

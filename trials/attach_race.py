@@ -6,7 +6,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
@@ -174,13 +174,11 @@ def race(server: str, prefix: str, database: str, writes: int, *, companion: boo
     """
     encoder, attachment = FakeEncoder(), _attachment(server, prefix, companion=companion)
     location = StoreLocation(attachment.url, "race", Credentials())
-    with (
-        client_of(server) as client,
-        open_database(database) as engine,
-        closing(location.open_attached(make=True)) as store,
-        ThreadPoolExecutor(2) as pool,
-    ):
+    with client_of(server) as client, ExitStack() as stack:
         writers = _writers(client, attachment.index, seed)
+        engine = stack.enter_context(open_database(database))
+        store = stack.enter_context(closing(location.open_attached(make=True)))
+        pool = stack.enter_context(ThreadPoolExecutor(2))
         catch_up(store, encoder, engine, "race")
         futures = [pool.submit(writer.write, writes) for writer in writers]
         caught_up = False

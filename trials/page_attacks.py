@@ -74,14 +74,10 @@ _UNORDERED = """() => {
 
 
 def documents() -> list[dict[str, Any]]:
+    """Records about a river, each hostile in all its fields."""
     by_text = [
-        {
-            "id": f"{number}/{_without_controls(text)}",
-            "title": text,
-            "text": f"A river. {text}\n{text}",
-            text[:60]: text,
-        }
-        for number, text in enumerate(TEXTS.values())
+        {"id": f"{at}/{_without_controls(text)}", "title": text, "text": f"A river. {text}\n{text}", text[:60]: text}
+        for at, text in enumerate(TEXTS.values())
     ]
     by_id = [{"id": doc_id, "title": f"River {doc_id}", "text": "A river."} for doc_id in IDS]
     by_url = [{"id": f"url-{number}", "text": "A river.", "url": url} for number, url in enumerate(URLS)]
@@ -118,10 +114,6 @@ def _watched(browser: Any, url: str) -> Iterator[tuple[Any, list[str]]]:
     def note(what: str, shown: str, *, held: bool = False) -> None:
         happened.extend([] if held else [f"{what}: {shown[:100]}"])
 
-    def dialog(shown: Any) -> None:
-        note("a dialog", shown.message)
-        shown.dismiss()
-
     def complained(message: Any) -> None:
         harmless = message.type not in {"error", "warning"} or "Failed to load resource" in message.text
         note("the console says", message.text, held=harmless)
@@ -130,7 +122,8 @@ def _watched(browser: Any, url: str) -> Iterator[tuple[Any, list[str]]]:
     context.on("page", lambda other: note("a window was opened", other.url, held=other is page))
     page.on("request", lambda asked: note("another place", asked.url, held=asked.url.startswith((url, "data:"))))
     page.on("console", complained)
-    page.on("dialog", dialog)
+    page.on("dialog", lambda shown: note("a dialog", shown.message))
+    page.on("dialog", lambda shown: shown.dismiss())
     yield page, happened
     context.close()
 
@@ -195,14 +188,11 @@ def _opened(page: Any, number: int, hit: dict[str, Any], service: httpx.Client, 
     if page.locator("#status.bad").count():
         return page.locator("#status").inner_text()  # type: ignore[no-any-return]
     answer = service.get(f"/api/documents/{quote(hit['id'], safe='')}", params={"collection": collection}).json()
-    seen = page.locator("#text").text_content()
+    seen, own = page.locator("#text").text_content(), answer["fields"]
     fields = page.locator("#fields").text_content()
-    told = [
-        value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
-        for value in answer["fields"].values()
-    ]
+    told = [value if isinstance(value, str) else json.dumps(value, separators=(",", ":")) for value in own.values()]
     outcome = ""
-    if seen != answer["text"] or any(name not in fields for name in answer["fields"]):
+    if seen != answer["text"] or any(name not in fields for name in own):
         outcome = f"shown as {seen[:100]!r}"
     elif not all(value in fields or value.startswith(("http:", "https:")) for value in told):
         outcome = f"fields are shown as {fields[:100]!r}"
