@@ -75,19 +75,18 @@ def topics_lines(splits: int, home: Path) -> list[str]:
                 for name, encoder in ((_E5, stored), (_CR5, words), (_BOTH, Combined([stored, words]))):
                     by_encoder.setdefault(name, []).append(harness.means(encoder, unseen, "lohelp"))
                     print(f"  {name}: {by_encoder[name][-1]}", flush=True)
-    lines = [
+    rows = []
+    for ranking in by_encoder[_BOTH][0]:
+        e5, cr5, both = ([of_split[ranking] for of_split in by_encoder[name]] for name in (_E5, _CR5, _BOTH))
+        gain = float(np.mean(np.array(both) / np.maximum(e5, cr5)))
+        rows.append([ranking, *map(spread, (e5, cr5, both)), f"{gain:.2f}"])
+    return [
         f"lohelp, {splits} splits by concept, mean ± standard deviation of MAP: Cr5 trained on one half in "
         f"{len(TRAINED)} languages, index topics in {len(TESTED)} languages over the pages of the other half, those "
         "with a page left.",
         "",
-        f"| ranking | {_E5} | {_CR5} | both | both ÷ the better |",
-        "|---|---:|---:|---:|---:|",
+        *harness.table(f"ranking | {_E5} | {_CR5} | both | both ÷ the better", rows),
     ]
-    for ranking in by_encoder[_BOTH][0]:
-        e5, cr5, both = ([of_split[ranking] for of_split in by_encoder[name]] for name in (_E5, _CR5, _BOTH))
-        gain = float(np.mean(np.array(both) / np.maximum(e5, cr5)))
-        lines.append(f"| {ranking} | {' | '.join(map(spread, (e5, cr5, both)))} | {gain:.2f} |")
-    return lines
 
 
 def synthetic(each: int, vocabulary: int, length: int) -> Iterator[tuple[str, Block]]:
@@ -121,7 +120,7 @@ def _zipf(chance: np.random.Generator, shape: tuple[int, int], vocabulary: int) 
     return drawn
 
 
-def train_synthetic() -> str:
+def train_synthetic() -> list[str]:
     """Row of a table: words, non-zeros, CPU seconds, seconds, and GB of memory at most."""
     with tempfile.TemporaryDirectory() as scratch:
         blocks = on_disk(synthetic(100_000, 200_000, 300), Path(scratch))
@@ -129,8 +128,8 @@ def train_synthetic() -> str:
         with harness.Stopwatch() as watch:
             solution = solve(blocks, _DIMENSIONS, _LAM)
             words = sum(len(solution.columns[lang]) for lang in blocks)
-    peak = harness.peak_memory() / 1024
-    return f"| {words:,} | {entries:,} | {watch.cpu:,.0f} | {watch.seconds:,.0f} | {peak:.1f} |"
+    figures = words, entries, watch.cpu, watch.seconds
+    return [*(f"{figure:,.0f}" for figure in figures), f"{harness.peak_memory() / 1024:.1f}"]
 
 
 def growth_lines() -> list[str]:
@@ -140,9 +139,7 @@ def growth_lines() -> list[str]:
         f"r = {_DIMENSIONS}, λ = {_LAM}; two languages of 100,000 documents and 200,000 words, matrices read from disk "
         "where they are used. Memory is what was resident at most, mapped files and making the data included.",
         "",
-        "| words | non-zeros | CPU s | s | GB |",
-        "|---:|---:|---:|---:|---:|",
-        row,
+        *harness.table("words | non-zeros | CPU s | s | GB", [row]),
     ]
 
 
@@ -177,8 +174,7 @@ class Job:
 def encoding_lines(rounds: int) -> list[str]:
     """Words a second, tokenised, by one process and by two that share the batches; documents indexed a second."""
     size, few = count_words(harness.help_pages(300)), harness.help_pages(12)
-    lines = ["| encoded, tokenisation included | one process, words/s | two, words/s |", "|---|---:|---:|"]
-    rows = {"documents' vectors": [""], "vectors and passages": [""]}
+    rows: dict[str, list[str]] = {"documents' vectors": [], "vectors and passages": []}
     with trained(read(LANGUAGES), _LAM) as folder, tempfile.TemporaryDirectory() as scratch:
         for processes in (1, 2):
             with get_context("spawn").Pool(processes, Job.begin, (folder.path,)) as pool:
@@ -187,16 +183,19 @@ def encoding_lines(rounds: int) -> list[str]:
                     parts = [(bool(with_passages), number) for number in range(batches)]
                     seconds = harness.in_turn({"": partial(pool.map, Job.run, parts, 1)}, rounds)[""]
                     cells.append(f"{size / min(seconds):,.0f}")
-        lines += [f"| {name}{' | '.join(cells)} |" for name, cells in rows.items()]
-        lines += ["", "| indexing, stored too | documents/s |", "|---|---:|"]
         records = ({"id": page.doc_id, "lang": page.lang, "title": page.title, "text": page.text} for page in few)
-        source = write_records(records, Path(scratch) / "pages.jsonl")
+        source, indexed = write_records(records, Path(scratch) / "pages.jsonl"), []
         for name, reference in ((_E5, None), (_CR5, str(folder.path))):
             settings = Settings.read(home=Path(scratch) / name)
             with harness.Stopwatch() as watch:
                 index([source], "c", settings=settings, encoder=reference, device="cpu")
-            lines.append(f"| {name} | {len(few) / watch.seconds:,.1f} |")
-    return lines
+            indexed.append([name, f"{len(few) / watch.seconds:,.1f}"])
+    header = "encoded, tokenisation included | one process, words/s | two, words/s"
+    return [
+        *harness.table(header, ([name, *cells] for name, cells in rows.items())),
+        "",
+        *harness.table("indexing, stored too | documents/s", indexed),
+    ]
 
 
 @harness.benchmark("Cr5: {part}", ("topics", "encoding", "growth"), home=Path(), splits=3, rounds=3)

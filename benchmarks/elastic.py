@@ -105,25 +105,23 @@ def corrected_vectors(calibration: Calibration, store: VectorStore) -> dict[str,
 
 
 def by_type(source: CalibratedStore, server: str, longest: int, types: Sequence[str]) -> list[str]:
+    """A table of what each type of index finds and costs."""
     if longest:
         source = source.for_passages()
-    calibration, table = source.calibration, harness.Table()
     exact: dict[str, CorrectedVectors] = {}
+    rows = []
     for index_type in types:
         url = f"{server}/bench?vectors={index_type}&replicas=0"
         with harness.Stopwatch() as watch:
             copy = copy_to(url, index_type.replace("_", "-"), source, longest=longest)
         with closing(copy) as store:
-            if not table:
-                exact = corrected_vectors(calibration, store)
-                documents = sum(len(doc_ids) for doc_ids, _ in exact.values())
-                recalls = " | ".join(f"exact ten best among {k}" for k in _KS)
-                table.add(f"| {documents:,} vectors in {len(exact)} languages, index type | {recalls} | load, s |")
-                table.add(f"|---|{'---:|' * (len(_KS) + 1)}")
-            shares = " | ".join(f"{recall(calibration, store, exact, k):.1%}" for k in _KS)
-            table.add(f"| {index_type} | {shares} | {watch.seconds:.0f} |")
+            exact = exact or corrected_vectors(source.calibration, store)
+            shares = (f"{recall(source.calibration, store, exact, k):.1%}" for k in _KS)
+            rows.append([index_type, *shares, f"{watch.seconds:.0f}"])
             store.drop()
-    return table
+    documents = sum(len(doc_ids) for doc_ids, _ in exact.values())
+    recalls = " | ".join(f"exact ten best among {k}" for k in _KS)
+    return harness.table(f"{documents:,} vectors in {len(exact)} languages, index type | {recalls} | load, s", rows)
 
 
 @harness.benchmark("Elasticsearch by type of index, runs of {runs} passages", home=Path, runs=0, types="int8_hnsw")

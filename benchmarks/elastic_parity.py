@@ -50,9 +50,8 @@ def latency(searcher: Searcher, store: ElasticStore, texts: Sequence[str]) -> li
                 watches.step(name, partial(way.search, text, lang="en"))
     medians = watches.medians()
     least = medians["encoding"] + medians[_BY_HAND]
-    rows = [f"| {name} | {ms:.1f} | {f'{ms - least:.1f}' if name in ways else ''} |" for name, ms in medians.items()]
-    heading = f"| warm query, ten hits with title and passage, p50 | ms | over encoding + {_BY_HAND} |"
-    return [heading, "|---|---:|---:|", *rows]
+    rows = ([name, f"{ms:.1f}", f"{ms - least:.1f}" if name in ways else ""] for name, ms in medians.items())
+    return harness.table(f"warm query, ten hits with title and passage, p50 | ms | over encoding + {_BY_HAND}", rows)
 
 
 @harness.benchmark("A search on Elasticsearch", home=Path)

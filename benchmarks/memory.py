@@ -7,16 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks import harness
+from trials.command import measured
 from trials.documents import write_records
-
-_COMMAND = """
-import sys
-from benchmarks.harness import peak_memory
-from query.cli import run
-status = run(sys.argv[1:])
-print(peak_memory())
-sys.exit(status)
-"""
 
 
 def endless_records() -> Iterator[harness.Record]:
@@ -36,7 +28,7 @@ def measure(arguments: Namespace) -> list[str]:
             source = write_records(records, Path(folder) / f"{count}.jsonl")
             home = ["-c", "c", "--home", str(Path(folder) / f"h{count}"), "-q"]
             commands = (["index", source, "--no-calibration", *home], ["calibrate", *home])
-            peaks = [harness.measure_apart(_COMMAND, *command) for command in commands]
+            peaks = [measured(command)[1] for command in commands]
             rows.append(f"{figure:,.0f}" for figure in (count, *peaks))
         table = harness.table("documents | index, peak MB | calibrate, peak MB", rows)
     return ["Real help pages cut to 300 characters, each command in a process of its own.", "", *table]

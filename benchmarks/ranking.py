@@ -164,31 +164,30 @@ def lines(part: Part, decision: Decision, by_row: Mapping[str, Scores]) -> list[
         confirmed = "–" if mates.confirmed is None else f"{mates.confirmed:.2f}"
         decided += f" ({mates.share:.2f} have one, {confirmed} confirmed; {mates.without:.3f} → {mates.with_mates:.3f})"
     decided += f", common space ({space.before:.3f} → {space.after:.3f})" if space else ", no common space"
-    table = [
-        f"**{part.name}**, {len(part.documents):,} documents, {len(part.queries):,} queries, {len(part.alone):,} with "
-        f"answers that stand alone: {decided}.",
-        "",
-        "| | MAP | alone | counterparts | nDCG@10 | R@100 |",
-        "|---|---:|---:|---:|---:|---:|",
-    ]
     queries, alone = sorted(by_row["as it is"]), set(part.alone)
     groups = {
         "all": queries,
         "alone": [query for query in queries if query in alone],
         "counterparts": [query for query in queries if query not in alone],
     }
+    rows = []
     for row, values in by_row.items():
         cells = []
         for measure, group in _COLUMNS:
-            of_group = groups[group]
-            if not of_group:
+            if not groups[group]:
                 cells.append("")
                 continue
-            mean, differences = _differences(values, by_row["as it is"], of_group, measure)
+            mean, differences = _differences(values, by_row["as it is"], groups[group], measure)
             error = differences.std(ddof=1) / len(differences) ** 0.5 if len(differences) > 1 else 0.0
             cells.append(f"{mean:.3f}" if row == "as it is" else f"{differences.mean():+.3f} ± {error:.3f}")
-        table.append(f"| {row} | " + " | ".join(cells) + " |")
-    return [*table, ""]
+        rows.append([row, *cells])
+    return [
+        f"**{part.name}**, {len(part.documents):,} documents, {len(part.queries):,} queries, {len(part.alone):,} with "
+        f"answers that stand alone: {decided}.",
+        "",
+        *harness.table(" | MAP | alone | counterparts | nDCG@10 | R@100", rows),
+        "",
+    ]
 
 
 def _differences(values: Scores, base: Scores, queries: Sequence[str], measure: str) -> tuple[float, np.ndarray]:

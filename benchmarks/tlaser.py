@@ -109,15 +109,14 @@ def measured(folder: ModelFolder) -> dict[str, float]:
 def table(file: Path) -> list[str]:
     records = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     runs = {(record["variant"], record["seed"]): record for record in records}
-    lines = ["| | seeds | target tokens | search error | cross | same |", "|---|---:|---:|---:|---:|---:|"]
+    rows = []
     for variant, name in NAMES.items():
         of_variant = [run for (trained, _), run in runs.items() if trained == variant]
         if of_variant:
             columns = [[100 * run[figure] for run in of_variant] for figure in ("search error", "cross", "same")]
-            cells = " | ".join(map(harness.mean_and_range, columns))
             tokens = np.mean([run["tokens"] for run in of_variant])
-            lines.append(f"| {name} | {len(of_variant)} | {tokens:,.0f} | {cells} |")
-    return lines
+            rows.append([name, len(of_variant), f"{tokens:,.0f}", *map(harness.mean_and_range, columns)])
+    return harness.table(" | seeds | target tokens | search error | cross | same", rows)
 
 
 @harness.benchmark(

@@ -49,6 +49,25 @@ def require_done(arguments: Sequence[str]) -> None:
         raise RuntimeError(f"{arguments} failed: {sentence}")
 
 
+_MEASURED = """
+import sys
+from pathlib import Path
+from query.cli import run
+status = run(sys.argv[1:])
+print(next(line.split()[1] for line in Path("/proc/self/status").open() if line.startswith("VmHWM:")))
+sys.exit(status)
+"""
+"""A command that prints its peak memory in kB; that of ``getrusage`` begins with the memory of its parent."""
+
+
+def measured(arguments: Sequence[str]) -> tuple[int, float, str]:
+    """Run a command in a process of its own: its status, its peak memory in MB, and what it said on standard error."""
+    command, environment = [sys.executable, "-c", _MEASURED, *arguments], {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    kilobytes = done.stdout.splitlines()[-1] if done.returncode >= 0 else 0  # below 0: it was killed
+    return done.returncode, int(kilobytes) / 1024, done.stderr
+
+
 @contextmanager
 def bounded(seconds: int) -> Iterator[None]:
     """Raise ``TooLongError`` after so many seconds; in the main thread only."""

@@ -25,7 +25,7 @@ from indexer.collection.settings import Settings
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from query.cli import root
 from trials import ROOT
-from trials.command import ask, fell
+from trials.command import ask, fell, measured
 from trials.documents import contents, different, sentences, write_records
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
@@ -48,8 +48,8 @@ SHOWN = (
 _SIGNS = ("failed", "have no vector")  # what ``dragoman status`` shows of a damaged store
 _PAGE = 4096
 _BOMB = 512 << 20
-_BOMB_MEMORY = 256 << 20
-"""Bytes that a packed file may take beyond a small plain file: a line of 64 MB is read before it is refused."""
+_BOMB_MEMORY = 256
+"""MB that a packed file may take beyond a small plain file: a line of 64 MB is read before it is refused."""
 _STEP_WITHIN = 300.0  # seconds in which an index run must make a step
 
 
@@ -113,43 +113,21 @@ def pages_of(file: Path) -> int:
 
 def packed_bombs(folder: Path) -> Iterator[str]:
     """Index archives of a few kB that unpack to 512 MB of blank lines, or of one line; their memory is bounded."""
+
+    def indexed(source: Path) -> tuple[int, float, str]:
+        index = ["index", str(source), "-c", "c", "--home", str(folder / source.name.replace(".", "-"))]
+        return measured([*index, "--method", "first", "--device", "cpu", "--no-calibration"])
+
     document = b'{"id": "a", "lang": "en", "text": "a river"}\n'
     (folder / "plain.jsonl").write_bytes(document)
-    _, plain, _ = _index_memory(folder, folder / "plain.jsonl")
+    _, plain, _ = indexed(folder / "plain.jsonl")
     for what, much in (("lines", (b" " * 4095 + b"\n") * (_BOMB >> 12)), ("one line", b"x" * _BOMB + b"\n")):
         for suffix, pack in PACKERS.items():
             bomb = folder / f"bomb.jsonl.{suffix}"
             bomb.write_bytes(pack(document + much))
-            status, memory, output = _index_memory(folder, bomb)
+            status, memory, output = indexed(bomb)
             held = status == 0 and memory < plain + _BOMB_MEMORY and ("64 MB" in output) == (what == "one line")
-            yield fell(what, suffix, status, f"{memory >> 20} MB, plain {plain >> 20} MB", output, held=held)
-
-
-_MEASURED = r"""
-import re, sys
-from pathlib import Path
-from query.cli import run
-
-status = run(sys.argv[1:])
-print(re.search(r"VmHWM:\s+([0-9]+)", Path("/proc/self/status").read_text())[1])
-sys.exit(status)
-"""
-"""A command that prints its peak memory in kB; that of ``getrusage`` begins with the memory of its parent."""
-
-
-def _index_memory(folder: Path, source: Path) -> tuple[int, int, str]:
-    home = folder / source.name.replace(".", "-")
-    command = [sys.executable, "-c", _MEASURED, "index", str(source), "-c", "c", "--home", str(home)]
-    done = subprocess.run(
-        [*command, "--method", "first", "--device", "cpu", "--no-calibration"],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode < 0:
-        return done.returncode, 0, "the process was killed"
-    return done.returncode, int(done.stdout.splitlines()[-1]) * 1024, done.stderr
+            yield fell(what, suffix, status, f"{memory:.0f} MB, plain {plain:.0f} MB", output, held=held)
 
 
 _SLOWED = """
@@ -200,12 +178,8 @@ def kills_while_indexing(folder: Path, encoder: str, *, seed: int) -> Iterator[s
     command += ["--on-duplicate", "last"]
 
     def start(home: Path) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            command,
-            env={**os.environ, "DRAGOMAN_HOME": str(home), "PYTHONPATH": str(ROOT)},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        environment = {**os.environ, "DRAGOMAN_HOME": str(home), "PYTHONPATH": str(ROOT)}
+        return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     undisturbed, killed = folder / "undisturbed", folder / "killed"
     if start(undisturbed).wait():

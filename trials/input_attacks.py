@@ -29,18 +29,10 @@ _NUMERIC = (click.types.IntParamType, click.types.FloatParamType)
 _CHOICES = ("x", "", "\udcff")
 _TEXTS = ("", "\udcff", "\u202e", "x" * 100_000, "-", "=", ",", "../../x", "%", "\n")
 _URLS = (
-    *[
-        "ftp://127.0.0.1/x",
-        "http://",
-        "http://[::1",
-        "http://127.0.0.1:99999/x",
-        "http://127.0.0.1:x/x",
-        "://",
-        "x:y:z",
-    ],
+    *["ftp://127.0.0.1/x", "http://", "http://[::1", "http://127.0.0.1:99999/x", "http://127.0.0.1:x/x", "://"],
     *["http://127.0.0.1:1/x", "postgresql://127.0.0.1:1/x", "sqlite:////dev/null/x/y", "redis://127.0.0.1:1"],
     *["amqp://127.0.0.1:1", "redis://127.0.0.1:x", "file:///dev/null/x", "https://u:p@127.0.0.1:1/x?vectors=x"],
-    "http://127.0.0.1:1/X Y",
+    *["x:y:z", "http://127.0.0.1:1/X Y"],
 )
 _URL_OPTIONS = frozenset({"--store", "--database", "--broker", "--elastic"})
 _OUTPUTS = frozenset({"-o", "--output", "--run-file", "--plot"})
