@@ -103,6 +103,7 @@ ATTACKS: dict[str, Attack] = {
     "rights of a home's folders and files": _modes,
     "an owner's writes and deletes while attach, `attach --follow` and calibrations run": _races,
     "power loss: what was not synced is gone": lambda target: losses(target.folder, target.count(240)),
+    "kills of commands at any change": lambda target: losses(target.folder, target.count(1200), power=False),
     "service and cluster killed while callers search": lambda target: killed(target.folder, target.count(2_000)),
     "Elasticsearch and three writers killed and stopped": lambda target: writers(
         target.count(6_400) // 64 * 64, target.count(30)

@@ -324,7 +324,8 @@ class Life:
             self._scratch / "changed.jsonl",
         )
         at = ["-c", "c", "--home", str(self._home), "-q"]
-        index = ["--no-calibration", "--device", "cpu", *at]
+        calibrated = ["--device", "cpu", *at]
+        index = ["--no-calibration", *calibrated]
         to_narrow = ["migrate", "--encoder", encoders[1], "--device", "cpu", *at]
         model, mapping = str(self._models / "cr5"), str(self._models / "mapping")
         return [
@@ -335,31 +336,33 @@ class Life:
             Step("migrate", [*to_narrow, "--anyway"], goes_on=False),
             Step("encode again", [*to_narrow, "--re-encode"]),
             Step("roll back", ["rollback", *at], goes_on=False),
-            Step("rebuild", ["index", *sources, "--encoder", encoders[1], "--rebuild", *index]),
+            Step("rebuild", ["index", *sources, "--encoder", encoders[1], "--rebuild", *calibrated]),
             Step("train a model", [*train, "20", "-o", model]),
             Step("replace a model", [*train, "10", "-o", model]),
             Step("train a mapping", ["train", "mapping", "-o", mapping, *at]),
             Step("delete all", ["delete", "--all", "--yes", *at]),
         ]
 
-    def attempt(self, number: int) -> str:
-        """Lose the power in a command, or after it; returns what fell, empty if nothing did."""
+    def attempt(self, number: int, *, power: bool) -> str:
+        """Kill a command at a change, or after it, and lose the ``power`` too; returns what fell, empty if nothing."""
         step, folder = self.steps[number], self._machine.folder
         shutil.rmtree(folder)
         shutil.copytree(self._before(number), folder)
         lost_at = self._chance.randrange(self._changes[number] + 1 + self._changes[number] // 10)
         with closing(Disk(folder, self._chance)) as disk:
             outcome = self._machine.run(step.command, disk, lost_at)
-            disk.lose_power()
-        what = f"{step.name}, power lost at change {lost_at} of {self._changes[number]}"
+            if power:
+                disk.lose_power()
+        what = f"{step.name}, {'power lost' if power else 'killed'} at change {lost_at} of {self._changes[number]}"
         before, after = self._states[number : number + 2]
         try:
             self._check_models()
-            if outcome.status is None and step.goes_on:
-                self._machine.run(step.command)
+            refused = outcome.status is None and step.goes_on and self._machine.run(step.command).status
             state = self._state()
         except Exception as error:  # noqa: BLE001 - it is what fell
             return f"{what}: {error!r}"
+        if refused and after:  # what is gone can't be deleted again
+            return f"{what}: the same command was refused: {self._machine.log.read_text()[-300:]}"
         if state == after or (state == before and outcome.status is None and not step.goes_on):
             return ""
         keys, lost = different(after, state), len(after.keys() - state.keys())
@@ -373,7 +376,7 @@ class Life:
                 ModelFolder.open(folder).check_files(again=True)
 
     def _state(self) -> dict[str, Any]:
-        """All that commands are to leave, but for times and numbers of generations: each rebuild makes another."""
+        """All that commands are to leave, but for times."""
         files = [file for file in self._models.glob("[!.]*/**/*") if file.is_file()]
         state: dict[str, Any] = {str(file.relative_to(self._models)): file.read_bytes() for file in files}
         if not (self._home / "dragoman.db").exists():
@@ -387,7 +390,8 @@ class Life:
                     key = f"calibration of {row.collection}, model {row.model}, active: {row.active}"
                     state[key] = state.get(key, 0) + 1
             for collection in collections.all_collections(engine):
-                state[f"collection {collection.name}"] = (collection.encoder, collection.model)
+                generations = (collection.generation, collection.previous, collection.building)
+                state[f"collection {collection.name}"] = (collection.encoder, collection.model, *generations)
                 with closing(collection.open_store(settings)) as store:
                     for model in store.models():
                         items = (item for page in store.scan(model) for item in page)
@@ -395,11 +399,14 @@ class Life:
         return state
 
 
-def losses(folder: Path, tries: int, *, seed: int = 0) -> Iterator[str]:
-    """Lose the power in each command in turn, at changes drawn at random; yields what fell in each try, or nothing."""
+def losses(folder: Path, tries: int, *, seed: int = 0, power: bool = True) -> Iterator[str]:
+    """Kill each command in turn at changes drawn at random, and lose the power; yields what fell in each try.
+
+    Without ``power``, the disk keeps what the killed command wrote.
+    """
     scratch = folder / "scratch"
     scratch.mkdir()
     with Machine(scratch, folder / "disk") as machine:
         life = Life(scratch, machine, random.Random(seed))
         for number in range(tries):
-            yield life.attempt(number % len(life.steps))
+            yield life.attempt(number % len(life.steps), power=power)
