@@ -24,7 +24,7 @@ from encoders.machine.placement import Device
 from encoders.methods.method_registry import open_encoder
 from encoders.tlaser.similarity import search_error
 from encoders.tlaser.tlaser_settings import NAMES, Variant, preset
-from papers.classification import PARTS, Averages, Labelled, averages, split, zero_shot
+from papers.classification import PARTS, Labelled, averages, split, zero_shot
 from trials.documents import write_records
 
 _LANGUAGES = ("de", "en", "es")
@@ -73,7 +73,7 @@ def train(variant: Variant, seed: int, steps: int, device: Device, work: Path) -
     return report.folder, watch.seconds
 
 
-def accuracies(pages: Sequence[Document], vectors: FloatArray) -> list[Averages]:
+def accuracies(pages: Sequence[Document], vectors: FloatArray) -> list[dict[str, float]]:
     """Mean accuracies of zero-shot classification over pairs of languages, by split; ``vectors`` has a row a page."""
     labels = np.array([page.fields["label"] for page in pages])
     langs = np.array([page.lang for page in pages])
@@ -101,8 +101,8 @@ def measured(folder: ModelFolder) -> dict[str, float]:
     return {
         "tokens": trained_tokens(folder),
         "search error": mean_error(open_encoder(folder, "first", device="cpu"), sentences()["test"]),
-        "cross": float(np.mean([split.cross for split in splits])),
-        "same": float(np.mean([split.same for split in splits])),
+        "cross": float(np.mean([split["cross"] for split in splits])),
+        "same": float(np.mean([split["same"] for split in splits])),
     }
 
 

@@ -43,33 +43,23 @@ class CachedEncoder:
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
         """Vectors of documents that are encoded together."""
-        file = self._file("documents", documents)
-        arrays = self._read(file, len(documents))
-        if arrays is None:
-            encoded = self._encoder.encode_documents(documents)
-            self._write(file, _arrays_of(encoded))
-            return encoded
-        return _encoded_of(arrays)
+        return _encoded_of(
+            self._arrays("documents", documents, lambda: _arrays_of(self._encoder.encode_documents(documents)))
+        )
 
     def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
         """(queries, dim) vectors of queries that are encoded together."""
-        file = self._file("queries", queries)
-        arrays = self._read(file, len(queries))
-        if arrays is None:
-            vectors = self._encoder.encode_queries(queries)
-            self._write(file, {"vectors": vectors})
-            return vectors
+        arrays = self._arrays("queries", queries, lambda: {"vectors": self._encoder.encode_queries(queries)})
         return arrays["vectors"].astype(np.float32, copy=False)
 
     def sentences(self, encode: SentenceVectors, documents: Sequence[Document]) -> Sequence[FloatArray]:
         """The (sentences, dim) vectors of each of some documents, by a function of this encoder for documents."""
-        file = self._file("sentences", documents)
-        arrays = self._read(file, len(documents))
-        if arrays is None:
+
+        def make() -> _Arrays:
             vectors = encode(documents)
-            ends = np.cumsum([len(rows) for rows in vectors])
-            self._write(file, {"vectors": np.concatenate(vectors), "ends": ends})
-            return vectors
+            return {"vectors": np.concatenate(vectors), "ends": np.cumsum([len(rows) for rows in vectors])}
+
+        arrays = self._arrays("sentences", documents, make)
         return np.split(arrays["vectors"].astype(np.float32, copy=False), arrays["ends"][:-1].astype(np.int64))
 
     def say_cached(self) -> None:
@@ -80,13 +70,11 @@ class CachedEncoder:
                 f"encode all again, delete {self._folder}"
             )
 
-    def _file(self, kind: str, texts: Sequence[Document]) -> Path:
+    def _arrays(self, kind: str, texts: Sequence[Document], make: Callable[[], _Arrays]) -> _Arrays:
+        """The arrays of some texts, from their file; they are made if it is missing or damaged."""
         contents = [(text.lang, text.title, text.text) for text in texts]
         key = json.dumps([__version__, kind, self.spec.model, self.spec.build, contents])
-        return self._folder / f"{hashlib.sha256(key.encode()).hexdigest()}.npz"
-
-    def _read(self, file: Path, texts: int) -> _Arrays | None:
-        """The arrays of a file, which has the vectors of some number of texts; none if it is missing or damaged."""
+        file = self._folder / f"{hashlib.sha256(key.encode()).hexdigest()}.npz"
         try:
             content = file.read_bytes()
         except OSError:
@@ -94,12 +82,14 @@ class CachedEncoder:
         is_sound = content[:_DIGEST] == hashlib.sha256(content[_DIGEST:]).digest()
         if file.name not in self._counted:  # texts that a table reads twice count once
             self._counted.add(file.name)
-            self.cached += texts if is_sound else 0
-            self.encoded += 0 if is_sound else texts
-        if not is_sound:
-            return None
-        with np.load(io.BytesIO(content[_DIGEST:]), allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
+            self.cached += len(texts) if is_sound else 0
+            self.encoded += 0 if is_sound else len(texts)
+        if is_sound:
+            with np.load(io.BytesIO(content[_DIGEST:]), allow_pickle=False) as arrays:
+                return {name: arrays[name] for name in arrays.files}
+        made = make()
+        self._write(file, made)
+        return made
 
     def _write(self, file: Path, arrays: _Arrays) -> None:
         if not self._writable:

@@ -25,6 +25,8 @@ Part = Literal["train", "dev", "test"]
 PARTS: tuple[Part, ...] = ("train", "dev", "test")
 Classifier = Literal["logistic", "feed-forward"]
 """Logistic regression on standardised vectors, or the feed-forward network of LASER's and T-LASER's papers."""
+Predict = Callable[[FloatArray], npt.NDArray[np.str_]]
+"""(n, dim) vectors → (n,) labels."""
 _SHARES: Mapping[Part, float] = {"train": 0.5, "dev": 0.1, "test": 0.4}
 _STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)
 _ROUNDS = 2000
@@ -47,41 +49,28 @@ class Labelled:
         return cls(rows, np.array(labels, dtype=np.str_))
 
 
-@dataclass(frozen=True)
-class Averages:
-    """Mean accuracies, 0 to 1: over pairs of two languages, of a language with itself, and over all pairs."""
-
-    cross: float
-    same: float
-    all: float
-
-
 def zero_shot(data: Mapping[str, Mapping[Part, Labelled]], classifier: Classifier = "logistic") -> PairTable:
     """Accuracy of each pair, the language of training in rows: a classifier of frozen vectors.
 
-    Logistic regression standardises by means and deviations of the training part, and its penalty is chosen on the
-    development part of the same language; so is the epoch of the feed-forward network. The classifier has seen no other
-    language before the test.
-    A language without a development part, or with fewer than two classes in its training part, has a row of NaN; a
-    language without test documents has a column of NaN.
+    Logistic regression standardises by means and deviations of the training part. Its penalty, or the epoch of the
+    feed-forward network, is chosen on the development part of the same language. A language that can't be learnt from,
+    without a development part or with fewer than two classes, has a row of NaN; one without test documents a column.
     """
     languages = list(data)
     tests = {lang: parts["test"] for lang, parts in data.items()}
     values = np.full((len(languages), len(languages)), np.nan)
     for row, parts in enumerate(data.values()):
         if len(set(parts["train"].labels)) > 1 and len(parts["dev"].labels):
-            if classifier == "feed-forward":
-                accuracies = _classify_by_network(parts["train"], parts["dev"], tests)
-            else:
-                accuracies = classify(parts["train"], parts["dev"], tests, _STRENGTHS, standardised=True)
+            strengths = () if classifier == "feed-forward" else _STRENGTHS
+            accuracies = classify(parts["train"], parts["dev"], tests, strengths, standardised=True)
             values[row] = list(accuracies.values())
     return PairTable(languages, languages, values)
 
 
-def averages(table: PairTable) -> Averages:
-    """The means of a table; NaN where there are no pairs."""
+def averages(table: PairTable) -> dict[str, float]:
+    """Mean accuracies over pairs of two languages, of a language with itself, and over all pairs; NaN without pairs."""
     same, cross = table.means()
-    return Averages(cross, same, mean_counted(table.values))
+    return {"cross": cross, "same": same, "all": mean_counted(table.values)}
 
 
 def classify(
@@ -92,47 +81,46 @@ def classify(
     *,
     standardised: bool = False,
 ) -> dict[str, float]:
-    """Accuracy in each language, 0 to 1, of a softmax classifier over frozen vectors, trained in one language.
+    """Accuracy in each language, 0 to 1, of a classifier over frozen vectors; NaN without test documents.
 
-    ``strengths`` are inverse penalties: the accuracy on ``dev`` decides. The accuracy on no test documents is NaN.
-    ``standardised`` vectors have mean 0 and deviation 1 in each dimension of the training documents.
+    ``strengths`` are inverse penalties of a softmax classifier: the accuracy on ``dev`` decides. Without any the
+    classifier is the feed-forward network. ``standardised`` vectors have mean 0 and deviation 1 in each dimension of
+    the training documents.
     """
+    if len(set(train.labels)) < 2:
+        label = str(train.labels[0])
+        raise BadInput(f"the training documents have the label {label!r} alone; give some of two or more")
+    predict = _softmax(train, dev, strengths, standardised=standardised) if strengths else _network(train, dev)
+    return {
+        lang: float(np.mean(predict(test.vectors) == test.labels)) if len(test.labels) else np.nan
+        for lang, test in tests.items()
+    }
+
+
+def _softmax(train: Labelled, dev: Labelled, strengths: Sequence[float], *, standardised: bool) -> Predict:
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 - takes a second
     from sklearn.pipeline import make_pipeline  # noqa: PLC0415
     from sklearn.preprocessing import StandardScaler  # noqa: PLC0415
 
-    if len(set(train.labels)) < 2:
-        label = str(train.labels[0])
-        raise BadInput(f"the training documents have the label {label!r} alone; give some of two or more")
     scaler = [StandardScaler()] if standardised else []
     classifiers = [
         make_pipeline(*scaler, LogisticRegression(C=strength, max_iter=_ROUNDS)).fit(train.vectors, train.labels)
         for strength in strengths
     ]
     best = max(classifiers, key=lambda classifier: float(classifier.score(dev.vectors, dev.labels)))
-    return _accuracies(best.predict, tests)
+    predict: Predict = best.predict
+    return predict
 
 
-def _classify_by_network(train: Labelled, dev: Labelled, tests: Mapping[str, Labelled]) -> dict[str, float]:
-    """Accuracy in each language, 0 to 1, of the feed-forward network trained in one language."""
+def _network(train: Labelled, dev: Labelled) -> Predict:
     require_torch()
-    from papers import feed_forward  # noqa: PLC0415 - the train extra
+    from papers import networks  # noqa: PLC0415 - the train extra
 
     names, classes = np.unique(train.labels, return_inverse=True)
     dev_classes = np.searchsorted(names, dev.labels)
     dev_classes[~np.isin(dev.labels, names)] = -1
-    network = feed_forward.train((train.vectors, classes), (dev.vectors, dev_classes))
-    return _accuracies(lambda vectors: names[feed_forward.predict(network, vectors)], tests)
-
-
-def _accuracies(
-    predict: Callable[[FloatArray], npt.NDArray[np.str_]], tests: Mapping[str, Labelled]
-) -> dict[str, float]:
-    """Accuracy in each language; NaN without documents."""
-    return {
-        lang: float(np.mean(predict(test.vectors) == test.labels)) if len(test.labels) else np.nan
-        for lang, test in tests.items()
-    }
+    network = networks.train_classifier((train.vectors, classes), (dev.vectors, dev_classes))
+    return lambda vectors: names[networks.predict(network, vectors)]
 
 
 def split(documents: Sequence[Document], seed: int) -> list[Part]:
@@ -141,13 +129,10 @@ def split(documents: Sequence[Document], seed: int) -> list[Part]:
     Half of the concepts are for training and a tenth for development. A concept's part depends only on the concept and
     the seed.
     """
-    edges = np.cumsum(list(_SHARES.values()))
-    parts = list(_SHARES)
-    places = [
-        int(short_hash(str(seed), str(document.fields.get("concept", document.doc_id))), 16) / 16**16
-        for document in documents
-    ]
-    return [parts[min(int(np.searchsorted(edges, place, side="right")), 2)] for place in places]
+    parts, edges = list(_SHARES), np.cumsum(list(_SHARES.values()))[:-1]
+    concepts = [str(document.fields.get("concept", document.doc_id)) for document in documents]
+    places = [int(short_hash(str(seed), concept), 16) / 16**16 for concept in concepts]
+    return [parts[index] for index in np.searchsorted(edges, places, side="right").tolist()]
 
 
 def by_language(documents: Iterable[Document], parts: Iterable[Part]) -> dict[str, dict[Part, list[Document]]]:
@@ -178,26 +163,11 @@ def all_documents(splits: Sequence[LabelledSplit]) -> list[Document]:
     return list({document.doc_id: document for document in documents}.values())
 
 
-def stored_split(documents: Sequence[Document], taught: str) -> LabelledSplit:
-    """The split that the documents' field ``split`` states."""
-    if not any("split" in document.fields for document in documents):
+def split_of(documents: Sequence[Document], taught: str, seed: int | None = None) -> LabelledSplit:
+    """The split that the documents' field ``split`` states; with a seed by the field ``concept``, as ``split`` does."""
+    if seed is None and not any("split" in document.fields for document in documents):
         raise BadInput("no document has the field split, which says its part: train, dev or test; or give --splits 5")
-    return _split(documents, stated_parts(documents), taught)
-
-
-def split_by_concept(documents: Sequence[Document], taught: str, seed: int) -> LabelledSplit:
-    """A split by the field ``concept``, with the parts of ``split``."""
-    return _split(documents, split(documents, seed), taught)
-
-
-def subsampled(whole: LabelledSplit, seed: int) -> LabelledSplit:
-    """The same split with a random 80 % of its training documents."""
-    order = np.random.default_rng(seed).permutation(len(whole.train))[: max(2, round(_SHARE * len(whole.train)))]
-    return replace(whole, train=[whole.train[index] for index in order.tolist()])
-
-
-def _split(documents: Sequence[Document], parts: Sequence[Part], taught: str) -> LabelledSplit:
-    languages = by_language(documents, parts)
+    languages = by_language(documents, stated_parts(documents) if seed is None else split(documents, seed))
     own_parts = languages.get(taught, {})
     for part in PARTS[:2]:
         if part not in own_parts:
@@ -208,6 +178,12 @@ def _split(documents: Sequence[Document], parts: Sequence[Part], taught: str) ->
     if not tests:
         raise BadInput("there are no documents of the part 'test'; give more")
     return LabelledSplit(own_parts["train"], own_parts["dev"], tests)
+
+
+def subsampled(whole: LabelledSplit, seed: int) -> LabelledSplit:
+    """The same split with a random 80 % of its training documents."""
+    order = np.random.default_rng(seed).permutation(len(whole.train))[: max(2, round(_SHARE * len(whole.train)))]
+    return replace(whole, train=[whole.train[index] for index in order.tolist()])
 
 
 def labelled_documents(sources: Sequence[str], console: Console, languages: Sequence[str] = ()) -> list[Document]:
@@ -243,17 +219,9 @@ def labelled_documents(sources: Sequence[str], console: Console, languages: Sequ
     return list(labelled.values())
 
 
-LANGUAGES = {
-    "english": "en",
-    "spanish": "es",
-    "german": "de",
-    "french": "fr",
-    "italian": "it",
-    "russian": "ru",
-    "japanese": "ja",
-    "chinese": "zh",
-}
-_NAME = re.compile(rf"({'|'.join(LANGUAGES)})\.(train\.1000|dev|test)(\.\w+)?")
+_LANGUAGES = ["english", "spanish", "german", "french", "italian", "russian", "japanese", "chinese"]
+_CODES = dict(zip(_LANGUAGES, ["en", "es", "de", "fr", "it", "ru", "ja", "zh"], strict=True))
+_NAME = re.compile(rf"({'|'.join(_LANGUAGES)})\.(train\.1000|dev|test)(\.\w+)?")
 _PARTS = {"train.1000": "train", "dev": "dev", "test": "test"}
 
 
@@ -267,7 +235,7 @@ def read_mldoc(folder: Path) -> list[Document]:
         raise BadInput(f"{folder} has no english.train.1000 or the like; name the folder that MLDoc's script filled")
     documents = []
     for path, match in files:
-        split, lang = _PARTS[match[2]], LANGUAGES[match[1]]
+        split, lang = _PARTS[match[2]], _CODES[match[1]]
         for number, (where, line) in enumerate(text_lines(path), 1):
             if not line.strip():
                 continue

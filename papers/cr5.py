@@ -16,6 +16,7 @@ from encoders.languages import normalise
 from papers import cr5_retrieval as tables
 from papers.cr5_data import Wikipedia, read_dictionary, read_europarl
 from papers.paper_table import PaperTable, documents_in_words
+from papers.retrieval import RANKED_BY, RankedBy, precision
 from papers.runner import Table, command_of, option
 from papers.systems import System, runs_of_pairs, say_logged
 from query.commands.options.common_options import plot_option
@@ -77,81 +78,89 @@ class Cr5Tables(Table):
         if self.intersection:
             title += f", {self.intersection:,} concepts in common"
             trained_as = "pairwise, few concepts"
-        paper = tables.PAPER.get(trained_as, {})
-        numbers = self._show(
-            engine, _Task("documents", title, paper, self.wikipedia, trained_as), results, self.languages
-        )
+        numbers = self._show(engine, "documents", title, self.wikipedia, results, self.languages, trained_as)
         if self.plot:
-            save_figure(tables.precision_figure(results, paper), self.plot)
+            save_figure(tables.precision_figure(results, tables.PAPER["documents"].get(trained_as, {})), self.plot)
             self.console.say(f"drawn: {self.plot}")
         model = models[first, second]
         trained = self.languages[:2] if self.pairs == "pairwise" else self.languages
         if texts and self.europarl:
-            task = _Task("sentences", "Sentences of Europarl", tables.PAPER_SENTENCES, self.europarl)
             results = tables.retrieve_sentences(model, (first, second), texts, 2 * self.queries, self.candidates)
-            numbers += self._show(engine, task, results, trained)
+            numbers += self._show(engine, "sentences", "Sentences of Europarl", self.europarl, results, trained)
         if entries and self.dictionary:
-            task = _Task("words", "Words", tables.PAPER_WORDS, self.dictionary)
-            numbers += self._show(engine, task, tables.retrieve_words(model, (first, second), entries, 1500), trained)
+            results = tables.retrieve_words(model, (first, second), entries, 1500)
+            numbers += self._show(engine, "words", "Words", self.dictionary, results, trained)
         say_logged(numbers, self.console)
 
     def _show(
-        self, engine: sa.Engine, task: _Task, results: Sequence[tables.Retrieved], trained: Sequence[str]
+        self,
+        engine: sa.Engine,
+        task: str,
+        title: str,
+        source: Path,
+        results: Sequence[tables.Retrieved],
+        trained: Sequence[str],
+        training: str = "",
     ) -> list[int]:
-        """Log and print a table, with the languages of the articles that taught; returns its evaluations' numbers."""
+        """Log and print a task's table; returns its evaluations' numbers.
+
+        ``trained`` are the languages of the articles that taught, ``training`` is the paper's, for documents alone.
+        """
+        published = tables.PAPER[task].get(training, {})
         candidates = {result.langs[1]: result.candidates for result in results}
-        evaluations = self._log(engine, task, results, candidates)
-        queries = sorted({result.ours.queries for result in results})
+        evaluations = {
+            ranked_by: self._log(engine, task, source, ranked_by, results, candidates) for ranked_by in RANKED_BY
+        }
+        queries = sorted({len(result.queries) for result in results})
         asked = f"{queries[0]:,}" if len(queries) == 1 else f"{queries[0]:,} to {queries[-1]:,}"
-        our_data = f"{task.source.name}; {asked} queries a pair among {documents_in_words(candidates)}"
-        our_data += ", those not used in training first" if task.name == "documents" else ""
+        our_data = f"{source.name}; {asked} queries a pair among {documents_in_words(candidates)}"
+        our_data += ", those not used in training first" if training else ""
         our_data += f"; trained on {', '.join(trained)}"
-        our_data += "; idf and ridge are the articles'" if task.name == "sentences" else ""
+        our_data += "; idf and ridge are the articles'" if task == "sentences" else ""
         table = PaperTable(
-            f"{task.title}, in %",
+            f"{title}, in %",
             ["", ""],
             ["paper P@1 5 10"],
             ["ours P@1 5 10"],
-            ["queries", *(["concepts in common", "paper"] if task.training else [])],
-            paper_data=tables.PAPER_DATA[task.name],
+            ["queries", *(["concepts in common", "paper"] if training else [])],
+            paper_data=tables.PAPER_DATA[task],
             our_data=our_data,
         )
         rows: list[dict[str, Any]] = []
-        for result in results:
-            for measure, name in (("cosine", "cosine"), ("csls", "CSLS")):
-                paper: Sequence[float] = getattr(task.paper.get(result.langs), measure, ())
-                ours = [100 * value for value in getattr(result.ours, measure).values()]
-                counts = [f"{result.ours.queries:,} among {result.candidates:,}"]
-                if task.training:
-                    counts.append("" if result.in_common is None else f"{result.in_common:,}")
-                    counts.append(tables.published_in_common(task.training, result.langs))
-                table.add([" → ".join(result.langs), name], [paper], [ours], *counts)
-                rows.append(
-                    {
-                        "query": result.langs[0],
-                        "candidates": result.langs[1],
-                        "measure": measure,
-                        "paper": list(paper) or None,
-                        "ours": [round(value, 3) for value in ours],
-                        **({} if result.in_common is None else {"in_common": result.in_common}),
-                    }
-                )
         baselines: list[dict[str, Any]] = []
-        for query_lang, candidate_lang in (result.langs for result in results):
-            for name, figures in tables.BASELINES[task.name].get((query_lang, candidate_lang), []):
-                table.add([f"{query_lang} → {candidate_lang}", name], [figures], [None], *[""] * len(table.counts))
-                baselines.append(
-                    {"query": query_lang, "candidates": candidate_lang, "method": name, "paper": list(figures)}
-                )
+        for result in results:
+            langs = {"query": result.langs[0], "candidates": result.langs[1]}
+            in_common = {} if result.in_common is None else {"in_common": result.in_common}
+            counts = [f"{len(result.queries):,} among {result.candidates:,}"]
+            if training:
+                counts += [f"{result.in_common:,}", tables.published_in_common(training, result.langs)]
+            for ranked_by in RANKED_BY:
+                paper = published.get(result.langs, {}).get(ranked_by, ())
+                ours = precision(result.ranks[ranked_by])
+                name = "CSLS" if ranked_by == "csls" else ranked_by
+                table.add([" → ".join(result.langs), name], [paper], [ours], *counts)
+                figures = {"paper": list(paper) or None, "ours": [round(value, 3) for value in ours]}
+                rows.append({**langs, "measure": ranked_by, **figures, **in_common})
+        for result in results:
+            for method, paper in tables.BASELINES[task].get(result.langs, []):
+                table.add([" → ".join(result.langs), method], [paper], [None], *[""] * len(table.counts))
+                langs = {"query": result.langs[0], "candidates": result.langs[1]}
+                baselines.append({**langs, "method": method, "paper": list(paper)})
         table.show(self.console)
-        about = {"task": task.title, "evaluations": evaluations, **table.data_json()}
+        about = {"task": title, "evaluations": evaluations, **table.data_json()}
         self.console.show({**about, "rows": rows, "baselines": baselines})
         return [*evaluations.values()]
 
     def _log(
-        self, engine: sa.Engine, task: _Task, results: Sequence[tables.Retrieved], candidates: Mapping[str, int]
-    ) -> dict[tables.RankedBy, int]:
-        """Log a task by cosine and by CSLS; returns the numbers of the evaluations."""
+        self,
+        engine: sa.Engine,
+        task: str,
+        source: Path,
+        ranked_by: RankedBy,
+        results: Sequence[tables.Retrieved],
+        candidates: Mapping[str, int],
+    ) -> int:
+        """Log a task by cosine or by CSLS; returns the evaluation's number."""
         encoder = EncoderSpec(f"cr5-{self.pairs}", "cr5", self.dimensions, tuple(self.languages), "", "")
         about: dict[str, Any] = {
             "dimensions": self.dimensions,
@@ -159,24 +168,8 @@ class Cr5Tables(Table):
             "pivots": [normalise(code) for code in self.pivots],
             **({"intersection": self.intersection} if self.intersection else {}),
         }
-        numbers: dict[tables.RankedBy, int] = {}
-        for ranked_by in get_args(tables.RankedBy):
-            runs = runs_of_pairs({result.langs: result.scores(ranked_by) for result in results}, {})
-            name = f"cr5, {task.name}"
-            system = System(name, ranked_by, encoder, candidates, runs, task.source.name, settings=about)
-            numbers[ranked_by] = system.log(engine)
-        return numbers
-
-
-@dataclass(frozen=True)
-class _Task:
-    """A task of the paper."""
-
-    name: str  # in ``PAPER_DATA``
-    title: str
-    paper: Mapping[tables.Direction, tables.Published]  # the paper's figures
-    source: Path  # the data
-    training: str = ""  # the paper's training, for the concepts that its languages have in common
+        runs = runs_of_pairs({result.langs: result.scores(ranked_by) for result in results}, {})
+        return System(f"cr5, {task}", ranked_by, encoder, candidates, runs, source.name, settings=about).log(engine)
 
 
 command = command_of(Cr5Tables, "cr5")

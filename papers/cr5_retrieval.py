@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from encoders.document import Document, FloatArray, unit_rows
 from encoders.errors import BadInput
 from papers.cr5_data import Wikipedia
 from papers.paper_table import by_pair, published
-from papers.retrieval import RANKS, Precision, precision
+from papers.retrieval import RANKS, RankedBy, equivalents_ranks
 from papers.systems import rank_scores
 from query.evaluation.drawing import empty_figure, plain_texts
 from query.measures.quality_measures import Scores
@@ -26,71 +26,59 @@ from query.measures.quality_measures import Scores
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-RankedBy = Literal["cosine", "csls"]
 Direction = tuple[str, str]
 """Languages of the queries and of the candidates."""
-
-
-@dataclass(frozen=True)
-class Published:
-    """Published P@1, P@5 and P@10 of one direction, in per cent."""
-
-    cosine: Sequence[float]
-    csls: Sequence[float]
+Published = Mapping[RankedBy, Sequence[float]]
+"""Published P@1, P@5 and P@10 of one direction, in per cent."""
 
 
 def _both_directions(rows: dict[str, Sequence[float]]) -> dict[Direction, Published]:
     """The figures of each direction, from rows of two languages: by cosine, there and back, then by CSLS."""
-    figures = {}
+    figures: dict[Direction, Published] = {}
     for (first, second), row in by_pair(rows).items():
-        figures[first, second] = Published(row[0:3], row[6:9])
-        figures[second, first] = Published(row[3:6], row[9:12])
+        figures[first, second] = {"cosine": row[0:3], "csls": row[6:9]}
+        figures[second, first] = {"cosine": row[3:6], "csls": row[9:12]}
     return figures
 
 
 _FIGURES = published("cr5")
-PAPER = {training: _both_directions(rows) for training, rows in _FIGURES["documents"].items()}
-"""Document retrieval by training and direction (table 1, b to e)."""
 _ADVREFINE = _both_directions(_FIGURES["baselines"]["documents"])
-Baselines = Mapping[Direction, Sequence[tuple[str, Sequence[float]]]]
-"""Published P@1, P@5 and P@10 of other methods by direction, in per cent."""
-
-
-def _italian_first(rows: Mapping[str, Sequence[float]]) -> Baselines:
-    """Rows of tables 3 and 4: queries in Italian, then in English."""
-    return {
-        ("it", "en"): [(name, row[0:3]) for name, row in rows.items()],
-        ("en", "it"): [(name, row[3:6]) for name, row in rows.items()],
-    }
-
-
-BASELINES: Mapping[str, Baselines] = {
-    "documents": {
-        langs: [("ADVREFINE, cosine", row.cosine), ("ADVREFINE, CSLS", row.csls)] for langs, row in _ADVREFINE.items()
-    },
-    **{task: _italian_first(_FIGURES["baselines"][task]) for task in ("sentences", "words")},
+PAPER: Mapping[str, Mapping[str, Mapping[Direction, Published]]] = {
+    "documents": {training: _both_directions(rows) for training, rows in _FIGURES["documents"].items()},
+    **{task: {"": _both_directions(_FIGURES[task])} for task in ("sentences", "words")},
 }
-"""The paper's baselines by task (tables 1(a), 3 and 4)."""
-PAPER_SENTENCES, PAPER_WORDS = (_both_directions(_FIGURES[task]) for task in ("sentences", "words"))
-"""Sentence retrieval on Europarl (table 3) and word retrieval on the dictionary of Dinu et al. (table 4)."""
+"""Retrieval by task, training (table 1, b to e; not stated in tables 3 and 4) and direction."""
+BASELINES: Mapping[str, Mapping[Direction, Sequence[tuple[str, Sequence[float]]]]] = {
+    "documents": {
+        langs: [("ADVREFINE, cosine", row["cosine"]), ("ADVREFINE, CSLS", row["csls"])]
+        for langs, row in _ADVREFINE.items()
+    },
+    **{
+        task: {
+            langs: [(name, row[start : start + 3]) for name, row in _FIGURES["baselines"][task].items()]
+            for langs, start in ((("it", "en"), 0), (("en", "it"), 3))
+        }
+        for task in ("sentences", "words")
+    },
+}
+"""P@1, P@5 and P@10 of the paper's baselines by task and direction, in per cent (tables 1(a), 3 and 4)."""
 PAPER_DATA: Mapping[str, str] = _FIGURES["data"]
 """What the paper's figures are of (sections 4.2 to 4.4)."""
 
 
 @dataclass(frozen=True)
 class Retrieved:
-    """Precision in one direction, and the number of candidates."""
+    """The results of one direction, and the number of candidates."""
 
     langs: Direction
-    ours: Precision
+    ranks: Mapping[RankedBy, Sequence[float]]  # of the queries' equivalents
     candidates: int
     queries: Sequence[str]  # names of the queries, in their order
     in_common: int | None = None  # number of concepts that documents of both languages teach; none: not counted
 
     def scores(self, ranked_by: RankedBy) -> Scores:
-        """The scores of every query by cosine or by CSLS."""
-        ranks = self.ours.cosine_ranks if ranked_by == "cosine" else self.ours.csls_ranks
-        return rank_scores(dict(zip(self.queries, ranks, strict=True)))
+        """The scores of every query."""
+        return rank_scores(dict(zip(self.queries, self.ranks[ranked_by], strict=True)))
 
 
 def retrieve_documents(
@@ -104,10 +92,9 @@ def retrieve_documents(
 ) -> tuple[dict[Direction, Cr5Model], list[Retrieved]]:
     """Table 1: train without the queries' concepts, and rank each query's article among those of the other language.
 
-    ``queries`` concepts of each pair of languages are asked; the paper sets as many aside to choose the ridge. At most
-    ``most`` articles of a language are ranked, those not learnt from first. The languages of a group have at most
-    ``intersection`` concepts in common in training. Returns the models by pair of languages (the same model for all
-    pairs unless training is pairwise), and the results.
+    ``queries`` concepts of each pair of languages are asked, at most ``most`` articles of a language are ranked, those
+    not learnt from first, and the languages of a model have at most ``intersection`` concepts in common in training.
+    Returns the models by pair of languages, one for all pairs unless training is pairwise, and the results.
     """
     concepts = {lang: set(data.concepts(lang)) for lang in langs}
     held_out = _held_out(concepts, queries, settings.seed)
@@ -135,9 +122,12 @@ def retrieve_documents(
             first, second = (fitted.concept_numbers_[lang] for lang in pair)
             in_common = len(np.intersect1d(first, second, assume_unique=True))
             for query_lang, candidate_lang in (pair, pair[::-1]):
-                asked, ours = _precision(sides[query_lang], sides[candidate_lang], held_out[pair])
-                candidate_count = len(sides[candidate_lang][1])
-                results.append(Retrieved((query_lang, candidate_lang), ours, candidate_count, asked, in_common))
+                (queries_side, asked), (candidates_side, ranked) = sides[query_lang], sides[candidate_lang]
+                places = {concept: place for place, concept in enumerate(ranked)}
+                rows = [row for row, name in enumerate(asked) if name in held_out[pair] and name in places]
+                names = [asked[row] for row in rows]
+                ranks = equivalents_ranks(queries_side[rows], candidates_side, [{places[name]} for name in names])
+                results.append(Retrieved((query_lang, candidate_lang), ranks, len(ranked), names, in_common))
     return models, results
 
 
@@ -155,6 +145,10 @@ def published_in_common(training: str, langs: Direction) -> str:
     return of_training.get("-".join(langs)) or of_training.get("-".join(langs[::-1]), "")
 
 
+_DRAWN = 20
+"""Greatest k that is drawn."""
+
+
 def precision_figure(results: Sequence[Retrieved], paper: Mapping[Direction, Published]) -> Figure:
     """Draw precision at k by CSLS for each pair of languages, the mean of both directions (figure 2).
 
@@ -165,25 +159,19 @@ def precision_figure(results: Sequence[Retrieved], paper: Mapping[Direction, Pub
     figure = empty_figure(7.0, 4.6)
     with plain_texts():
         axes = figure.subplots()
-        for number, (langs, result) in enumerate(
-            (langs, result) for langs, result in by_langs.items() if langs[0] < langs[1]
-        ):
-            both = np.array([*result.ours.csls_ranks, *by_langs[langs[::-1]].ours.csls_ranks])
+        for number, langs in enumerate(langs for langs in by_langs if langs[0] < langs[1]):
+            both = np.array([*by_langs[langs].ranks["csls"], *by_langs[langs[::-1]].ranks["csls"]])
             colour = f"C{number}"
             axes.plot(ranks, [100 * (both <= rank).mean() for rank in ranks], color=colour, label=" – ".join(langs))
             for rows, marker in ((paper, "o"), (_ADVREFINE, "x")):
                 if langs in rows:
-                    values = (np.array(rows[langs].csls) + rows[langs[::-1]].csls) / 2
+                    values = np.mean([rows[langs]["csls"], rows[langs[::-1]]["csls"]], axis=0)
                     axes.plot(RANKS, values, marker, color=colour, markersize=5)
         axes.plot([], [], "o", color="gray", label="paper: Cr5")
         axes.plot([], [], "x", color="gray", label="paper: ADVREFINE")
         axes.set(xlabel="k", ylabel="precision at k, in %", ylim=(0, 100))
         axes.legend(frameon=False, fontsize=8)
     return figure
-
-
-_DRAWN = 20
-"""Greatest k that is drawn."""
 
 
 def _corpus(data: Wikipedia, concepts: Mapping[str, set[str]], left_out: set[str], console: Console) -> Corpus:
@@ -197,16 +185,6 @@ def _corpus(data: Wikipedia, concepts: Mapping[str, set[str]], left_out: set[str
                     corpus.add_words(lang, concept, article_words)
                 progress(1)
     return corpus
-
-
-def _precision(
-    queries: tuple[FloatArray, Sequence[str]], candidates: tuple[FloatArray, Sequence[str]], concepts: set[str]
-) -> tuple[list[str], Precision]:
-    """The queries of some concepts, and their precision; both sides are vectors and their concepts."""
-    candidate_rows = {concept: row for row, concept in enumerate(candidates[1])}
-    rows = [row for row, concept in enumerate(queries[1]) if concept in concepts and concept in candidate_rows]
-    asked = [queries[1][row] for row in rows]
-    return asked, precision(queries[0][rows], candidates[0], [{candidate_rows[concept]} for concept in asked])
 
 
 def _held_out(concepts: Mapping[str, set[str]], queries: int, seed: int) -> dict[Direction, set[str]]:
@@ -255,8 +233,9 @@ def retrieve_sentences(
     query_rows = list(range(min(queries, count)))
     results = []
     for query_lang, candidate_lang in (langs, langs[::-1]):
-        ours = precision(vectors[query_lang][query_rows], vectors[candidate_lang], [{row} for row in query_rows])
-        results.append(Retrieved((query_lang, candidate_lang), ours, count, [str(row + 1) for row in query_rows]))
+        asked = vectors[query_lang][query_rows]
+        ranks = equivalents_ranks(asked, vectors[candidate_lang], [{row} for row in query_rows])
+        results.append(Retrieved((query_lang, candidate_lang), ranks, count, [str(row + 1) for row in query_rows]))
     return results
 
 
@@ -284,6 +263,6 @@ def retrieve_words(
             {target_rows[word] for word in entries[query_word] if word in target_rows} if row >= 0 else set()
             for query_word, row in zip(query_words, rows.tolist(), strict=True)
         ]
-        ours = precision(query_vectors, candidates, equivalents, source=vectors)
-        results.append(Retrieved((query_lang, candidate_lang), ours, len(target_rows), query_words))
+        ranks = equivalents_ranks(query_vectors, candidates, equivalents, source=vectors)
+        results.append(Retrieved((query_lang, candidate_lang), ranks, len(target_rows), query_words))
     return results

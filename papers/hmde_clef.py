@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -27,7 +27,6 @@ from papers.systems import System, runs_of_pairs, say_logged, tag
 from query.commands.options.common_options import gathered
 from query.commands.options.encoder_options import default_encoder_option, device_option
 from query.commands.options.option_types import FILLED, PATH, Decorator
-from query.evaluation.scored_runs import ScoredRun
 from query.measures.quality_measures import DEFAULT_MEASURES, Scores, parse_measures, relevant_topics, score
 from query.trec_files.qrels import read_qrels
 from query.trec_files.topics import Topic, read_topics
@@ -63,8 +62,7 @@ class RetrievalData:
 class PairScore:
     """Scores of topics in one language over the documents of another."""
 
-    query: str
-    documents: str
+    langs: tuple[str, str]  # of the topics and of the documents
     scores: Scores  # of the topics with a relevant document in the language of the documents
     run: Run  # the rankings
     searched: int  # number of documents
@@ -75,14 +73,9 @@ class PairScore:
         return self.scores.means["AP"]
 
     @property
-    def topics(self) -> int:
-        """Number of topics."""
-        return len(self.scores.topics)
-
-    @property
     def paper(self) -> Sequence[float]:
         """MAP of the paper's systems; empty if the paper lacks this pair of languages."""
-        return PAPER.get((self.query, self.documents), ())
+        return PAPER.get(self.langs, ())
 
 
 @dataclass(frozen=True)
@@ -97,22 +90,15 @@ class ClefTable:
         return sum(pair.map for pair in self.pairs) / len(self.pairs)
 
     @property
-    def documents(self) -> dict[str, int]:
-        """Number of documents by language."""
-        return dict(sorted((pair.documents, pair.searched) for pair in self.pairs))
-
-    def runs(self) -> list[ScoredRun]:
-        """The runs of the pairs, and the pooled run."""
-        return runs_of_pairs(
-            {(pair.query, pair.documents): pair.scores for pair in self.pairs},
-            {(pair.query, pair.documents): pair.run for pair in self.pairs},
-        )
-
-    @property
     def paper_pairs_mean(self) -> float | None:
         """Mean MAP of the paper's pairs; none if a pair is missing."""
         scores = [pair.map for pair in self.pairs if pair.paper]
         return sum(scores) / len(scores) if len(scores) == len(PAPER) else None
+
+    @property
+    def documents(self) -> dict[str, int]:
+        """Number of documents by language."""
+        return dict(sorted((pair.langs[1], pair.searched) for pair in self.pairs))
 
 
 def topics_by_pair(topics: Sequence[Topic], qrels: Mapping[str, Sequence[Qrel]]) -> dict[str, dict[str, list[Topic]]]:
@@ -136,6 +122,7 @@ def topics_by_pair(topics: Sequence[Topic], qrels: Mapping[str, Sequence[Qrel]])
 def score_pairs(retrieval: RetrievalData, encoder: Encoder, console: Console) -> ClefTable:
     """Rank the documents of each language by plain cosine for the topics of each other language, as in the paper."""
     pairs: list[PairScore] = []
+    measures = parse_measures(DEFAULT_MEASURES)
     for lang, paths in retrieval.documents.items():
         vectors = vectors_by_id(f"encoding {lang}", _documents(paths, lang, console), encoder, _BATCH, console)
         if not vectors:
@@ -143,11 +130,10 @@ def score_pairs(retrieval: RetrievalData, encoder: Encoder, console: Console) ->
         doc_ids, rows = list(vectors), np.array(list(vectors.values()))
         for query_lang, lang_topics in retrieval.topics[lang].items():
             run = Run(tag(encoder.spec, RANKED_BY), _rankings(query_lang, lang_topics, doc_ids, rows, encoder))
-            measures = parse_measures(DEFAULT_MEASURES)
             scores = score(run, retrieval.qrels[lang], measures, [topic.qid for topic in lang_topics])
-            pairs.append(PairScore(query_lang, lang, scores, run, len(doc_ids)))
+            pairs.append(PairScore((query_lang, lang), scores, run, len(doc_ids)))
     order = {langs: position for position, langs in enumerate(PAPER)}
-    return ClefTable(sorted(pairs, key=lambda pair: order.get((pair.query, pair.documents), len(order))))
+    return ClefTable(sorted(pairs, key=lambda pair: order.get(pair.langs, len(order))))
 
 
 def _documents(paths: Sequence[str], lang: str, console: Console) -> Iterator[Document]:
@@ -183,34 +169,14 @@ def clef_options(*, required: bool) -> Decorator:
 
     ``retrieval`` is None if no documents are named, which only a command that requires them refuses.
     """
+    several: dict[str, Any] = {"multiple": True, "required": required}
+    by_language: dict[str, Any] = {"callback": _by_language, **several}
     return gathered(
         "retrieval",
         _retrieval_data,
-        click.option(
-            "--documents",
-            callback=_by_language,
-            multiple=True,
-            required=required,
-            metavar="LANG=PATH",
-            help="Documents of each language.",
-        ),
-        click.option(
-            "--qrels",
-            type=FILLED,
-            callback=_by_language,
-            multiple=True,
-            required=required,
-            metavar="LANG=FILE",
-            help="Judgements of these documents.",
-        ),
-        click.option(
-            "--topics",
-            type=PATH,
-            multiple=True,
-            required=required,
-            metavar="FILE",
-            help="Topics in all query languages.",
-        ),
+        click.option("--documents", metavar="LANG=PATH", help="Documents of each language.", **by_language),
+        click.option("--qrels", type=FILLED, metavar="LANG=FILE", help="Judgements of these documents.", **by_language),
+        click.option("--topics", type=PATH, metavar="FILE", help="Topics in all query languages.", **several),
         click.option(
             "--langs", default="", metavar="LANG,…", help="Query languages.  [default: those of the documents, and en]"
         ),
@@ -274,7 +240,9 @@ class RetrievalTable(Table):
             RANKED_BY,
             loaded.spec,
             table.documents,
-            table.runs(),
+            runs_of_pairs(
+                {pair.langs: pair.scores for pair in table.pairs}, {pair.langs: pair.run for pair in table.pairs}
+            ),
             self.retrieval.topics_name,
             self.retrieval.topics_hash,
             self.retrieval.qrels_hash,
@@ -295,9 +263,20 @@ class RetrievalTable(Table):
             paper_data=PAPER_DATA,
             our_data=f"topics of {self.retrieval.topics_name}; documents: {documents_in_words(table.documents)}",
         )
+        pairs = []
         for pair in table.pairs:
-            searched = f"{pair.topics:,} in {pair.searched:,}"
-            shown.add([f"{pair.query} → {pair.documents}"], pair.paper, [pair.map], searched)
+            topics = len(pair.scores.topics)
+            shown.add([" → ".join(pair.langs)], pair.paper, [pair.map], f"{topics:,} in {pair.searched:,}")
+            pairs.append(
+                {
+                    "query": pair.langs[0],
+                    "documents": pair.langs[1],
+                    "map": round(pair.map, 6),
+                    "topics": topics,
+                    "searched": pair.searched,
+                    "paper": dict(zip(SYSTEMS, pair.paper, strict=False)) or None,
+                }
+            )
         mean = table.paper_pairs_mean
         if mean is not None:
             means = [sum(column) / len(PAPER) for column in zip(*PAPER.values(), strict=True)]
@@ -312,17 +291,7 @@ class RetrievalTable(Table):
                 **shown.data_json(),
                 "mean": round(table.mean, 6),
                 "paper_pairs_mean": None if mean is None else round(mean, 6),
-                "pairs": [
-                    {
-                        "query": pair.query,
-                        "documents": pair.documents,
-                        "map": round(pair.map, 6),
-                        "topics": pair.topics,
-                        "searched": pair.searched,
-                        "paper": dict(zip(SYSTEMS, pair.paper, strict=False)) or None,
-                    }
-                    for pair in table.pairs
-                ],
+                "pairs": pairs,
             }
         )
 

@@ -23,8 +23,7 @@ from papers.classification import (
     classify,
     labelled_documents,
     read_mldoc,
-    split_by_concept,
-    stored_split,
+    split_of,
     subsampled,
 )
 from papers.hmde_methods import (
@@ -188,9 +187,9 @@ class ClassificationTable(Table):
         texts = read_mldoc(self.mldoc) if self.mldoc else labelled_documents(self.documents, self.console)
         taught = normalise(self.taught)
         if self.splits:
-            splits = [split_by_concept(texts, taught, seed) for seed in range(self.splits)]
+            splits = [split_of(texts, taught, seed) for seed in range(self.splits)]
         else:
-            whole = stored_split(texts, taught)
+            whole = split_of(texts, taught)
             splits = [subsampled(whole, seed) for seed in range(self.draws)] if self.draws else [whole]
         loaded = open_method(self.encoder, self.method, self.device, self.console, self.checkpoint)
         trainable = (

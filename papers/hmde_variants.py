@@ -15,7 +15,7 @@ from encoders.languages import normalise
 from encoders.machine.placement import Device
 from encoders.phrases import counted
 from onnx_export.models import find_model
-from papers.classification import LabelledSplit, labelled_documents, read_mldoc, stored_split
+from papers.classification import LabelledSplit, labelled_documents, read_mldoc, split_of
 from papers.hmde_clef import RetrievalData, clef_options, score_pairs
 from papers.hmde_methods import (
     EPOCHS,
@@ -124,7 +124,7 @@ class VariantsTable(Table):
         taught, split = normalise(self.taught), None
         if self.mldoc or self.labelled:
             documents = read_mldoc(self.mldoc) if self.mldoc else labelled_documents(self.labelled, self.console)
-            split = stored_split(documents, taught)
+            split = split_of(documents, taught)
         counts: dict[str, int] = {}
         for encoder, variant in variants.items():
             cached = self.cached(open_method(encoder, None, self.device, self.console))

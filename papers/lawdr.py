@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -20,8 +19,9 @@ from encoders.machine.placement import Device
 from encoders.methods.sentences import Sentences
 from encoders.phrases import counted
 from onnx_export.models import open_sentence
-from papers.lawdr_alignment import Data, Probe, Recalls, alignment_tables, sentences_figure
+from papers.lawdr_alignment import Data, Recalls, alignment_tables
 from papers.lawdr_data import lett_files, read_commentary
+from papers.lawdr_probe import Probe, sentences_figure
 from papers.lawdr_vectors import VARIANTS, Variant, unit_sentences
 from papers.paper_table import PaperTable, documents_in_words, published
 from papers.runner import Table, command_of, option
@@ -127,14 +127,12 @@ class AlignmentTables(Table):
             )
             recalls, probes = alignment_tables(data, asked_rank, vectors, method.spec.dim, self.console)
             tables = _Tables(read, paper_column(sentence.folder.config), method.spec, data, self.console)
-            evaluations = [tables.log(recall, engine) for recall in recalls]
-            numbers += chain.from_iterable(evaluations)
             results.append(
                 {
                     "inputs": read,
                     "paper_column": list(tables.column) if tables.column else None,
-                    "recall": [tables.show_recall(*pair) for pair in zip(recalls, evaluations, strict=True)],
-                    "probes": [tables.show_probe(probe) for probe in probes],
+                    "recall": [tables.show_recall(recall, engine, numbers) for recall in recalls],
+                    "probes": [tables.show_probe(*probe) for probe in probes.items()],
                 }
             )
             if self.plot:
@@ -170,25 +168,10 @@ class _Tables:
     def _head(self) -> str:
         return f"paper: {' '.join(self.column)}" if self.column else f"paper: has no {self.spec.name}"
 
-    def log(self, recall: Recalls, engine: sa.Engine) -> list[int]:
-        """Log each variant; returns the numbers of the evaluations."""
-        topics = recall.task if recall.task == "WMT19" else self.data.lett[0].parent.name
-        return [
-            System(
-                f"lawdr, {recall.task}, {self.inputs}",
-                variant.name,
-                self.spec,
-                recall.documents,
-                recall.runs(variant),
-                topics,
-                settings={"rank": recall.rank} if variant.debiased else {},
-            ).log(engine)
-            for variant in VARIANTS
-        ]
-
-    def show_recall(self, recall: Recalls, evaluations: Sequence[int]) -> dict[str, Any]:
-        """Print the recall of a task, and return it as JSON."""
+    def show_recall(self, recall: Recalls, engine: sa.Engine, numbers: list[int]) -> dict[str, Any]:
+        """Log each variant of a task, print its recall, and return it as JSON; adds the evaluations' numbers."""
         is_wmt19 = recall.task == "WMT19"
+        topics = recall.task if is_wmt19 else self.data.lett[0].parent.name
         pairs_of = "pairs of languages" if is_wmt19 else "true pairs"
         source = (
             counted(recall.pairs, "pair") + " of languages" if is_wmt19 else counted(len(self.data.lett), "website")
@@ -203,19 +186,22 @@ class _Tables:
             our_data=f"{source}; documents: {documents_in_words(recall.documents)}; taken out: {taken_out}",
         )
         variants = []
-        for variant, evaluation in zip(VARIANTS, evaluations, strict=True):
+        for variant in VARIANTS:
+            settings = {"rank": recall.rank} if variant.debiased else {}
+            about = (f"lawdr, {recall.task}, {self.inputs}", variant.name, self.spec, recall.documents)
+            numbers.append(System(*about, recall.runs(variant), topics, settings=settings).log(engine))
             paper = PAPER[recall.task][self.inputs][self.column][variant] if self.column else None
             table.add([variant.name], [paper], [recall.recall[variant]])
             ours = round(recall.recall[variant], 3)
-            variants.append({**asdict(variant), "evaluation": evaluation, "paper": paper, "ours": ours})
+            variants.append({**asdict(variant), "evaluation": numbers[-1], "paper": paper, "ours": ours})
         table.show(self.console)
         self.console.print(f"the paper's baselines: {BASELINES[recall.task]}")
-        about = {"task": recall.task, "pairs": recall.pairs, "rank": recall.rank}
-        return {**about, **table.data_json(), "variants": variants}
+        shown = {"task": recall.task, "pairs": recall.pairs, "rank": recall.rank}
+        return {**shown, **table.data_json(), "variants": variants}
 
-    def show_probe(self, probe: Probe) -> dict[str, Any]:
+    def show_probe(self, task: str, probe: Probe) -> dict[str, Any]:
         """Print the probe of a task's languages, and return it as JSON; the paper's read single sentences."""
-        langs, choice = sorted(set(probe.langs)), probe.choice
+        langs = sorted(set(probe.langs))
         paper = PAPER_PROBE[self.column] if self.column and self.inputs == "single" else None
         rank = f", rank {PAPER_RANK[self.column[0]]}" if self.column else ""
         table = PaperTable(
@@ -224,21 +210,21 @@ class _Tables:
             [f"{self._head}{rank}"],
             [f"{self.spec.name}, rank {probe.rank}"],
             paper_data=PAPER_DATA["probe"],
-            our_data=f"{probe.task}; {len(probe.langs):,} sentences in {', '.join(langs)}",
+            our_data=f"{task}; {len(probe.langs):,} sentences in {', '.join(langs)}",
         )
         labels = ("vectors", "their language component", "what is left")
         for row, (label, ours) in enumerate(zip(labels, probe.accuracies, strict=True)):
             table.add([label], [paper[row] if paper else None], [ours])
         table.show(self.console)
-        if choice.rank is None:
-            self.console.say(f"no rank tried came below {choice.bar:.0%}")
+        if probe.smallest is None:
+            self.console.say(f"no rank tried came below {probe.bar:.0%}")
         return {
             "languages": langs,
             **table.data_json(),
             "paper": paper,
-            "rank": choice.rank,
-            "bar": round(choice.bar, 6),
-            "by_rank": {str(rank): round(value, 6) for rank, value in choice.accuracies.items()},
+            "rank": probe.smallest,
+            "bar": round(probe.bar, 6),
+            "by_rank": {str(rank): round(value, 6) for rank, value in probe.by_rank.items()},
             "accuracies": [round(value, 3) for value in probe.accuracies],
         }
 

@@ -1,6 +1,4 @@
-"""LAWDR's alignment tables: recall of each variant on WMT16 and WMT19, and the language probe."""
-
-from __future__ import annotations
+"""LAWDR's alignment tables: recall of each variant on WMT16 and WMT19."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -8,42 +6,25 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from encoders.console import Console
-from encoders.document import Document, FloatArray
+from encoders.document import Document
 from encoders.errors import BadInput
 from papers.cached_encoder import SentenceVectors
-from papers.lawdr_data import Commentary, Site, match_urls, read_site
-from papers.lawdr_vectors import (
-    VARIANTS,
-    Group,
-    LanguageCorpus,
-    SummedGroup,
-    Variant,
-    count_sentences,
-    sum_sentences,
-)
-from papers.separability import RankChoice, accuracy_by_component, smallest_rank
+from papers.lawdr_data import Commentary, match_urls, read_site
+from papers.lawdr_probe import Probe, probe_sentences
+from papers.lawdr_vectors import VARIANTS, Group, SummedGroup, Variant, sum_sentences
 from papers.systems import mean_scores, runs_of_pairs
 from query.alignment.matching import align
-from query.evaluation.drawing import empty_figure, plain_texts
 from query.evaluation.scored_runs import ScoredRun
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 LANGS = ("en", "fr")
 """Languages of WMT16."""
-_SENTENCES = 2_000
-"""Greatest number of a language's sentences that the probe takes."""
 _NEIGHBOURS = 4
 """Neighbours of the margin; a quarter of the smaller side where that is less."""
-
-Matched = Mapping[tuple[str, str], Mapping[str, bool]]
-"""For each true pair whether it was matched, by languages."""
+_site = lru_cache(maxsize=1)(read_site)
 
 
 @dataclass(frozen=True)
@@ -53,7 +34,8 @@ class Recalls:
     task: str
     recall: dict[Variant, float]
     pairs: int  # number of true pairs; for WMT19, of language pairs
-    matched: Mapping[Variant, Matched]  # for each true pair whether it was matched, by variant, then by languages
+    # for each true pair whether it was matched, by variant, then by languages
+    matched: Mapping[Variant, Mapping[tuple[str, str], Mapping[str, bool]]]
     documents: Mapping[str, int]  # number of documents by language
     rank: int  # of the language subspaces that were taken out; 0: the mean was
 
@@ -64,19 +46,6 @@ class Recalls:
             for langs, by_pair in self.matched[variant].items()
         }
         return runs_of_pairs(scores, {})
-
-
-@dataclass(frozen=True)
-class Probe:
-    """The result of the language probe on sentences' vectors."""
-
-    task: str
-    choice: RankChoice  # the choice of the paper's rule
-    rank: int  # of the language components: the rank asked for, the rule's choice, or the largest rank tried
-    # in per cent on the vectors, on their language component, and on their semantic component
-    accuracies: tuple[float, float, float]
-    vectors: FloatArray  # (sentences, dim) of the sentences
-    langs: Sequence[str]  # languages of the sentences
 
 
 @dataclass(frozen=True)
@@ -91,10 +60,13 @@ class Data:
         """The documents of WMT16, English and French of each site in turn."""
         originals = {french: english for english, french in self.gold}
 
+        def read(file: Path, lang: str) -> Sequence[Document]:
+            return _site(file)[lang]
+
         def name(page: Document) -> str:
             return originals.get(page.doc_id, page.doc_id)
 
-        return [Group(lang, partial(_pages, file, lang), name) for file in self.lett for lang in LANGS]
+        return [Group(lang, partial(read, file, lang), name) for file in self.lett for lang in LANGS]
 
     def articles(self) -> list[Group]:
         """The documents of WMT19, corpus by corpus.
@@ -114,35 +86,22 @@ class Data:
         return groups
 
 
-def _pages(file: Path, lang: str) -> Sequence[Document]:
-    site = _last_site(file)
-    return site.first if lang == LANGS[0] else site.second
-
-
-@lru_cache(maxsize=1)
-def _last_site(file: Path) -> Site:
-    return read_site(file, *LANGS)
-
-
 def alignment_tables(
     data: Data, rank: int | None, sentences: SentenceVectors, dim: int, console: Console
-) -> tuple[list[Recalls], list[Probe]]:
+) -> tuple[list[Recalls], dict[str, Probe]]:
     """Tables 3 and 4: align each task's documents by algorithm 1 and probe the languages of its sentences.
 
-    Subspaces and densities are those of the languages' own sentences in the task. ``rank`` is that of the subspaces;
-    0: the mean; none: by the paper's rule, for each task. ``dim`` is the width of the sentences' vectors.
+    ``rank`` is that of the subspaces; 0: the mean; none: by the paper's rule, for each task. ``dim`` is the width of
+    the sentences' vectors.
     """
     recalls: list[Recalls] = []
-    probes: list[Probe] = []
+    probes: dict[str, Probe] = {}
     for task, groups in (("WMT16", data.pages()), ("WMT19", data.articles())):
         if not groups:
             continue
-        with console.progress(f"encoding {task}", None, "documents") as progress:
-            corpora = count_sentences(groups, sentences, dim, progress)
-        probes.append(probe(task, corpora, rank))
-        with console.progress(f"weighting {task}", None, "documents") as progress:
-            summed = sum_sentences(groups, corpora, sentences, progress)
-        taken_out = probes[-1].rank if rank is None else rank
+        corpora, summed = sum_sentences(task, groups, sentences, dim, console)
+        probes[task] = probe_sentences(corpora, rank)
+        taken_out = probes[task].rank if rank is None else rank
         if task == "WMT16":
             recalls += wmt16(list(zip(summed[::2], summed[1::2], strict=True)), data.gold, taken_out)
         else:
@@ -155,10 +114,7 @@ def alignment_tables(
 def wmt16(
     sites: Sequence[tuple[SummedGroup, SummedGroup]], gold: AbstractSet[tuple[str, str]], rank: int
 ) -> list[Recalls]:
-    """Recall over all sites, with pairs within each site, without matching URLs and with matching URLs paired first.
-
-    ``sites`` are the two sides of each site, ``gold`` the true pairs of URLs.
-    """
+    """Recall of the true pairs of URLs over all sites, first by vectors alone, then with matching URLs paired first."""
     site_urls = {url for site in sites for side in site for url in side.doc_ids}
     if not any(first in site_urls and second in site_urls for first, second in gold):
         raise BadInput("no true pair is of these sites; see that the pairs' file belongs to them, English URLs first")
@@ -211,43 +167,5 @@ def _aligned(
     (first_ids, x), (second_ids, y) = sides
     k = max(1, min(_NEIGHBOURS, len(first_ids) // 4, len(second_ids) // 4))  # a mean over most documents is near 0
     pairs = align(x, y, k=k, margin="ratio" if variant.margin else "absolute")
-    return [
-        (first_ids[row], second_ids[col]) for row, col in zip(pairs.rows.tolist(), pairs.cols.tolist(), strict=True)
-    ]
-
-
-def probe(task: str, corpora: Mapping[str, LanguageCorpus], rank: int | None = None, seed: int = 0) -> Probe:
-    """Accuracy of telling languages apart by sentences' vectors and by their components (tables 1 and 6).
-
-    A document's sentences, and those of its translations, are all of the classifier's training or all of its test.
-    ``rank`` is that of the components; none or 0: the choice of the paper's rule, or the largest rank tried. Raises
-    BadInput: there are fewer than two languages, or too few sentences.
-    """
-    vectors, langs, names = [], list[str](), list[str]()
-    for lang, corpus in sorted(corpora.items()):
-        rows, of_documents = corpus.sample.drawn(corpus.dim)
-        vectors.append(rows[:_SENTENCES])
-        names += of_documents[:_SENTENCES]
-        langs += [lang] * len(vectors[-1])
-    all_vectors = np.concatenate(vectors)
-    choice = smallest_rank(all_vectors, langs, names, seed=seed)
-    chosen = rank or choice.rank or max(choice.accuracies)
-    whole, inside, outside = accuracy_by_component(all_vectors, langs, names, chosen, seed)
-    accuracies = (100 * whole, 100 * inside, 100 * outside)
-    return Probe(task, choice, chosen, accuracies, all_vectors, langs)
-
-
-def sentences_figure(probes: Sequence[Probe], encoder: str) -> Figure:
-    """Draw the first two principal components of each task's sentences, coloured by language (figures 1 and 2)."""
-    figure = empty_figure(4.6 * len(probes), 4.2)
-    with plain_texts():
-        for axes, probe_of_task in zip(np.atleast_1d(figure.subplots(1, len(probes))), probes, strict=True):
-            centred = probe_of_task.vectors - probe_of_task.vectors.mean(axis=0)
-            _, _, directions = np.linalg.svd(centred, full_matrices=False)
-            places = centred @ directions[:2].T
-            langs = np.array(probe_of_task.langs)
-            for lang in np.unique(langs):
-                axes.scatter(*places[langs == lang].T, s=4, alpha=0.5, label=str(lang))
-            axes.set_title(f"{probe_of_task.task}, sentences by {encoder}", fontsize=10)
-            axes.legend(frameon=False, fontsize=8, markerscale=2)
-    return figure
+    places = zip(pairs.rows.tolist(), pairs.cols.tolist(), strict=True)
+    return [(first_ids[row], second_ids[col]) for row, col in places]

@@ -2,27 +2,16 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from encoders.document import Document
 from encoders.errors import BadInput
-from encoders.languages import normalise
 from indexer.readers.records.files import text_lines
 from indexer.readers.records.source import ReadOptions
 from indexer.readers.source_documents import whole_data
 from indexer.readers.tasks import COMMENTARY, LANGUAGE, LETT, parse_page
-
-
-@dataclass(frozen=True)
-class Site:
-    """A website's pages in two languages; ``name`` is its domain, and the id of a page is its URL."""
-
-    name: str
-    first: list[Document]
-    second: list[Document]
 
 
 def lett_files(folder: Path) -> list[Path]:
@@ -33,17 +22,17 @@ def lett_files(folder: Path) -> list[Path]:
     return files
 
 
-def read_site(path: Path, first: str = "en", second: str = "fr") -> Site:
-    """The pages of one site in two languages; pages without text and pages in other languages are left out."""
-    pages: dict[str, dict[str, Document]] = {first: {}, second: {}}
+def read_site(path: Path) -> dict[str, list[Document]]:
+    """The English and French pages of one site, whose ids are their URLs; pages without text are left out."""
+    pages: dict[str, dict[str, Document]] = {"en": {}, "fr": {}}
     for where, line in text_lines(path):
         try:
             page = parse_page(line)
         except ValueError as error:
             raise BadInput(f"{where} {error}") from error
         if page.lang in pages and page.text.strip():
-            pages[page.lang][page.url] = Document(page.url, normalise(page.lang), page.text)
-    return Site(LETT.sub("", path.name), list(pages[first].values()), list(pages[second].values()))
+            pages[page.lang][page.url] = Document(page.url, page.lang, page.text)
+    return {lang: list(by_url.values()) for lang, by_url in pages.items()}
 
 
 Commentary = Mapping[str, Sequence[Document]]
@@ -95,36 +84,31 @@ def match_urls(first: Iterable[str], second: Iterable[str], langs: tuple[str, st
     One of the two URLs may name no language. Of several URLs that differ only in their language, the first ones in
     alphabetical order are paired.
     """
-    sides = [_by_key(sorted(set(urls)), langs) for urls in (first, second)]
+    sides: tuple[dict[str, list[str]], ...] = ({}, {})
+    for urls_by_key, urls in zip(sides, (first, second), strict=True):
+        for url in sorted(set(urls)):
+            urls_by_key.setdefault(neutral(url, langs), []).append(url)
     pairs = []
     for key, urls in sides[0].items():
         pairs += [(a, b) for a, b in zip(urls, sides[1].get(key, []), strict=False) if a != b]
     return pairs
 
 
-def _by_key(urls: list[str], langs: tuple[str, str]) -> dict[str, list[str]]:
-    urls_by_key: dict[str, list[str]] = {}
-    for url in urls:
-        urls_by_key.setdefault(neutral(url, langs), []).append(url)
-    return urls_by_key
-
-
 def neutral(url: str, langs: tuple[str, str]) -> str:
     """A URL without its scheme, its fragment, and the names of the languages in its path and its query."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     marks = _marks(langs)
-    segments = [_stripped(segment, marks) for segment in parts.path.split("/")]
-    path = "/".join(segment for segment in segments if segment)
+
+    def stripped(text: str) -> str:
+        return marks.sub("", text).strip("-_.")
+
+    path = "/".join(segment for part in parts.path.split("/") if (segment := stripped(part)))
     query = [
         (key, rest)
         for key, value in parse_qsl(parts.query, keep_blank_values=True)
-        if not _LANGUAGE_KEYS.match(key) and ((rest := _stripped(value, marks)) or not value)
+        if not _LANGUAGE_KEYS.match(key) and ((rest := stripped(value)) or not value)
     ]
     return f"{parts.hostname or ''}/{path}?{urlencode(query)}"
-
-
-def _stripped(text: str, marks: re.Pattern[str]) -> str:
-    return marks.sub("", text).strip("-_.")
 
 
 @lru_cache

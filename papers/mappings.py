@@ -60,9 +60,9 @@ def logged_run(point: Point) -> ScoredRun:
 def learn_networks(split: ConceptSplit, seed: int) -> Comparer:
     """NCA's comparer, which needs the train extra."""
     require_torch()
-    from papers.nca import comparer  # noqa: PLC0415 - torch
+    from papers.networks import nca_comparer  # noqa: PLC0415 - torch
 
-    return comparer(split, seed)
+    return nca_comparer(split, seed)
 
 
 def read_jrc(folder: Path, langs: Sequence[str], most: int = 0) -> Iterator[Document]:

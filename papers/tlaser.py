@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,9 +12,8 @@ import click
 import numpy as np
 import numpy.typing as npt
 
-from encoders.console import Console
 from encoders.cr5.bags_of_words import BagsOfWords, is_cr5
-from encoders.document import Document, Encoder
+from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
 from encoders.languages import UNDETERMINED, normalise
@@ -58,16 +57,6 @@ Translations = Mapping[tuple[str, str], tuple[Sequence[str], Sequence[str]]]
 """Sentences and their translations by pair of languages."""
 
 
-@dataclass(frozen=True)
-class SearchErrors:
-    """Error of similarity search between two languages, 0 to 1, from the first to the second and back."""
-
-    langs: tuple[str, str]
-    forward: float
-    backward: float
-    sentences: int
-
-
 def mldoc_corpus(folder: Path, languages: Sequence[str]) -> Corpus:
     """MLDoc in some languages, of those that have all three parts."""
     documents = read_mldoc(folder)
@@ -84,55 +73,11 @@ def mldoc_corpus(folder: Path, languages: Sequence[str]) -> Corpus:
     return selected
 
 
-def classify_mldoc(
-    corpus: Corpus, encoder: Encoder, console: Console, classifier: Classifier, words: int | None
-) -> PairTable:
-    """Accuracy by pair of languages: the classifier learns in one and is tested in the other."""
-    data: dict[str, dict[Part, Labelled]] = {}
-    for lang, parts in corpus.items():
-        data[lang] = {}
-        for part, whole_documents in parts.items():
-            documents = first_words(whole_documents, words)
-            vectors = vectors_by_id(f"encoding {lang} {part}", documents, encoder, _BATCH, console)
-            data[lang][part] = Labelled.of(documents, vectors)
-    return zero_shot(data, classifier)
-
-
 def first_words(documents: Sequence[Document], words: int | None) -> Sequence[Document]:
     """Documents with the first words of their texts alone, blanks between them; no number: unchanged documents."""
     if not words:
         return documents
     return [replace(document, text=" ".join(document.text.split()[:words])) for document in documents]
-
-
-def classify_documents(
-    documents: Sequence[Document], splits: int, encoder: Encoder, console: Console, classifier: Classifier
-) -> list[PairTable]:
-    """Accuracies by pair of languages for several splits of labelled documents by concept.
-
-    The console warns of each language that has too few documents or labels to learn from in at least one split. Raises
-    BadInput: no language can be learnt from in any split.
-    """
-    vectors = vectors_by_id("encoding documents", documents, encoder, _BATCH, console)
-    tables = []
-    for seed in range(splits):
-        corpus = by_language(documents, split(documents, seed))
-        data = {
-            lang: {part: Labelled.of(parts.get(part, []), vectors) for part in PARTS}
-            for lang, parts in sorted(corpus.items())
-        }
-        tables.append(zero_shot(data, classifier))
-    taught = np.isfinite([table.values for table in tables]).any(axis=2).sum(axis=0).tolist()
-    if not any(taught):
-        raise BadInput(
-            "no language has documents of two labels to learn from, and more to choose and to test by; give others"
-        )
-    for lang, count in zip(tables[0].queries, taught, strict=True):
-        if count < len(tables):
-            console.warn(
-                f"{lang} has too few documents or labels to learn from in {len(tables) - count} of {len(tables)} splits"
-            )
-    return tables
 
 
 def read_tatoeba(folder: Path, languages: Sequence[str]) -> Translations:
@@ -168,22 +113,6 @@ def read_tatoeba(folder: Path, languages: Sequence[str]) -> Translations:
     return selected
 
 
-def search_sentences(pairs: Translations, encoder: Encoder, console: Console) -> list[SearchErrors]:
-    """Search for each sentence's translation among all sentences of the other language, in both directions."""
-    errors = []
-    for langs, sides in pairs.items():
-        vectors = []
-        for lang, texts in zip(langs, sides, strict=True):
-            documents = [Document(str(row), lang, text) for row, text in enumerate(texts)]
-            vectors.append(
-                np.array(list(vectors_by_id(f"encoding {lang}", documents, encoder, _BATCH, console).values()))
-            )
-        first, second = vectors
-        errors.append(SearchErrors(langs, search_error(first, second), search_error(second, first), len(first)))
-    return errors
-
-
-_PAPER_SEARCH = "none: the paper has no table of similarity search"
 _AVERAGES = ["cross", "same", "all"]
 _BILINGUAL = {"en", "es"}
 
@@ -238,19 +167,14 @@ class TlaserTables(Table):
         if corpus or labelled:
             loaded = self._open(self._whole_text_method() if self.words else self.method)
             if corpus:
-                tests = {lang: len(parts["test"]) for lang, parts in corpus.items()}
-                table = classify_mldoc(corpus, loaded, self.console, self.classifier, self.words)
-                _show_mldoc(table, loaded.spec.name, tests, self.console)
+                self._classify_mldoc(corpus, loaded)
             if labelled:
-                results = classify_documents(
-                    first_words(labelled, self.words), self.splits, loaded, self.console, self.classifier
-                )
-                _show_documents(results, loaded.spec.name, self.console)
+                self._classify_documents(first_words(labelled, self.words), loaded)
             loaded.say_cached()
         if pairs:
-            sentence_encoder = self._open(self._whole_text_method())
-            _show_search(search_sentences(pairs, sentence_encoder, self.console), self.console)
-            sentence_encoder.say_cached()
+            loaded = self._open(self._whole_text_method())
+            self._search(pairs, loaded)
+            loaded.say_cached()
 
     def _open(self, method: str | None) -> CachedEncoder:
         return self.cached(open_named(self.encoder, method, self.console, device=self.device))
@@ -272,100 +196,119 @@ class TlaserTables(Table):
             if limit < words:
                 self.console.warn(f"{name} reads {limit:,} tokens at most, fewer than {words:,} words")
 
-
-def _show_mldoc(table: PairTable, encoder: str, tests: Mapping[str, int], console: Console) -> None:
-    """Print tables 2 to 6: ours by pair of languages, trained in English, bilingual, and averages, with the paper's."""
-    name = f"ours: {encoder}"
-    matrix = PaperTable(
-        "MLDoc, accuracy in %: the paper's LASER (2018) and cT-LASER, ours (tables 3, 5)",
-        ["trained in"],
-        [],
-        table.documents,
-    )
-    for lang, accuracies in _accuracies(table).items():
-        published_pairs = (FIGURES["laser_pairs"].get(lang, {}), FIGURES["pairs"].get(lang, {}))
-        cells = [
-            "  ".join([*(str(paper.get(test, "–")) for paper in published_pairs), _percent(accuracy)])
-            for test, accuracy in accuracies.items()
-        ]
-        matrix.add([lang], [], cells)
-    matrix.show(console)
-    tested = [lang for lang in table.documents if lang != "en"]
-    if "en" in table.queries and tested:
-        english = PaperTable("MLDoc, trained in English, accuracy in % (table 2)", [""], [], tested)
-        for system, paper in FIGURES["english"].items():
-            english.add([system], [], [str(paper.get(lang, "–")) for lang in tested])
-        english.add([name], [], [_percent(_accuracies(table)["en"][lang]) for lang in tested])
-        english.show(console)
-    if set(table.documents) == _BILINGUAL:
-        pairs = [(lang, test) for lang in table.queries for test in table.documents]
-        title = "MLDoc, encoders trained on English and Spanish alone, accuracy in % (table 6)"
-        bilingual = PaperTable(title, [""], [], [f"{lang}-{test}" for lang, test in pairs])
-        for system, paper in FIGURES["bilingual"].items():
-            bilingual.add([system], [], [str(paper[lang][test]) for lang, test in pairs])
-        bilingual.add([name], [], [_percent(value) for value in table.values.ravel().tolist()])
-        bilingual.show(console)
-    means = PaperTable(
-        "MLDoc, averages in %, the paper's over five languages; words/s in training (table 4)",
-        [""],
-        [],
-        _AVERAGES,
-        ["words/s"],
-        paper_data=FIGURES["data"],
-        our_data=f"MLDoc; documents to test: {documents_in_words(tests)}",
-    )
-    for system, values in FIGURES["averages"].items():
-        speed = FIGURES["words_per_second"].get(system)
-        means.add([system], [], values, f"{speed:,}" if speed else "")
-    means.add([name], [], [_percent(value) for value in asdict(averages(table)).values()], "")
-    means.show(console)
-    console.show(
-        {
-            "task": "MLDoc",
-            **means.data_json(),
-            "paper": FIGURES["averages"],
-            "paper_words_per_second": FIGURES["words_per_second"],
-            **{f"paper_{part}": FIGURES[part] for part in ("english", "laser_pairs", "pairs", "bilingual")},
-            "splits": [_as_json(table)],
-        }
-    )
-
-
-def _show_documents(results: Sequence[PairTable], encoder: str, console: Console) -> None:
-    """Print means and deviations over splits: of each pair of languages, and of the averages."""
-    title = f"Own documents, accuracy in %, mean ± deviation over {len(results)} splits by concept"
-    matrix = PaperTable(title, ["trained in"], [], results[0].documents)
-    values = np.array([table.values for table in results])
-    for row, lang in enumerate(results[0].documents):
-        matrix.add([lang], [], [_spread(column) for column in values[:, row].T])
-    matrix.show(console)
-    table_of_means = PaperTable("", [""], [], _AVERAGES, paper_data=FIGURES["data"], our_data="your documents")
-    means = np.array([list(asdict(averages(table)).values()) for table in results])
-    table_of_means.add([encoder], [], [_spread(column) for column in means.T])
-    table_of_means.show(console)
-    splits = [_as_json(table) for table in results]
-    console.show({"task": "documents", **table_of_means.data_json(), "splits": splits})
-
-
-def _show_search(results: Sequence[SearchErrors], console: Console) -> None:
-    table = PaperTable(
-        "Similarity search, error in %",
-        [""],
-        [],
-        ["error there", "error back"],
-        ["sentences"],
-        paper_data=_PAPER_SEARCH,
-        our_data=f"Tatoeba, {counted(len(results), 'pair')} of languages",
-    )
-    rows = []
-    for result in results:
-        errors = result.forward, result.backward
-        table.add([" – ".join(result.langs)], [], [100 * error for error in errors], f"{result.sentences:,}")
-        rows.append(
-            {"pair": result.langs, "errors": [round(error, 6) for error in errors], "sentences": result.sentences}
+    def _classify_mldoc(self, corpus: Corpus, encoder: CachedEncoder) -> None:
+        """Print tables 2 to 6: ours by pair of languages, trained in English, bilingual, and averages."""
+        data: dict[str, dict[Part, Labelled]] = {}
+        for lang, parts in corpus.items():
+            data[lang] = {}
+            for part, whole_documents in parts.items():
+                documents = first_words(whole_documents, self.words)
+                vectors = vectors_by_id(f"encoding {lang} {part}", documents, encoder, _BATCH, self.console)
+                data[lang][part] = Labelled.of(documents, vectors)
+        pair_table = zero_shot(data, self.classifier)
+        accuracies, ours = _accuracies(pair_table), f"ours: {encoder.spec.name}"
+        title = "MLDoc, accuracy in %: the paper's LASER (2018) and cT-LASER, ours (tables 3, 5)"
+        matrix = PaperTable(title, ["trained in"], [], pair_table.documents)
+        for lang, by_test in accuracies.items():
+            papers = [FIGURES[name].get(lang, {}) for name in ("laser_pairs", "pairs")]
+            figures = {test: [str(paper.get(test, "–")) for paper in papers] for test in by_test}
+            matrix.add([lang], [], ["  ".join([*figures[test], _percent(value)]) for test, value in by_test.items()])
+        matrix.show(self.console)
+        tested = [lang for lang in accuracies if lang != "en"]
+        if "en" in accuracies and tested:
+            english = PaperTable("MLDoc, trained in English, accuracy in % (table 2)", [""], [], tested)
+            for system, paper in FIGURES["english"].items():
+                english.add([system], [], [str(paper.get(lang, "–")) for lang in tested])
+            english.add([ours], [], [_percent(accuracies["en"][lang]) for lang in tested])
+            english.show(self.console)
+        if accuracies.keys() == _BILINGUAL:
+            pairs = [(lang, test) for lang, by_test in accuracies.items() for test in by_test]
+            title = "MLDoc, encoders trained on English and Spanish alone, accuracy in % (table 6)"
+            bilingual = PaperTable(title, [""], [], [f"{lang}-{test}" for lang, test in pairs])
+            for system, paper in FIGURES["bilingual"].items():
+                bilingual.add([system], [], [str(paper[lang][test]) for lang, test in pairs])
+            bilingual.add([ours], [], [_percent(accuracies[lang][test]) for lang, test in pairs])
+            bilingual.show(self.console)
+        counts = documents_in_words({lang: len(parts["test"]) for lang, parts in corpus.items()})
+        means = PaperTable(
+            "MLDoc, averages in %, the paper's over five languages; words/s in training (table 4)",
+            [""],
+            [],
+            _AVERAGES,
+            ["words/s"],
+            paper_data=FIGURES["data"],
+            our_data=f"MLDoc; documents to test: {counts}",
         )
-    table.show(console)
-    console.show({"task": "similarity search", **table.data_json(), "rows": rows})
+        for system, values in FIGURES["averages"].items():
+            speed = FIGURES["words_per_second"].get(system)
+            means.add([system], [], values, f"{speed:,}" if speed else "")
+        means.add([ours], [], [_percent(value) for value in averages(pair_table).values()], "")
+        means.show(self.console)
+        self.console.show(
+            {
+                "task": "MLDoc",
+                **means.data_json(),
+                "paper": FIGURES["averages"],
+                "paper_words_per_second": FIGURES["words_per_second"],
+                **{f"paper_{part}": FIGURES[part] for part in ("english", "laser_pairs", "pairs", "bilingual")},
+                "splits": [_as_json(pair_table)],
+            }
+        )
+
+    def _classify_documents(self, documents: Sequence[Document], encoder: CachedEncoder) -> None:
+        """Print means and deviations over splits by concept: of each pair of languages, and of the averages."""
+        vectors = vectors_by_id("encoding documents", documents, encoder, _BATCH, self.console)
+        results = []
+        for seed in range(self.splits):
+            corpus = sorted(by_language(documents, split(documents, seed)).items())
+            data = {lang: {part: Labelled.of(parts.get(part, []), vectors) for part in PARTS} for lang, parts in corpus}
+            results.append(zero_shot(data, self.classifier))
+        values = np.array([table.values for table in results])
+        taught = np.isfinite(values).any(axis=2).sum(axis=0).tolist()
+        if not any(taught):
+            raise BadInput(
+                "no language has documents of two labels to learn from, and more to choose and to test by; give others"
+            )
+        for lang, count in zip(results[0].queries, taught, strict=True):
+            if count < self.splits:
+                lacking = f"{self.splits - count} of {self.splits} splits"
+                self.console.warn(f"{lang} has too few documents or labels to learn from in {lacking}")
+        title = f"Own documents, accuracy in %, mean ± deviation over {self.splits} splits by concept"
+        matrix = PaperTable(title, ["trained in"], [], results[0].documents)
+        for row, lang in enumerate(results[0].documents):
+            matrix.add([lang], [], [_spread(column) for column in values[:, row].T])
+        matrix.show(self.console)
+        table_of_means = PaperTable("", [""], [], _AVERAGES, paper_data=FIGURES["data"], our_data="your documents")
+        means = np.array([list(averages(table).values()) for table in results])
+        table_of_means.add([encoder.spec.name], [], [_spread(column) for column in means.T])
+        table_of_means.show(self.console)
+        splits = [_as_json(table) for table in results]
+        self.console.show({"task": "documents", **table_of_means.data_json(), "splits": splits})
+
+    def _search(self, pairs: Translations, encoder: CachedEncoder) -> None:
+        """Print the errors of searching each sentence's translation in the other language, there and back."""
+        table = PaperTable(
+            "Similarity search, error in %",
+            [""],
+            [],
+            ["error there", "error back"],
+            ["sentences"],
+            paper_data="none: the paper has no table of similarity search",
+            our_data=f"Tatoeba, {counted(len(pairs), 'pair')} of languages",
+        )
+        rows = []
+        for langs, sides in pairs.items():
+            vectors = []
+            for lang, texts in zip(langs, sides, strict=True):
+                documents = [Document(str(row), lang, text) for row, text in enumerate(texts)]
+                by_id = vectors_by_id(f"encoding {lang}", documents, encoder, _BATCH, self.console)
+                vectors.append(np.array(list(by_id.values())))
+            errors = [search_error(*vectors), search_error(*reversed(vectors))]
+            count = len(sides[0])
+            table.add([" – ".join(langs)], [], [100 * error for error in errors], f"{count:,}")
+            rows.append({"pair": langs, "errors": [round(error, 6) for error in errors], "sentences": count})
+        table.show(self.console)
+        self.console.show({"task": "similarity search", **table.data_json(), "rows": rows})
 
 
 def _percent(value: float) -> str:
@@ -391,7 +334,7 @@ def _as_json(table: PairTable) -> dict[str, Any]:
         return {name: round(value, 6) if np.isfinite(value) else None for name, value in values.items()}
 
     return {
-        **rounded(asdict(averages(table))),
+        **rounded(averages(table)),
         "pairs": {lang: rounded(row) for lang, row in _accuracies(table).items()},
     }
 

@@ -69,6 +69,10 @@ def test_sentences_vectors_of_any_length_are_encoded_once(tmp_path: Path) -> Non
 def test_a_second_encoder_of_the_same_build_encodes_nothing_again(tmp_path: Path) -> None:
     first, second = CountingEncoder(), CountingEncoder()
     documents = cached(first, tmp_path).encode_documents(TEXTS)
+    folder = tmp_path / FOLDER
+    (file,) = folder.iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     queries = cached(first, tmp_path).encode_queries(TEXTS)
     assert first.calls == 2
     again = cached(second, tmp_path)
@@ -104,13 +108,6 @@ def test_a_torn_or_damaged_file_is_encoded_again(kept: int, tmp_path: Path) -> N
     assert encoder.calls == 2
     assert_same(cached(encoder, tmp_path).encode_documents(TEXTS), documents)
     assert encoder.calls == 2
-
-
-def test_the_files_are_their_owners_alone(tmp_path: Path) -> None:
-    cached(CountingEncoder(), tmp_path / "home").encode_documents(TEXTS)
-    folder = tmp_path / "home" / FOLDER
-    (file,) = folder.iterdir()
-    assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, file)] == [0o700, 0o600]
 
 
 def test_where_the_home_cannot_be_written_the_vectors_are_given_and_it_is_said_once(

@@ -32,9 +32,9 @@ def test_languages_in_one_space_teach_each_other_and_one_in_a_space_of_its_own_t
     assert table.values[0, 1] == table.values[1, 0] == 1.0
     assert table.values[0, 2] < 0.5
     found = averages(table)
-    assert found.same == pytest.approx(1.0)
-    assert found.cross == pytest.approx(np.mean([table.values[i, j] for i in range(3) for j in range(3) if i != j]))
-    assert found.all == pytest.approx(table.values.mean())
+    assert found["same"] == pytest.approx(1.0)
+    assert found["cross"] == pytest.approx(np.mean([table.values[i, j] for i in range(3) for j in range(3) if i != j]))
+    assert found["all"] == pytest.approx(table.values.mean())
 
 
 @pytest.mark.torch

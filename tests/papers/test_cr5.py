@@ -169,10 +169,15 @@ def test_concepts_whose_articles_teach_nothing_are_not_in_common(
     assert before - len(changed) <= in_common() <= before - len(changed) + 6  # six concepts are set aside
 
 
-def test_precision_at_k_is_drawn_for_each_pair_of_languages(wikipedia: Path, tmp_path: Path) -> None:
+def test_a_table_is_printed_and_precision_at_k_is_drawn_for_each_pair_of_languages(
+    wikipedia: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     arguments = ["--wikipedia", str(wikipedia), *QUICK, "-q"]
     plot = tmp_path / "figure2.svg"
     assert compute(["cr5", *arguments, "--languages", "en,it,da", "--plot", str(plot)]) == 0
+    printed = capsys.readouterr().out
+    assert "Documents, joint training, in %" in printed
+    assert "70.5 85.4 90.1" in printed
     drawn = plot.read_text()
     assert all(f"<!-- {text} -->" in drawn for text in ("en – it", "da – en", "da – it", "paper: ADVREFINE"))
     assert compute(["cr5", *arguments, "--plot", str(tmp_path / "figure2")]) == 1
@@ -210,20 +215,12 @@ def test_candidates_are_first_those_that_taught_nothing() -> None:
     ]
 
 
-def test_a_table_is_printed_for_people(wikipedia: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert compute(["cr5", "--wikipedia", str(wikipedia), *QUICK, "--languages", "en,it"]) == 0
-    out = capsys.readouterr().out
-    assert "Documents, joint training, in %" in out
-    assert "70.5 85.4 90.1" in out
-
-
-def test_sentences_keep_their_translations_when_one_is_empty(europarl: Path) -> None:
+def test_sentences_keep_their_translations_when_one_is_empty_and_a_word_may_have_several(
+    europarl: Path, tmp_path: Path
+) -> None:
     english, italian = read_europarl(europarl, "en", "it")
     assert len(english) == len(italian) == 29
     assert english[5].split()[0].removeprefix("en") == italian[5].split()[0].removeprefix("it")
-
-
-def test_a_word_may_have_several_translations(tmp_path: Path) -> None:
     (tmp_path / "d.txt").write_text("Bank banca\nbank riva\n\n")
     assert read_dictionary(tmp_path / "d.txt", "en", "it") == {"bank": {"banca", "riva"}}
 

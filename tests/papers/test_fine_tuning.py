@@ -31,17 +31,8 @@ from tests.onnx_export.conftest import SaveModel
 pytestmark = [pytest.mark.torch, pytest.mark.train]
 QUIET = Console(quiet=True)
 UPPER = UpperShape(64, layers=1, heads=1, feed_forward=32)
-SAID = {
-    "lower": "small",
-    "settings": {"frozen": False},
-    "documents": 60,
-    "languages": {"de": 20},
-    "best": 4,
-    "steps": 12,
-    "score": 0.5,
-    "untrained": 0.4,
-    "validated": True,
-}
+SAID = {"lower": "small", "settings": {"frozen": False}, "documents": 60, "languages": {"de": 20}, "best": 4}
+SAID |= {"steps": 12, "score": 0.5, "untrained": 0.4, "validated": True}
 
 
 @pytest.fixture(scope="module")
@@ -96,16 +87,11 @@ def test_it_begins_with_the_vectors_of_the_exported_encoder(
         np.testing.assert_allclose(ours, theirs.vectors, atol=1e-5)
 
 
-def _words(model: Path) -> list[str]:
-    """Words and characters that are one token each."""
-    vocabulary = json.loads((model / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
-    return sorted((word for word in vocabulary if word.isalpha()), key=lambda word: (-len(word), word))
-
-
 @pytest.fixture(scope="module")
 def stories(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """MLDoc's files: in each story one word out of twenty tells its class, among twenty that tell nothing."""
-    words = _words(small_model)
+    vocabulary = json.loads((small_model / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
+    words = sorted((word for word in vocabulary if word.isalpha()), key=lambda word: (-len(word), word))
     telling, nothing = words[:20], words[20:]
     folder = tmp_path_factory.mktemp("mldoc")
     chance = np.random.default_rng(0)
@@ -132,6 +118,7 @@ def test_it_learns_what_a_classifier_over_frozen_vectors_can_not(
     assert told["languages"]["de"]["accuracy"] < 75
     assert told["fine_tuned"]["languages"]["de"]["accuracy"] > 85
     assert "epoch 1: loss" in captured.err
+    assert compute(["hmde-mldoc", "--mldoc", str(stories), "--epochs", "3"]) == 2  # it belongs to --fine-tuned
 
 
 def test_trainings_over_several_lower_encoders_are_fine_tuned(
@@ -188,18 +175,10 @@ def test_the_dev_part_is_encoded_once_in_an_epoch() -> None:
     assert classifier.accuracy(Examples([0, 0, 0], ["a", "b", "c"])) == pytest.approx(1 / 3)
 
 
-def test_a_loss_that_is_no_number_is_told(hmde: ModelFolder, small_model: Path, pages: list[Document]) -> None:
-    encoder = opened(hmde, "hmde", small_model)
-    examples = Examples(list(load_documents(encoder, pages[:8]).values()), ["a", "b"] * 4)
-    encoder.parameters()[0].data.fill_(float("nan"))
-    with pytest.raises(BadInput, match="no number any more at step 1; train with a smaller --rate"):
-        Classifier(encoder, examples.labels, FineTuning()).train(examples, examples, QUIET)
-
-
-def test_dev_documents_whose_labels_training_lacks_can_t_choose_an_epoch(
+def test_what_can_not_choose_an_epoch_or_has_no_loss_is_told(
     hmde: ModelFolder, small_model: Path, pages: list[Document]
 ) -> None:
-    """Their loss would be 0, the smallest there is: the first epoch would always be the best."""
+    """Dev documents whose labels training lacks would have loss 0, the smallest: the first epoch would be the best."""
     encoder = opened(hmde, "hmde", small_model)
     rows = list(load_documents(encoder, pages[:8]).values())
     train = Examples(rows, ["a", "b"] * 4)
@@ -207,6 +186,9 @@ def test_dev_documents_whose_labels_training_lacks_can_t_choose_an_epoch(
         dev = Examples(rows[: len(labels)], labels)
         with pytest.raises(BadInput, match="no document of the part 'dev' has a label of the part 'train'"):
             Classifier(encoder, train.labels, FineTuning()).train(train, dev, QUIET)
+    encoder.parameters()[0].data.fill_(float("nan"))
+    with pytest.raises(BadInput, match="no number any more at step 1; train with a smaller --rate"):
+        Classifier(encoder, train.labels, FineTuning()).train(train, train, QUIET)
 
 
 def test_an_upper_encoder_over_one_that_learnt_before_keeps_its_weights(
@@ -219,16 +201,17 @@ def test_an_upper_encoder_over_one_that_learnt_before_keeps_its_weights(
     assert (hmde.path / "weights.safetensors").read_bytes() == before
 
 
-def test_a_graph_without_its_checkpoint_can_not_learn(exported: ModelFolder) -> None:
+def test_what_can_not_learn_is_refused(
+    exported: ModelFolder, hmde: ModelFolder, small_model: Path, save_model: SaveModel
+) -> None:
     with pytest.raises(BadInput, match=r"can't learn; name the Hugging Face folder .* --checkpoint FOLDER"):
         opened(exported, "segments", None)
-
-
-def test_another_ones_checkpoint_is_refused(exported: ModelFolder, hmde: ModelFolder, save_model: SaveModel) -> None:
     with pytest.raises(BadInput, match=r"is not what .* was exported from"):
         opened(exported, "segments", save_model("bert", "other", seed=1))
     with pytest.raises(BadInput, match="is of another shape than the lower encoder of"):
         opened(hmde, "hmde", save_model("xlm-r", "sideways"))
+    with pytest.raises(BadInput, match="by method windows can't be trained; give --method hmde or segments or first"):
+        opened(exported, "windows", small_model)
 
 
 def test_damaged_weights_are_refused(hmde: ModelFolder, small_model: Path, tmp_path: Path) -> None:
@@ -248,11 +231,6 @@ def test_damaged_weights_are_refused(hmde: ModelFolder, small_model: Path, tmp_p
         opened(ModelFolder.open(tmp_path), "hmde", small_model)
 
 
-def test_methods_that_have_no_weights_are_refused(exported: ModelFolder, small_model: Path) -> None:
-    with pytest.raises(BadInput, match="by method windows can't be trained; give --method hmde or segments or first"):
-        opened(exported, "windows", small_model)
-
-
 def test_an_encoder_that_was_exported_with_another_pooling_learns_with_it(
     small_model: Path, pages: list[Document], tmp_path: Path
 ) -> None:
@@ -265,7 +243,3 @@ def test_an_encoder_that_was_exported_with_another_pooling_learns_with_it(
         ours = encoder.documents(list(rows.values())).numpy()
     theirs = open_encoder(folder, "first", device="cpu").encode_documents(pages[:4])
     np.testing.assert_allclose(ours, theirs.vectors, atol=1e-5)
-
-
-def test_its_options_belong_to_it(stories: Path) -> None:
-    assert compute(["hmde-mldoc", "--mldoc", str(stories), "--epochs", "3"]) == 2

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from encoders.document import Document, unit_rows
+from encoders.document import unit_rows
 from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
 from papers.__main__ import run as compute
-from papers.classification import Labelled, classify, read_mldoc, split_by_concept, stored_split, subsampled
+from papers.classification import Labelled, classify, read_mldoc, split_of, subsampled
 from papers.hmde_clef import PAPER as PAPER_CLIR
 from papers.hmde_mldoc import PAPER as PAPER_XLDC
 from papers.hmde_mldoc import Accuracies
@@ -69,14 +69,21 @@ def clef(disks: Path) -> list[str]:
     return given + [f"--topics={disks / f'top-{lang}.txt'}" for lang in ("de", "it")]
 
 
-def test_clef_gives_the_papers_figures_beside_ours(disks: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert compute(["hmde-clef", *clef(disks), "--json", "-q", "--device", "cpu"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    by_pair = {(one["query"], one["documents"]): one for one in told["pairs"]}
+def test_clef_gives_the_papers_figures_beside_ours_and_no_mean_of_theirs_without_all_of_their_pairs(
+    disks: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["hmde-clef", *clef(disks), "-q", "--device", "cpu"]
+    assert compute([*command, "--json"]) == 0
+    by_pair = {(one["query"], one["documents"]): one for one in json.loads(capsys.readouterr().out)["pairs"]}
     assert by_pair.keys() == {("de", "it"), ("it", "de")}
     assert by_pair["de", "it"]["map"] == 1.0
     assert by_pair["de", "it"]["paper"]["HMDE"] == 0.259
     assert by_pair["it", "de"]["paper"] is None
+    assert compute([*command, "--method", "first"]) == 0
+    out = capsys.readouterr().out
+    assert "multilingual-e5-small by first" in out
+    assert "mean of all 2" in out
+    assert "nine" not in out
 
 
 def test_the_table_is_logged_by_pairs_and_a_second_call_encodes_nothing_again(
@@ -166,44 +173,25 @@ def test_the_papers_nine_pairs_are_compared_whatever_others_there_are(
     assert f"mean of all {pairs} {told['mean']:.3f}" in lines
 
 
-def test_without_all_of_the_papers_pairs_there_is_no_mean_of_theirs(
+def test_topics_and_judgements_are_looked_at_before_anything_is_encoded(
     disks: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert compute(["hmde-clef", *clef(disks), "-q", "--device", "cpu", "--method", "first"]) == 0
-    out = capsys.readouterr().out
-    assert "multilingual-e5-small by first" in out
-    assert "mean of all 2" in out
-    assert "nine" not in out
-
-
-def test_documents_without_judgements_are_wrong_usage(disks: Path) -> None:
-    topics = f"--topics={disks / 'top-de.txt'}"
-    given = [f"--documents=de={disks / 'de'}", f"--qrels=it={disks / 'qrels.it'}", topics]
-    assert compute(["hmde-clef", *given]) == 2
-
-
-def test_topics_in_the_documents_own_language_alone_are_refused(
-    disks: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    given = [f"--documents=de={disks / 'de'}", f"--qrels=de={disks / 'qrels.de'}", f"--topics={disks / 'top-de.txt'}"]
-    assert compute(["hmde-clef", *given, "-q"]) == 1
-    assert "no topic in another language than the documents' is judged" in capsys.readouterr().err
-
-
-def test_judgements_are_looked_at_before_anything_is_encoded(disks: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = [f"--documents={lang}={disks / lang}" for lang in ("de", "it")]
-    given += [
-        f"--qrels=de={disks / 'qrels.de'}",
-        f"--topics={disks / 'top-de.txt'}",
-        f"--topics={disks / 'top-it.txt'}",
-    ]
-    nothing = ["--encoder", str(disks / "no encoder")]
-    assert compute(["hmde-clef", *given, f"--qrels=it={disks / 'nosuch'}", *nothing]) == 1
-    assert "nosuch" in capsys.readouterr().err
     (disks / "irrelevant").write_text("141 0 FR940101.0000 0\n")
-    alone = [f"--documents=de={disks / 'de'}", f"--qrels=de={disks / 'irrelevant'}", f"--topics={disks / 'top-it.txt'}"]
-    assert compute(["hmde-clef", *alone, *nothing]) == 1
-    assert "no topic in another language than the documents' is judged" in capsys.readouterr().err
+
+    def refusal(qrels: str, topics: str, *more: str) -> tuple[int, str]:
+        given = [f"--documents=de={disks / 'de'}", f"--qrels={qrels.format(disks)}", f"--topics={disks / topics}"]
+        status = compute(["hmde-clef", *given, *more, "--encoder", str(disks / "no encoder")])
+        return status, capsys.readouterr().err
+
+    assert refusal("it={}/qrels.it", "top-de.txt")[0] == 2
+    italian = [f"--documents=it={disks / 'it'}", f"--qrels=it={disks / 'nosuch'}"]
+    status, said = refusal("de={}/qrels.de", "top-it.txt", *italian)
+    assert status == 1
+    assert "nosuch" in said
+    for qrels, topics in (("de={}/qrels.de", "top-de.txt"), ("de={}/irrelevant", "top-it.txt")):
+        status, said = refusal(qrels, topics)
+        assert status == 1
+        assert "no topic in another language than the documents' is judged" in said
 
 
 @pytest.fixture
@@ -225,18 +213,14 @@ def test_a_split_without_documents_of_a_language_counts_in_the_others() -> None:
     assert accuracies.others.accuracy == 25.0
 
 
-def test_mldoc_learns_from_english_and_classifies_german(mldoc: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert compute(["hmde-mldoc", "--mldoc", str(mldoc), "--json", "-q", "--device", "cpu"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["languages"]["en"]["accuracy"] == 100.0
-    assert told["languages"]["de"]["accuracy"] == 100.0
-    assert (told["mean"], told["mean_spread"]) == (100.0, 0.0)
-
-
-def test_the_papers_means_stand_beside_ours_over_the_same_languages(
+def test_mldoc_learns_from_english_with_the_papers_means_over_the_same_languages(
     mldoc: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["hmde-mldoc", "--mldoc", str(mldoc), "-q", "--device", "cpu"]
+    assert compute([*command, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {lang: one["accuracy"] for lang, one in told["languages"].items()} == {"de": 100.0, "en": 100.0}
+    assert (told["mean"], told["mean_spread"]) == (100.0, 0.0)
     assert compute(command) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert "de 89.6 92.5 88.3 90.2 93.4 91.2 100.0" in lines
@@ -265,26 +249,6 @@ def test_own_documents_are_classified_in_several_draws(tmp_path: Path, capsys: p
     assert (told["others"], told["others_spread"]) == (100.0, 0.0)
 
 
-@pytest.fixture
-def packages(tmp_path: Path) -> Path:
-    """Forty concepts in two languages, two labels; nothing says which part a record is of."""
-    records = [
-        {
-            "id": f"{lang}{label}{number}",
-            "lang": lang,
-            "text": texts[place],
-            "label": label,
-            "concept": f"{label}{number}",
-        }
-        for number in range(20)
-        for label, texts in STORIES.items()
-        for place, lang in enumerate(("en", "de"))
-    ]
-    file = tmp_path / "packages.jsonl"
-    file.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    return file
-
-
 @pytest.mark.torch
 def test_trainings_are_compared_by_both_tasks(
     disks: Path, mldoc: Path, small: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -311,8 +275,16 @@ def test_trainings_are_compared_by_both_tasks(
     assert "was not trained by dragoman train hmde" in capsys.readouterr().err
 
 
-def test_documents_are_split_several_times_by_concept(packages: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = ["hmde-mldoc", "--documents", str(packages), "-q", "--device", "cpu"]
+def test_documents_are_split_several_times_by_concept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    records = [
+        {"id": f"{lang}{label}{n}", "lang": lang, "text": text, "label": label, "concept": f"{label}{n}"}
+        for n in range(20)
+        for label, texts in STORIES.items()
+        for lang, text in zip(("en", "de"), texts, strict=True)
+    ]
+    file = tmp_path / "packages.jsonl"
+    file.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    given = ["hmde-mldoc", "--documents", str(file), "-q", "--device", "cpu"]
     assert compute([*given, "--splits", "3", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["splits"] == 3
@@ -322,50 +294,30 @@ def test_documents_are_split_several_times_by_concept(packages: Path, capsys: py
     assert "no document has the field split" in capsys.readouterr().err
 
 
-def test_a_split_by_concept_has_translations_on_one_side_and_differs_by_seed() -> None:
-    documents = [
-        Document(f"{lang}{n}", lang, "x", fields={"concept": str(n), "label": "y"})
-        for lang in ("en", "de")
-        for n in range(200)
-    ]
-    first, second = split_by_concept(documents, "en", 0), split_by_concept(documents, "en", 1)
-    taught = {one.fields["concept"] for one in (*first.train, *first.dev)}
-    assert not taught & {one.fields["concept"] for some in first.tests.values() for one in some}
-    assert {one.doc_id for one in first.train} != {one.doc_id for one in second.train}
-
-
-def test_a_draw_takes_four_fifths_of_the_training_part(mldoc: Path) -> None:
-    whole = stored_split([*read_mldoc(mldoc)] * 5, "en")
+def test_mldoc_is_read_with_labels_and_parts_and_a_draw_takes_four_fifths_of_the_training(mldoc: Path) -> None:
+    documents = list(read_mldoc(mldoc))
+    assert len(documents) == 12
+    assert {(one.lang, one.fields["split"], one.fields["label"]) for one in documents} == {
+        (lang, split, label) for lang in ("en", "de") for split in ("train", "dev", "test") for label in STORIES
+    }
+    whole = split_of(documents * 5, "en")
     first, second = subsampled(whole, 0), subsampled(whole, 1)
     assert len(first.train) == 8
     assert [id(one) for one in first.train] != [id(one) for one in second.train]
     assert (first.dev, first.tests) == (whole.dev, whole.tests)
 
 
-def test_splits_are_of_documents_alone(mldoc: Path) -> None:
-    assert compute(["hmde-mldoc", "--mldoc", str(mldoc), "--splits", "2"]) == 2
-
-
-def test_documents_without_labels_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_that_can_not_be_classified_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert compute(["hmde-mldoc", "--mldoc", str(tmp_path), "--splits", "2"]) == 2
     (tmp_path / "x.jsonl").write_text('{"id": "1", "lang": "en", "text": "x"}\n')
+    capsys.readouterr()
     assert compute(["hmde-mldoc", "--documents", str(tmp_path / "x.jsonl"), "-q"]) == 1
     assert "has no document with the field label" in capsys.readouterr().err
-
-
-def test_mldoc_is_read_with_labels_and_parts(mldoc: Path) -> None:
-    documents = list(read_mldoc(mldoc))
-    assert len(documents) == 12
-    assert {(one.lang, one.fields["split"], one.fields["label"]) for one in documents} == {
-        (lang, split, label) for lang in ("en", "de") for split in ("train", "dev", "test") for label in STORIES
-    }
-
-
-def test_a_folder_that_is_not_mldocs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"has no english.train.1000 or the like"):
         read_mldoc(tmp_path)
     (tmp_path / "english.dev").write_text("no label here\n")
     with pytest.raises(BadInput, match=r"english.dev.*has no class before a tab"):
-        list(read_mldoc(tmp_path))
+        read_mldoc(tmp_path)
 
 
 def test_one_label_teaches_nothing() -> None:

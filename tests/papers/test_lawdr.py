@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from encoders.console import Console
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.folder.model_config import Pooling
@@ -21,15 +22,7 @@ from papers.cached_encoder import SentenceVectors
 from papers.lawdr import PAPER, paper_column
 from papers.lawdr_alignment import Data, wmt16, wmt19
 from papers.lawdr_data import lett_files, match_urls, neutral, read_commentary, read_site
-from papers.lawdr_vectors import (
-    VARIANTS,
-    Group,
-    SummedGroup,
-    Variant,
-    VectorSample,
-    count_sentences,
-    sum_sentences,
-)
+from papers.lawdr_vectors import VARIANTS, Group, LanguageCorpus, SummedGroup, Variant, sum_sentences
 from query.cli import run
 from trials import DEMO
 
@@ -88,11 +81,10 @@ def test_a_site_is_read_page_by_page(lett: Path) -> None:
     files = lett_files(lett / "lett.test")
     assert [path.name for path in files] == ["a.example.lett.gz", "b.example.lett.gz"]
     site = read_site(files[0])
-    assert site.name == "a.example"
-    assert (len(site.first), len(site.second)) == (9, 9)
-    assert site.first[0].doc_id.startswith("http://a.example/en/")
-    assert site.second[0].lang == "fr"
-    assert site.first[0].text == demo("en")[0]["text"]
+    assert {lang: len(documents) for lang, documents in site.items()} == {"en": 9, "fr": 9}
+    assert site["en"][0].doc_id.startswith("http://a.example/en/")
+    assert site["fr"][0].lang == "fr"
+    assert site["en"][0].text == demo("en")[0]["text"]
 
 
 def test_commentary_is_read_from_folders_named_by_language(commentary: Path) -> None:
@@ -148,16 +140,11 @@ def test_addresses_that_differ_by_language_alone_match(english: str, french: str
     assert match_urls([english], [french], ("en", "fr")) == [(english, french)]
 
 
-def test_other_addresses_do_not_match() -> None:
-    assert match_urls(["http://a.org/en/x"], ["http://a.org/fr/y"], ("en", "fr")) == []
-    assert match_urls(["http://a.org/en/x"], ["http://b.org/fr/x"], ("en", "fr")) == []
-    assert neutral("http://a.org/render/entry?q=frame", ("en", "fr")) == "a.org/render/entry?q=frame"
-
-
-def test_an_address_is_matched_once() -> None:
-    urls = ["http://a.org/en/x", "http://a.org/x"]
-    pairs = match_urls(urls, ["http://a.org/fr/x"], ("en", "fr"))
-    assert len(pairs) == 1
+def test_other_addresses_do_not_match_and_an_address_matches_once() -> None:
+    langs = ("en", "fr")
+    assert match_urls(["http://a.org/en/x"], ["http://a.org/fr/y", "http://b.org/fr/x"], langs) == []
+    assert len(match_urls(["http://a.org/en/x", "http://a.org/x"], ["http://a.org/fr/x"], langs)) == 1
+    assert neutral("http://a.org/render/entry?q=frame", langs) == "a.org/render/entry?q=frame"
 
 
 def summed(lang: str, ids: list[str], seed: int, shift: float) -> tuple[Group, SentenceVectors]:
@@ -183,9 +170,7 @@ def groups_of(sides: Sequence[tuple[Group, SentenceVectors]]) -> list[SummedGrou
     def vectors(documents: Sequence[Document]) -> Sequence[FloatArray]:
         return by_lang[documents[0].lang](documents)
 
-    groups = [group for group, _ in sides]
-    corpora = count_sentences(groups, vectors, 32, lambda _: None)
-    return sum_sentences(groups, corpora, vectors, lambda _: None)
+    return sum_sentences("", [group for group, _ in sides], vectors, 32, Console(quiet=True))[1]
 
 
 def test_recall_counts_pairs_within_their_site_and_urls_go_first() -> None:
@@ -239,7 +224,7 @@ def test_a_document_is_what_algorithm_1_makes_of_its_debiased_sentences(rank: in
     _, _, directions = np.linalg.svd(flat.astype(np.float64), full_matrices=False)
     basis = directions[:rank]
     debiased = flat - flat @ basis.T @ basis if rank else flat - flat.mean(axis=0)
-    weights = DensityWeights.fit(side.corpus.sample.drawn(32)[0]).weights(flat)
+    weights = DensityWeights.fit(side.corpus.sample()[0]).weights(flat)
     for is_weighted in (False, True):
         rows = (debiased * weights[:, None] if is_weighted else debiased).reshape(40, 3, 32).sum(axis=1)
         expected = rows / np.linalg.norm(rows, axis=1, keepdims=True)
@@ -256,10 +241,10 @@ def test_the_density_is_estimated_from_the_languages_own_sentences_alone() -> No
 def test_a_sample_is_bounded_and_the_same_again() -> None:
     samples = []
     for _ in range(2):
-        sample = VectorSample(10, seed=3)
+        corpus = LanguageCorpus(4, size=10, seed=3)
         for at in range(50):
-            sample.add(str(at), np.full((2, 4), at, np.float32))
-        vectors, names = sample.drawn(4)
+            corpus.add(str(at), np.full((2, 4), at, np.float32))
+        vectors, names = corpus.sample()
         assert (vectors.shape, len(set(names))) == ((10, 4), len({row[0] for row in vectors.tolist()}))
         assert [str(int(row[0])) for row in vectors] == names
         samples.append(names)
@@ -387,21 +372,21 @@ def test_data_of_another_layout_is_refused(
 
 
 def test_broken_pages_and_rows_name_their_line(tmp_path: Path) -> None:
-    broken = tmp_path / "site.lett"
-    broken.write_text(lett_line("en", "http://a.org", "text") + "en\ttext/html\n")
-    with pytest.raises(BadInput, match=r"site\.lett:2 has 2 columns"):
-        read_site(broken)
-    broken.write_text("\t".join(("en", "text/html", "charset=utf-8", "http://a.org", "", "no base64!")) + "\n")
-    with pytest.raises(BadInput, match=r"site\.lett:1 has a text that is no Base64"):
-        read_site(broken)
-    rows = tmp_path / "nc.de-en.tsv"
-    rows.write_text("only one column\n")
-    with pytest.raises(BadInput, match=r"tsv:1: it has one column"):
-        list(read_commentary(rows))
-    other = tmp_path / "nc.tsv"
-    other.write_text("a\tb\n")
-    with pytest.raises(BadInput, match="doesn't say its languages"):
-        list(read_commentary(other))
+    broken, base = tmp_path / "site.lett", ("en", "text/html", "charset=utf-8", "http://a.org", "")
+    for text, said in (
+        (lett_line("en", "http://a.org", "text") + "en\ttext/html\n", r"site\.lett:2 has 2 columns"),
+        ("\t".join((*base, "no base64!")) + "\n", r"site\.lett:1 has a text that is no Base64"),
+    ):
+        broken.write_text(text)
+        with pytest.raises(BadInput, match=said):
+            read_site(broken)
+    for name, text, said in (
+        ("nc.de-en.tsv", "only one column\n", r"tsv:1: it has one column"),
+        ("nc.tsv", "a\tb\n", "doesn't say its languages"),
+    ):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(BadInput, match=said):
+            list(read_commentary(tmp_path / name))
     (tmp_path / "x.lett.gz").write_bytes(gzip.compress(b"en\t" * 1000)[:-20])
     with pytest.raises(BadInput, match=r"x\.lett\.gz"):
         read_site(tmp_path / "x.lett.gz")

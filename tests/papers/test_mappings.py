@@ -99,16 +99,8 @@ def test_the_papers_figures_stand_beside_ours(
     picture = tmp_path / "mates.png"
     asked = ["mappings", "--jrc", str(jrc), "--wikipedia", str(wikicomp), "--languages", "en,fr"]
     asked += ["--encoder", named]
-    options = [
-        "--methods",
-        "raw,lca-published,lca,lcc-published,lcc",
-        "--splits",
-        "2",
-        "--device",
-        "cpu",
-        "--plot",
-        str(picture),
-    ]
+    options = ["--methods", "raw,lca-published,lca,lcc-published,lcc", "--splits", "2", "--device", "cpu"]
+    options += ["--plot", str(picture)]
     assert compute([*asked, *options, "--json", "-q"]) == 0
     acquis, wikipedia = map(json.loads, capsys.readouterr().out.splitlines())
     assert (acquis["documents"], wikipedia["documents"]) == (shared("en", "fr"), shared("en", "de"))
