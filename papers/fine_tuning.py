@@ -49,7 +49,7 @@ class Classifier:
             raise BadInput(f"the training documents have the label {labels[0]!r} alone; give some of two or more")
         self._encoder, self._settings = encoder, settings
         seed_torch(settings.seed)
-        self._layer = torch.nn.Linear(encoder.dim, len(self.labels)).to(encoder.parameters()[0].device)
+        self._layer = torch.nn.Linear(encoder.config.dim, len(self.labels)).to(encoder.parameters()[0].device)
         self.losses: list[float] = []  # mean loss on ``dev`` after each epoch
         self.best = 0  # the epoch whose weights are kept, from 1
 
@@ -116,7 +116,7 @@ class Classifier:
 
     def _scores(self, rows: Sequence[int], training: int | None = None) -> torch.Tensor:
         """Scores of the labels, (rows, labels); vectors are first scaled to length √dim, as a transformer's states."""
-        vectors = self._encoder.documents(rows, training) * self._encoder.dim**0.5
+        vectors = self._encoder.documents(rows, training) * self._encoder.config.dim**0.5
         scores: torch.Tensor = self._layer(vectors)
         return scores
 

@@ -124,11 +124,12 @@ def classify_fine_tuned(
 ) -> Accuracies:
     """Accuracies of the encoder with a linear layer, trained anew for each split."""
     from papers.fine_tuning import Classifier, Examples, load_documents  # noqa: PLC0415 - torch
+    from papers.trainable import copy_weights, restore_weights  # noqa: PLC0415 - torch
 
     documents = all_documents(splits)
     with console.progress("reading", len(documents), "documents") as progress:
         rows = load_documents(encoder, documents, progress)
-    untrained = encoder.state()
+    untrained = copy_weights(encoder.parameters())
 
     def examples(part: Sequence[Document]) -> Examples:
         return Examples(
@@ -137,7 +138,7 @@ def classify_fine_tuned(
 
     by_split = []
     for seed, split in enumerate(splits):
-        encoder.restore(untrained)
+        restore_weights(encoder.parameters(), untrained)
         train = examples(split.train)
         classifier = Classifier(encoder, train.labels, replace(settings, seed=seed))
         classifier.train(train, examples(split.dev), console)
@@ -192,11 +193,9 @@ class ClassificationTable(Table):
             whole = split_of(texts, taught)
             splits = [subsampled(whole, seed) for seed in range(self.draws)] if self.draws else [whole]
         loaded = open_method(self.encoder, self.method, self.device, self.console, self.checkpoint)
-        trainable = (
-            trainable_encoder(loaded, self.encoder, self.checkpoint, self.device, self.console)
-            if self.fine_tuned
-            else None
-        )
+        trainable = None
+        if self.fine_tuned:  # refused before documents are encoded
+            trainable = trainable_encoder(loaded, self.encoder, self.checkpoint, self.device, self.console)
         cached = self.cached(loaded)
         modes = {"frozen": classify_frozen(splits, taught, cached, self.console)}
         if trainable:
@@ -232,9 +231,9 @@ class ClassificationTable(Table):
             return f"{value.accuracy:.1f}{spread}" if value else ""
 
         langs = list(modes["frozen"].languages)
+        other_langs = [lang for lang in langs if lang != taught]
         for lang in langs:
             table.add([lang], paper_means([lang], taught), [cell(mode.languages[lang]) for mode in modes.values()])
-        other_langs = [lang for lang in langs if lang != taught]
         if other_langs:
             others = [cell(mode.others) for mode in modes.values()]
             table.add([f"mean without {taught}"], paper_means(other_langs, taught), others)

@@ -15,7 +15,7 @@ from encoders.languages import normalise
 from encoders.machine.placement import Device
 from encoders.phrases import counted
 from onnx_export.models import find_model
-from papers.classification import LabelledSplit, labelled_documents, read_mldoc, split_of
+from papers.classification import labelled_documents, read_mldoc, split_of
 from papers.hmde_clef import RetrievalData, clef_options, score_pairs
 from papers.hmde_methods import (
     EPOCHS,
@@ -141,10 +141,6 @@ class VariantsTable(Table):
                 xldc = classify_frozen([split], taught, cached, self.console).mean.accuracy
             variants[encoder] = replace(variant, xldc=xldc, clir=clir)
             cached.say_cached()
-        self._show(variants, self._our_data(counts, split))
-
-    def _our_data(self, counts: dict[str, int], split: LabelledSplit | None) -> str:
-        """In words what our figures are of."""
         parts = []
         if split:
             tests = documents_in_words({lang: len(part) for lang, part in split.tests.items()})
@@ -152,7 +148,7 @@ class VariantsTable(Table):
             parts.append(f"accuracy {how} {len(split.train):,} documents, to test: {tests}")
         if self.retrieval:
             parts.append(f"MAP of the topics of {self.retrieval.topics_name}; documents: {documents_in_words(counts)}")
-        return "; ".join(parts)
+        self._show(variants, "; ".join(parts))
 
     def _show(self, variants: dict[str, Variant], our_data: str) -> None:
         table = PaperTable(
@@ -163,24 +159,20 @@ class VariantsTable(Table):
             paper_data=PAPER_DATA,
             our_data=our_data,
         )
-        ours = [(Path(folder).name, variant) for folder, variant in variants.items()]
-        for name, variant in [*((paper.source, paper) for paper in PAPER), *ours]:
+        named = [(paper.source, paper) for paper in PAPER]
+        for name, variant in [*named, *((Path(folder).name, variant) for folder, variant in variants.items())]:
             cells = [
                 "" if variant.xldc is None else f"{variant.xldc:.1f}",
                 "" if variant.clir is None else f"{variant.clir:.3f}",
             ]
             labels = [name, variant.lower, variant.updates, variant.segments, variant.data]
-            table.add(labels, cells if variant.source else ["", ""], ["", ""] if variant.source else cells)
+            table.add(labels, *((cells, ["", ""]) if variant.source else (["", ""], cells)))
         table.show(self.console)
-        rows = [
-            {
-                "encoder": folder,
-                **asdict(variant),
-                "xldc": None if variant.xldc is None else round(variant.xldc, 4),
-                "clir": None if variant.clir is None else round(variant.clir, 6),
-            }
-            for folder, variant in variants.items()
-        ]
+        rows = []
+        for folder, variant in variants.items():
+            xldc, clir = variant.xldc, variant.clir
+            rounded = {"xldc": xldc and round(xldc, 4), "clir": clir and round(clir, 6)}
+            rows.append({"encoder": folder, **asdict(variant), **rounded})
         self.console.show({**table.data_json(), "paper": [asdict(variant) for variant in PAPER], "variants": rows})
 
 

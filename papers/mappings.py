@@ -49,14 +49,6 @@ NCA = "nca"
 _BLANKS = re.compile(r"\s+")
 
 
-def logged_run(point: Point) -> ScoredRun:
-    """The run of a point: a topic is a concept, with means over the pairs of languages and the splits that test it."""
-    scores = mean_scores(
-        {concept: {"Success@1": mates.rate, "RR": mates.mrr} for concept, mates in point.concepts.items()}
-    )
-    return ScoredRun("all", "language", "mul", scores, None)
-
-
 def learn_networks(split: ConceptSplit, seed: int) -> Comparer:
     """NCA's comparer, which needs the train extra."""
     require_torch()
@@ -213,7 +205,9 @@ class MatesTables(Table):
             table.add([point.method, point.value_text], list(figures.values()), [(point.mean.rate, point.mean.mrr)])
             about = {"splits": self.sweep.splits, "seed": self.sweep.seed}
             about |= {self.sweep.swept: point.value} if point.value else {}
-            run = logged_run(point)
+            # a topic is a concept, with means over the pairs of languages and the splits that test it
+            topics = {concept: {"Success@1": mates.rate, "RR": mates.mrr} for concept, mates in point.concepts.items()}
+            run = ScoredRun("all", "language", "mul", mean_scores(topics), None)
             system = System(f"mappings, {name}", point.method, encoder, documents, [run], name, settings=about)
             numbers.append(system.log(engine))
             paper_json = {model: pair for model, pair in figures.items() if pair}

@@ -61,22 +61,9 @@ class Trainable:
     # the transformer over the sentences; if None, a document's vector is the mean of its segments' vectors
     upper: Upper | None = None
 
-    @property
-    def dim(self) -> int:
-        """Width of the vectors."""
-        return self.config.dim
-
     def parameters(self) -> list[torch.nn.Parameter]:
         """The weights that learn."""
         return [*self.lower.parameters(), *(self.upper.parameters() if self.upper else ())]
-
-    def state(self) -> list[torch.Tensor]:
-        """Copies of the weights that learn, in the order of ``parameters``."""
-        return copy_weights(self.parameters())
-
-    def restore(self, state: Sequence[torch.Tensor]) -> None:
-        """Set the weights to what ``state`` returned."""
-        restore_weights(self.parameters(), state)
 
     def documents(self, rows: Sequence[int], training: int | None = None) -> torch.Tensor:
         """Vectors of documents that ``lower`` has taken, (rows, dim) unit rows; zero for a text without known words.
@@ -85,9 +72,9 @@ class Trainable:
         given, ``lower.learn`` afterwards passes the gradients of the vectors on to the weights.
         """
         counts = self.lower.lengths()[list(rows)]
-        device = next(iter(self.parameters())).device
+        device = self.parameters()[0].device
         if not counts.sum():
-            return torch.zeros((len(rows), self.dim), device=device)
+            return torch.zeros((len(rows), self.config.dim), device=device)
         documents = self.lower.documents(rows, training=training)
         if self.upper is None:
             means = torch.stack([document.sum(dim=0) / max(len(document), 1) for document in documents])
@@ -133,30 +120,28 @@ def open_trainable(reference: str, method: str, checkpoint: str | None, device: 
         return _open_longformer(bases.open_trained(checkpoint or reference, Settings(), device, console))
     folder = find_model(reference, console)
     upper, lower_weights = _load_weights(folder) if is_hmde(folder) else (None, {})
-    upper = upper if method == Hmde.method else None
     settings = Settings(budget=_BUDGET, pooling=folder.config.pooling)
-    if upper is not None:
+    if upper is not None and method == Hmde.method:
         shape = upper.shape
-        settings = replace(
-            settings,
-            sentences=_ALL_SEGMENTS if shape.whole else shape.sentences,
-            tokens=shape.tokens,
-            segmentation=shape.segmentation,
+        sentences = _ALL_SEGMENTS if shape.whole else shape.sentences
+        settings = replace(settings, sentences=sentences, tokens=shape.tokens, segmentation=shape.segmentation)
+    stated = json.loads((folder.path / ABOUT).read_text(encoding="utf-8")).get("lower") if is_hmde(folder) else ""
+    source = checkpoint or (DEFAULT if DEFAULT in (reference, stated) else "")
+    if not source:
+        raise BadInput(
+            f"the graph in {folder.path} can't learn; name the Hugging Face folder that it was exported from, or its "
+            "lower encoder: --checkpoint FOLDER"
         )
-    source = checkpoint or _default_checkpoint(folder, reference)
     base = bases.open_trained(source, settings, device, console)
     _restore_lower(base, lower_weights, folder, source)
     lower = base.lower
-    if upper is not None:
+    if upper is not None and method == Hmde.method:
         return Trainable(lower, folder.config, lower.prepare, upper.to(lower.device))
     if method == First.method:
         return Trainable(lower, folder.config, _first_tokens(lower.tokenizer, base.config.max_tokens))
     limit = min(settings.tokens, base.config.max_tokens) - lower.tokenizer.document_overhead
-    return Trainable(
-        lower,
-        folder.config,
-        partial(_tokenise_spans, lower.tokenizer, partial(windows, size=limit, overlap=limit // 3)),
-    )
+    spans = partial(windows, size=limit, overlap=limit // 3)
+    return Trainable(lower, folder.config, partial(_tokenise_spans, lower.tokenizer, spans))
 
 
 def _load_weights(folder: ModelFolder) -> tuple[Upper, dict[str, torch.Tensor]]:
@@ -196,16 +181,6 @@ def _open_longformer(base: TrainedBase) -> Trainable:
     return Trainable(lower, config, _first_tokens(tokenizer, module.longest))
 
 
-def _default_checkpoint(folder: ModelFolder, reference: str) -> str:
-    stated = json.loads((folder.path / ABOUT).read_text(encoding="utf-8")).get("lower") if is_hmde(folder) else ""
-    if DEFAULT in (reference, stated):
-        return DEFAULT
-    raise BadInput(
-        f"the graph in {folder.path} can't learn; name the Hugging Face folder that it was exported from, or its lower "
-        "encoder: --checkpoint FOLDER"
-    )
-
-
 def _restore_lower(
     base: TrainedBase, lower_weights: dict[str, torch.Tensor], folder: ModelFolder, checkpoint: str
 ) -> None:
@@ -232,12 +207,8 @@ def _tokenise_spans(
 ) -> Part:
     """Token ids of the spans that ``spans`` gives for a text's length; a text without known words has no spans."""
     tokens = tokenizer.tokenize([document.content for document in documents])
-    return part_of(
-        [
-            [tokenizer.segment(text.ids[start:end]) for start, end in spans(len(text))] if text.known else []
-            for text in tokens
-        ]
-    )
+    known_spans = [(text, spans(len(text)) if text.known else []) for text in tokens]
+    return part_of([[tokenizer.segment(text.ids[start:end]) for start, end in parts] for text, parts in known_spans])
 
 
 def part_of(documents: Sequence[Sequence[Int32Array]]) -> Part:

@@ -24,7 +24,7 @@ from onnx_export.hmde.upper_model import Upper
 from papers.__main__ import run as compute
 from papers.fine_tuning import Classifier, Examples, load_documents
 from papers.hmde_methods import FineTuning
-from papers.trainable import open_trainable
+from papers.trainable import copy_weights, open_trainable, restore_weights
 from query.cli import run
 from tests.onnx_export.conftest import SaveModel
 
@@ -147,14 +147,14 @@ def test_the_upper_encoder_learns_too_and_the_best_epoch_is_kept(
     rows = load_documents(encoder, pages)
     labels = [str(page.fields["category"][0]) for page in pages]
     examples = Examples(list(rows.values()), labels)
-    before = encoder.state()
+    before = copy_weights(encoder.parameters())
     classifier = Classifier(encoder, labels, FineTuning(rate=0.02, epochs=5, batch=16))
     classifier.train(examples, examples, QUIET)
     assert classifier.losses[classifier.best - 1] == min(classifier.losses)
     assert abs(classifier._loss(classifier._all_scores(examples), examples) - min(classifier.losses)) < 1e-4
-    assert all((one != other).any() for one, other in zip(before, encoder.state(), strict=True) if one.ndim > 1)
-    encoder.restore(before)
-    assert all((one == other).all() for one, other in zip(before, encoder.state(), strict=True))
+    assert all((one != other).any() for one, other in zip(before, encoder.parameters(), strict=True) if one.ndim > 1)
+    restore_weights(encoder.parameters(), before)
+    assert all((one == other).all() for one, other in zip(before, encoder.parameters(), strict=True))
 
 
 def test_the_dev_part_is_encoded_once_in_an_epoch() -> None:
@@ -167,7 +167,9 @@ def test_the_dev_part_is_encoded_once_in_an_epoch() -> None:
         return vectors[rows]
 
     lower = SimpleNamespace(learn=lambda: None)
-    encoder: Any = SimpleNamespace(dim=8, lower=lower, parameters=lambda: [vectors], documents=documents)
+    encoder: Any = SimpleNamespace(
+        config=SimpleNamespace(dim=8), lower=lower, parameters=lambda: [vectors], documents=documents
+    )
     train, dev = Examples(range(6), ["a", "b"] * 3), Examples([6, 7], ["a", "b"])
     classifier = Classifier(encoder, train.labels, FineTuning(epochs=3, patience=3))
     classifier.train(train, dev, QUIET)
