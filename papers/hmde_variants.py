@@ -15,7 +15,7 @@ from encoders.languages import normalise
 from encoders.machine.placement import Device
 from encoders.phrases import counted
 from onnx_export.models import find_model
-from papers.classification import labelled_documents, read_mldoc, split_of
+from papers.classification import LabelledSplit, labelled_documents, read_mldoc, split_of
 from papers.hmde_clef import RetrievalData, clef_options, score_pairs
 from papers.hmde_methods import (
     EPOCHS,
@@ -141,6 +141,10 @@ class VariantsTable(Table):
                 xldc = classify_frozen([split], taught, cached, self.console).mean.accuracy
             variants[encoder] = replace(variant, xldc=xldc, clir=clir)
             cached.say_cached()
+        self._show(variants, self._our_data(counts, split))
+
+    def _our_data(self, counts: dict[str, int], split: LabelledSplit | None) -> str:
+        """In words what our figures are of."""
         parts = []
         if split:
             tests = documents_in_words({lang: len(part) for lang, part in split.tests.items()})
@@ -148,7 +152,7 @@ class VariantsTable(Table):
             parts.append(f"accuracy {how} {len(split.train):,} documents, to test: {tests}")
         if self.retrieval:
             parts.append(f"MAP of the topics of {self.retrieval.topics_name}; documents: {documents_in_words(counts)}")
-        self._show(variants, "; ".join(parts))
+        return "; ".join(parts)
 
     def _show(self, variants: dict[str, Variant], our_data: str) -> None:
         table = PaperTable(
