@@ -44,7 +44,7 @@ def equivalents_ranks(
 
 def precision(ranks: Sequence[float]) -> list[float]:
     """Share of the queries, in per cent, whose equivalent is among the first k candidates (P@k), for k of ``RANKS``."""
-    return [100 * sum(rank <= k for rank in ranks) / max(len(ranks), 1) for k in RANKS]
+    return [100 * (sum(rank <= k for rank in ranks) / max(len(ranks), 1)) for k in RANKS]
 
 
 def _blocks(rows: FloatArray) -> Iterator[FloatArray]:

@@ -20,16 +20,16 @@ def vectors_of(sizes: dict[str, int], shift: float, dim: int = 24) -> tuple[Floa
     return unit_rows(np.concatenate(parts)), langs, [str(row) for row in range(len(langs))]
 
 
-def probed(sizes: dict[str, int], shift: float, dim: int = 24, rank: int | None = None) -> Probe:
-    return probe(*vectors_of(sizes, shift, dim), rank)
+def probed(sizes: dict[str, int], shift: float, rank: int | None = None) -> Probe:
+    return probe(*vectors_of(sizes, shift), rank)
 
 
 def test_languages_apart_are_told_by_their_component_and_mixed_ones_are_not() -> None:
-    sizes = {"en": 300, "de": 300}
+    sizes = {"en": 400, "de": 400}
     apart = probed(sizes, 2.0, rank=1)
     whole, inside, outside = apart.accuracies
     assert min(whole, inside) > 97
-    assert outside < 70
+    assert outside < 65
     assert (whole, outside) == (100 * apart.by_rank[0], 100 * apart.by_rank[1])
     assert 0.3 < probed(sizes, 0.0).by_rank[0] < 0.7
     assert probed({"en": 900, "fi": 40}, 0.0).by_rank[0] < 0.75  # a large language does not hide a small one
@@ -42,9 +42,11 @@ def test_the_rule_takes_the_smallest_rank_below_the_bar_a_tenth_above_chance() -
     assert found.smallest == found.rank == max(found.by_rank)
     assert found.by_rank[found.rank] < 0.55
     assert all(value >= 0.55 for rank, value in found.by_rank.items() if rank < found.rank)
-    none = probed({"en": 100, "de": 100}, 2.0, dim=2)  # each is told by the axis that the other one loses
+    places = [(side, sign * 2.0) for side in (0.8, -0.8) for sign in (1, -1) * 25]  # most goes along the other axis
+    langs, documents = ["en"] * 50 + ["de"] * 50, [str(row) for row in range(100)]
+    none = probe(unit_rows(np.array(places, np.float32)), langs, documents)
     assert none.smallest is None
-    assert (none.rank, list(none.by_rank)) == (1, [0, 1])
+    assert (none.rank, none.by_rank) == (1, {0: 1.0, 1: 1.0})
     assert probed(dict.fromkeys("abcdefghij", 20), 1.0).bar == pytest.approx(0.19)
 
 
