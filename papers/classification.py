@@ -202,9 +202,8 @@ def labelled_documents(sources: Sequence[str], console: Console, languages: Sequ
         repeated += document.doc_id in labelled
         labelled[document.doc_id] = document
     if refused := source_documents.refused:
-        console.warn(
-            f"{counted(len(refused), 'record')} could not be read; the first, {refused[0].place}: {refused[0].text}"
-        )
+        first = f"{refused[0].place}: {refused[0].text}"
+        console.warn(f"{counted(len(refused), 'record')} could not be read; the first, {first}")
     if unlabelled:
         lacking = ("document has no field label and was", "documents have no field label and were")
         console.warn(f"{counted(unlabelled, *lacking)} left out")

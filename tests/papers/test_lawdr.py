@@ -259,10 +259,7 @@ def test_a_sample_is_bounded_and_the_same_again() -> None:
         ("XLM-R-large", "mean", ("XLM-R", "MP")),
         ("distilbert-base-multilingual-cased", "mean", None),
         ("paraphrase-xlm-r-multilingual-v1", "mean", None),
-        ("stsb-xlm-r-multilingual", "mean", None),
         ("bert-base-multilingual-cased", "mean", ("BERT", "MP")),
-        ("multilingual-e5-small", "mean", None),
-        ("LaBSE", "cls-dense-tanh", None),
         ("bert-base-multilingual-cased", "cls-dense-tanh", None),
     ],
 )
