@@ -348,12 +348,14 @@ class Life:
         step, folder = self.steps[number], self._machine.folder
         shutil.rmtree(folder)
         shutil.copytree(self._before(number), folder)
-        lost_at = self._chance.randrange(self._changes[number] + 1 + self._changes[number] // 10)
+        changes = self._changes[number]
+        first = self._chance.choice((0, changes * 9 // 10))  # what a command does last is a small part of its changes
+        lost_at = self._chance.randrange(first, changes + 1 + changes // 10)
         with closing(Disk(folder, self._chance)) as disk:
             outcome = self._machine.run(step.command, disk, lost_at)
             if power:
                 disk.lose_power()
-        what = f"{step.name}, {'power lost' if power else 'killed'} at change {lost_at} of {self._changes[number]}"
+        what = f"{step.name}, {'power lost' if power else 'killed'} at change {lost_at} of {changes}"
         before, after = self._states[number : number + 2]
         try:
             self._check_models()
