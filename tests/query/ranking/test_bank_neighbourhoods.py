@@ -28,11 +28,6 @@ def candidates(numbers: Sequence[int], vectors: FloatArray) -> CandidateDocument
     return CandidateDocuments([f"d{number}" for number in numbers], {"de": slice(0, len(raw))}, raw, raw, PARTS)
 
 
-def compared(bank: Bank, documents: CandidateDocuments) -> FloatArray:
-    """What ``BankNeighbourhoods`` gives of documents that it has not met."""
-    return BankNeighbourhoods(lambda _: bank).of(documents, "en")
-
-
 @pytest.fixture
 def bank() -> Bank:
     return Bank(CorrectedQueries(rows(16)), tuple(f"d{number}" for number in range(16)), 3)
@@ -56,21 +51,15 @@ def test_documents_met_before_have_the_same_neighbourhoods(bank: Bank, monkeypat
     assert counts == [30, 10]
 
 
-def test_a_document_that_changed_is_compared_again(bank: Bank) -> None:
+def test_a_document_that_changed_or_is_of_another_language_is_compared_again(bank: Bank) -> None:
+    """Vectors lose another language's component, though they are stored alike."""
     vectors, neighbourhoods = rows(8), BankNeighbourhoods(lambda _: bank)
-    neighbourhoods.of(candidates(range(8), vectors), "en")
-    vectors = vectors.copy()
+    neighbourhoods.of(candidates(range(8), vectors.copy()), "en")
     vectors[5] = rows(1)[0]
     changed = candidates(range(8), vectors)
-    np.testing.assert_allclose(neighbourhoods.of(changed, "en"), compared(bank, changed), rtol=1e-6)
-
-
-def test_a_document_in_another_language_is_compared_again(bank: Bank) -> None:
-    """Its vectors lose another language's component, though they are stored alike."""
-    documents, neighbourhoods = candidates(range(4), rows(4)), BankNeighbourhoods(lambda _: bank)
-    neighbourhoods.of(documents, "en")
-    other = replace(documents, languages={"fr": slice(0, 4)}, vectors=rows(4))
-    np.testing.assert_allclose(neighbourhoods.of(other, "en"), compared(bank, other), rtol=1e-6)
+    for other in (changed, replace(changed, languages={"fr": slice(0, 8)}, vectors=rows(8))):
+        of_unmet = BankNeighbourhoods(lambda _: bank).of(other, "en")
+        np.testing.assert_allclose(neighbourhoods.of(other, "en"), of_unmet, rtol=1e-6)
 
 
 def test_memory_is_bounded(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,7 +74,7 @@ def candidates(draw: st.DrawFn) -> Candidates:
     chance = np.random.default_rng(draw(st.integers(0, 9999)))
     counts = draw(st.lists(st.integers(0, 6), max_size=4))
     parts = draw(st.sampled_from([ONE_PART, TWO_PARTS]))
-    borders = np.concatenate(([0], np.cumsum(counts))).tolist()
+    borders = [0, *np.cumsum(counts, dtype=int).tolist()]
     languages = {f"l{at}": slice(borders[at], borders[at + 1]) for at in range(len(counts))}
     vectors = chance.integers(-2, 4, (borders[-1], 4)).astype(np.float32) / np.float32(4)
     if parts is TWO_PARTS:

@@ -13,30 +13,10 @@ def floats(*values: float) -> FloatArray:
     return np.array(values, dtype=np.float32)
 
 
-def test_a_document_that_both_arms_like_comes_before_one_that_a_single_arm_likes() -> None:
-    order = fuse(["en"] * 4, floats(0.9, 0.8, 0.6, 0.5), floats(0, 8, 10, 0))
-    assert order.tolist() == [1, 0, 2, 3]  # 0.75 + 0.32, 1 + 0, 0.25 + 0.5, 0 + 0
-
-
-def test_without_shared_words_the_order_stays() -> None:
-    assert fuse(["en", "de", "en"], floats(3, 2, 1), floats(0, 0, 0)).tolist() == [0, 1, 2]
-    assert fuse([], floats(), floats()).tolist() == []
-
-
-def test_every_place_keeps_its_language() -> None:
-    order = fuse(["de", "en", "de", "en", "de"], floats(0.9, 0.8, 0.3, 0.2, 0.1), floats(0, 0, 0, 0, 5))
-    assert order.tolist() == [0, 1, 4, 3, 2]
-
-
-def test_a_language_that_shares_little_with_the_query_keeps_its_order() -> None:
-    langs, scores, words = ["fr"] * 3, floats(0.9, 0.6, 0.5), floats(0, 0, 2)
-    assert fuse(langs, scores, words).tolist() == [0, 2, 1]
-    assert fuse(langs, scores, words, best=20).tolist() == [0, 1, 2]
-
-
-def test_equal_dense_scores_leave_the_order_to_the_words() -> None:
-    assert fuse(["en"] * 3, floats(1, 1, 1), floats(0, 1, 2)).tolist() == [2, 1, 0]
-    assert fuse(["en"], floats(1), floats(3)).tolist() == [0]
+@pytest.mark.parametrize(("best", "order"), [(None, [0, 2, 1]), (20, [0, 1, 2])])
+def test_a_language_that_shares_little_with_the_query_keeps_its_order(best: float | None, order: list[int]) -> None:
+    assert fuse(["fr"] * 3, floats(0.9, 0.6, 0.5), floats(0, 0, 2), best).tolist() == order
+    assert fuse(["fr"] * 3, floats(3, 2, 1), floats(0, 0, 0), best and 0.0).tolist() == [0, 1, 2]
 
 
 def test_what_was_found_by_words_is_lined_up_with_the_documents() -> None:
@@ -81,14 +61,8 @@ def test_fusion_agrees_with_its_formula(rows: list[tuple[str, int, int]]) -> Non
         assert not any(scores[other] > scores[row] and words[other] > words[row] for other in better)
 
 
-@given(ranked, st.integers(1, 64), st.integers(-50, 50), st.integers(1, 64))
+@given(ranked, st.integers(0, 7), st.integers(-50, 50), st.integers(0, 7))
 def test_scales_do_not_matter(rows: list[tuple[str, int, int]], factor: int, shift: int, times: int) -> None:
     """Powers of two, so that rounding decides nothing."""
-    factor, times = 2 ** (factor % 8), 2 ** (times % 8)
     langs, scores, words = [row[0] for row in rows], floats(*(row[1] for row in rows)), floats(*(r[2] for r in rows))
-    assert fuse(langs, scores * factor + shift, words * times).tolist() == fuse(langs, scores, words).tolist()
-
-
-@pytest.mark.parametrize("best", [0.0, None])
-def test_no_score_is_ever_divided_by_nothing(best: float | None) -> None:
-    assert fuse(["en", "en"], floats(2, 1), floats(0, 0), best).tolist() == [0, 1]
+    assert fuse(langs, scores * 2**factor + shift, words * 2**times).tolist() == fuse(langs, scores, words).tolist()

@@ -1,6 +1,6 @@
 """Rankings in which documents about the same thing take part in each other's scores."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,6 @@ from query.calibration.calibration import Calibration
 from query.calibration_fitting.language_statistics import draw_samples, fit_statistics
 from query.ranking import fair_ranker as ranker_module
 from query.ranking.fair_ranker import FairRanker, Stretch
-from tests.query.ranking.same_ranking import assert_same
 from tests.query.synthetic import LosingStore, TopicEncoder, filled, page
 
 LANGS = ("de", "fr", "ja", "ru")
@@ -47,12 +46,11 @@ class Pages:
 
     def mean_average_precision(self, *, mates: bool, passages: bool) -> float:
         """MAP at rank 50 of German queries about each topic."""
-        values = []
+        values, answers = [], len(self.pages) / len(self.topics)
         rankings = self.ranker(mates=mates, passages=passages).rank(self.queries("de"), "de", LANGS, 50)
         for topic, ranking in zip(self.topics, rankings, strict=True):
             relevant = [topic_of(doc_id) == topic for doc_id in ranking.doc_ids]
             precisions = np.cumsum(relevant) / np.arange(1, len(relevant) + 1)
-            answers = sum(topic_of(document.doc_id) == topic for document in self.pages)
             values.append(float(precisions[relevant].sum()) / answers)
         return float(np.mean(values))
 
@@ -61,33 +59,38 @@ def topic_of(doc_id: str) -> str:
     return doc_id.split(":")[1]
 
 
-@pytest.fixture(scope="module")
-def translated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
-    """Each of sixty topics has a page in each language."""
-    pages = [page(lang, f"t{at}", label=f"l{at % 2}") for lang in LANGS for at in range(60)]
-    made = Pages(tmp_path_factory.mktemp("translated"), pages)
-    with closing(made.store):
-        yield made
+def pages_of(pages: Sequence[Document], noise: float = 1.0) -> Callable[..., Iterator[Pages]]:
+    """A fixture: the pages as a collection."""
+
+    @pytest.fixture(scope="module")
+    def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
+        collection = Pages(tmp_path_factory.mktemp("pages"), pages, noise)
+        with closing(collection.store):
+            yield collection
+
+    return made
 
 
-@pytest.fixture(scope="module")
-def untranslated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
-    """Each of 160 topics has a page in one language alone."""
-    made = Pages(tmp_path_factory.mktemp("untranslated"), [page(LANGS[at % 4], f"t{at}") for at in range(160)])
-    with closing(made.store):
-        yield made
+def with_a_name(document: Document) -> Document:
+    """Its text ends with a name if it is the 123rd German page."""
+    return replace(document, text=f"{document.text} Nefftegorsk") if document.doc_id == NAMED else document
+
+
+NAMED = "de:t3:123"
+translated = pages_of([page(lang, f"t{at}", label=f"l{at % 2}") for lang in LANGS for at in range(60)])
+untranslated = pages_of([page(LANGS[at % 4], f"t{at}") for at in range(160)])
+many = pages_of([with_a_name(page(lang, f"t{at % 30}", at)) for lang in LANGS[:3] for at in range(300)])
+twelve = pages_of([page(lang, f"t{at}") for lang in TWELVE for at in range(75)], noise=2.0)
 
 
 @pytest.mark.parametrize("passages", [False, True])
-def test_where_documents_have_counterparts_more_of_them_are_found(translated: Pages, passages: bool) -> None:
-    alone, helped = (translated.mean_average_precision(mates=mates, passages=passages) for mates in (False, True))
-    assert helped > alone + 0.03
-
-
-@pytest.mark.parametrize("passages", [False, True])
-def test_where_no_document_has_a_counterpart_little_is_lost(untranslated: Pages, passages: bool) -> None:
-    alone, helped = (untranslated.mean_average_precision(mates=mates, passages=passages) for mates in (False, True))
-    assert helped >= alone - 0.05
+def test_where_documents_have_counterparts_more_are_found_and_else_little_is_lost(
+    translated: Pages, untranslated: Pages, passages: bool
+) -> None:
+    """Where each topic has a page in each language, and in one alone."""
+    for pages, gain in ((translated, 0.03), (untranslated, -0.05)):
+        alone, helped = (pages.mean_average_precision(mates=mates, passages=passages) for mates in (False, True))
+        assert helped > alone + gain
 
 
 def test_a_hit_names_a_page_about_its_topic_and_what_that_adds(translated: Pages) -> None:
@@ -121,40 +124,19 @@ def test_hits_about_the_same_thing_are_counterparts_both_ways(translated: Pages)
     assert translated.ranker(mates=False).counterparts(ranking, "de") == {}
 
 
-@pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
-    """300 pages in each of three languages, about thirty topics."""
-    pages = [page(lang, f"t{at % 30}", at) for lang in LANGS[:3] for at in range(300)]
-    pages[123] = replace(pages[123], text=f"{pages[123].text} Nefftegorsk")
-    made = Pages(tmp_path_factory.mktemp("many"), pages)
-    with closing(made.store):
-        yield made
-
-
-@pytest.mark.parametrize("hits", [300, 60])
 @pytest.mark.parametrize("passages", [False, True])
-def test_the_first_fifty_hits_are_the_same_whether_10_or_50_or_more_are_asked_for(
-    many: Pages, passages: bool, hits: int, monkeypatch: pytest.MonkeyPatch
+def test_the_first_hits_are_the_same_though_the_next_stretch_is_hardly_longer_than_the_first(
+    many: Pages, passages: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where the next stretch, of so many candidates in each language, is hardly longer than the first."""
-    monkeypatch.setattr(ranker_module, "STRETCHES", (Stretch(50, 50), Stretch(hits, hits), Stretch(10_000, 10_000)))
-    queries, langs = many.queries("de")[:12], LANGS[:3]
-    ten, fifty, deep = (many.ranker(passages=passages).rank(queries, "de", langs, k) for k in (10, 50, hits))
-    assert all(len(set(ranking.doc_ids)) == len(ranking.doc_ids) == hits for ranking in deep)
-    assert all((np.diff(ranking.scores) <= 0).all() for ranking in deep)
+    monkeypatch.setattr(ranker_module, "STRETCHES", (Stretch(50, 50), Stretch(60, 60), Stretch(10_000, 10_000)))
+    queries, ranker = many.queries("de")[:12], many.ranker(passages=passages)
+    ten, fifty, deep = (ranker.rank(queries, "de", LANGS[:3], k) for k in (10, 50, 60))
     for first, more, most in zip(ten, fifty, deep, strict=True):
+        assert len(set(most.doc_ids)) == len(most.doc_ids) == 60
+        assert (np.diff(most.scores) <= 0).all()
         assert list(first.doc_ids) == list(more.doc_ids[:10])
         assert list(more.doc_ids) == list(most.doc_ids[:50])
         assert more.scores == pytest.approx(most.scores[:50], abs=1e-5)
-
-
-@pytest.fixture(scope="module")
-def twelve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
-    """75 topics with a page in each of twelve languages, which are hard to tell apart."""
-    pages = [page(lang, f"t{at}") for lang in TWELVE for at in range(75)]
-    made = Pages(tmp_path_factory.mktemp("twelve"), pages, noise=2.0)
-    with closing(made.store):
-        yield made
 
 
 def test_in_many_languages_too_the_first_hits_are_the_same_however_many_are_asked_for(twelve: Pages) -> None:
@@ -197,15 +179,6 @@ def test_below_balance_half_mates_take_no_part_and_counterparts_are_known_all_th
     assert np.mean(right) > 0.9
 
 
-def test_a_query_is_ranked_the_same_alone_and_among_others(many: Pages) -> None:
-    """Alone, the store returns vectors with the hits; among others they are read by their ids."""
-    queries, ranker = many.queries("de")[:6], many.ranker()
-    together = ranker.rank(queries, "de", LANGS[:3], 50)
-    for at, ranking in enumerate(together):
-        (alone,) = ranker.rank(queries[at : at + 1], "de", LANGS[:3], 50)
-        assert_same(alone, ranking)
-
-
 def test_a_search_of_one_language_has_no_mates(translated: Pages) -> None:
     alone, helped = (
         translated.ranker(mates=mates).rank(translated.queries("de"), "de", ["fr"], 50) for mates in (False, True)
@@ -231,73 +204,52 @@ def test_without_a_calibration_documents_are_ranked_by_their_cosines_alone(trans
 
 @pytest.mark.parametrize("each", [1, 12])
 def test_filters_hold_for_mates_too(translated: Pages, each: int) -> None:
+    """Also where nothing passes, or a language has no documents at all."""
     queries, ranker = translated.queries("de"), translated.ranker()
-    rankings = [
-        ranking
-        for start in range(0, 24, each)
-        for ranking in ranker.rank(queries[start : start + each], "de", LANGS, 120, {"label": "l1"})
-    ]
     allowed = {document.doc_id for document in translated.pages if document.fields["label"] == "l1"}
-    assert all(set(ranking.doc_ids) == allowed for ranking in rankings)
-
-
-def test_a_filter_that_no_document_passes_finds_nothing(translated: Pages) -> None:
+    for start in range(0, 24, each):
+        for ranking in ranker.rank(queries[start : start + each], "de", [*LANGS, "sw"], 120, {"label": "l1"}):
+            assert set(ranking.doc_ids) == allowed
     for passages in (False, True):
-        for queries in (translated.queries("de")[:1], translated.queries("de")[:3]):
-            rankings = translated.ranker(passages=passages).rank(queries, "de", LANGS, 10, {"label": "none"})
-            assert [list(ranking.doc_ids) for ranking in rankings] == [[]] * len(queries)
-
-
-def test_a_language_without_documents_is_no_hindrance(translated: Pages) -> None:
-    rankings = translated.ranker().rank(translated.queries("de")[:3], "de", [*LANGS, "sw"], 10)
-    assert all(len(ranking.doc_ids) == 10 for ranking in rankings)
+        rankings = translated.ranker(passages=passages).rank(queries[:each], "de", LANGS, 10, {"label": "none"})
+        assert [list(ranking.doc_ids) for ranking in rankings] == [[]] * each
 
 
 @pytest.mark.parametrize("mates", [False, True])
 def test_words_find_documents_that_vectors_and_mates_do_not(many: Pages, mates: bool) -> None:
-    name = many.pages[123].doc_id
     query = many.queries("de")[many.topics.index("t4")][None]
-    assert topic_of(name) != "t4"
     (without,) = many.ranker(mates=mates).rank(query, "de", LANGS[:3], 50)
     hybrid = many.ranker(mates=mates, hybrid=True)
     (ranking,) = hybrid.rank(query, "de", LANGS[:3], 50, texts=["Nefftegorsk"])
-    assert name not in without.doc_ids
-    assert name in ranking.doc_ids
+    assert NAMED not in without.doc_ids
+    assert NAMED in ranking.doc_ids
     assert len(set(ranking.doc_ids)) == 50
 
 
 class StoreWithoutTheBestHit(EmbeddedStore):
     """A store that loses the best German hit right after a search, before anything of it is read."""
 
-    lost: str = ""
-
     def search(self, query: VectorQuery) -> Any:
         hits = super().search(query)
-        self.lost = self.lost or hits["de"][0].doc_ids[0]
-        self.delete([self.lost])
+        if not hasattr(self, "lost"):
+            self.lost = [hits["de"][0].doc_ids[0]]
+        self.delete(self.lost)
         return hits
 
 
-@pytest.mark.parametrize("queries", [1, 5])
-def test_a_best_hit_that_is_lost_after_the_search_is_left_out(tmp_path: Path, queries: int) -> None:
-    made = Pages(tmp_path, [page(lang, f"t{at}") for lang in LANGS for at in range(30)])
-    made.store.close()
-    with closing(StoreWithoutTheBestHit(tmp_path, "synthetic")) as store:
-        ranker = FairRanker(store, replace(made.calibration, mates=True))
-        rankings = ranker.rank(made.queries("de")[:queries], "de", LANGS, 50)
-        assert store.lost
-        assert all(store.lost not in ranking.doc_ids for ranking in rankings)
-        assert all(len(ranking.doc_ids) == 50 for ranking in rankings)
-
-
-def test_documents_that_are_lost_while_they_are_ranked_are_left_out(tmp_path: Path) -> None:
-    """At any of the reads: of the candidates' vectors, or the passages."""
+@pytest.mark.parametrize(
+    ("kind", "each", "losses"), [(StoreWithoutTheBestHit, 1, 1), (StoreWithoutTheBestHit, 5, 1), (LosingStore, 5, 4)]
+)
+def test_documents_that_are_lost_while_they_are_ranked_are_left_out(
+    tmp_path: Path, kind: type[StoreWithoutTheBestHit | LosingStore], each: int, losses: int
+) -> None:
+    """At any of the reads: of the hits, the candidates' vectors, or the passages."""
     made = Pages(tmp_path, [page(lang, f"t{at}") for lang in LANGS for at in range(40)])
     made.store.close()
-    with closing(LosingStore(tmp_path, "synthetic")) as store:
-        ranker = FairRanker(store, replace(made.calibration, mates=True))
-        for start in range(0, 40, 5):
-            rankings = ranker.rank(made.queries("fr")[start : start + 5], "fr", LANGS, 60)
+    with closing(kind(tmp_path, "synthetic")) as store:
+        ranker, queries = FairRanker(store, replace(made.calibration, mates=True)), made.queries("de")
+        for start in range(0, 8 * each, each):
+            rankings = ranker.rank(queries[start : start + each], "de", LANGS, 60)
             assert all(len(ranking.doc_ids) == 60 for ranking in rankings)
             assert not {doc_id for ranking in rankings for doc_id in ranking.doc_ids} & set(store.lost)
-        assert len(store.lost) >= 4
+        assert len(store.lost) >= losses
