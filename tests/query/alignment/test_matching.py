@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
 from query.alignment import matching
-from query.alignment.matching import MARGINS, Margin, Pairs, align, candidates, match, neighbour_means
+from query.alignment.matching import MARGINS, Margin, Pairs, align, match
 from query.calibration.margin import FLOOR
 
 
@@ -82,33 +82,6 @@ def test_a_threshold_leaves_out_what_is_below_it_and_nothing_else() -> None:
     assert 0 < kept.sum() < len(kept)
     assert as_dict(some) == dict(zip(every.rows[kept].tolist(), every.cols[kept].tolist(), strict=True))
     assert len(align(x, y, threshold=float("inf")).rows) == 0
-
-
-def test_true_pairs_are_found_among_others() -> None:
-    chance = np.random.default_rng(1)
-    x = chance.standard_normal((400, 64)).astype(np.float32)
-    y = unit_rows(x + 0.5 * chance.standard_normal(x.shape).astype(np.float32))
-    order = chance.permutation(400)
-    found = align(unit_rows(x), y[order])
-    assert (order[found.cols] == found.rows).all()
-
-
-def test_neighbourhoods_are_means_of_the_nearest_and_of_all_where_there_are_fewer() -> None:
-    x, y = random_sides(50, 3)
-    around = neighbour_means(x, y, 4)
-    np.testing.assert_allclose(around.forward, (x @ y.T).mean(axis=1), atol=1e-6)
-    np.testing.assert_allclose(around.backward, np.sort(x @ y.T, axis=0)[-4:].mean(axis=0), atol=1e-6)
-
-
-def test_candidates_hold_the_best_of_each_row_and_column_once() -> None:
-    x, y = random_sides(120, 80)
-    found = candidates(x, y, neighbour_means(x, y, 4), kept=5)
-    scores = whole_matrix(x, y, 4, "ratio")
-    pairs = set(zip(found.rows.tolist(), found.cols.tolist(), strict=True))
-    assert len(pairs) == len(found.rows)
-    best = {(row, int(col)) for row in range(120) for col in np.argsort(-scores[row])[:5]}
-    best |= {(int(row), col) for col in range(80) for row in np.argsort(-scores[:, col])[:5]}
-    assert pairs == best
 
 
 def test_matching_a_list_leaves_without_a_pair_whose_candidates_are_taken() -> None:

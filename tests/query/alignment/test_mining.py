@@ -10,7 +10,7 @@ from query.alignment import coverage as coverage_module
 from query.alignment.coverage import PassageRows, coverage
 from query.alignment.matching import Margin, NeighbourMeans, Pairs, candidates
 from query.alignment.mining import AlignmentPlan, mine
-from query.alignment.pair_map import clear_pairs, fit_pair_maps, helpful_maps
+from query.alignment.pair_map import clear_pairs, helpful_maps
 from query.alignment.side import Side, debiased
 
 
@@ -41,25 +41,27 @@ def recall(a: Side, b: Side, plan: AlignmentPlan) -> float:
 @settings(max_examples=25)
 @given(seed=st.integers(0, 999), n=st.integers(1, 6), m=st.integers(1, 6))
 def test_coverage_is_the_lesser_of_both_directions_means(seed: int, n: int, m: int) -> None:
+    """Lengths of passages are taken in blocks; a document without passages is a passage itself."""
     chance = np.random.default_rng(seed)
 
     def documents(count: int) -> list[FloatArray]:
-        return [chance.standard_normal((int(chance.integers(1, 5)), 16)).astype(np.float32) for _ in range(count)]
+        return [chance.standard_normal((int(chance.integers(0, 5)), 16)).astype(np.float32) for _ in range(count)]
 
-    firsts, seconds = documents(n), documents(m)
-    a, b = (side(unit_rows(np.stack([part.sum(axis=0) for part in parts])), parts) for parts in (firsts, seconds))
-    rows, cols = (grid.ravel() for grid in np.meshgrid(np.arange(n), np.arange(m), indexing="ij"))
-    found = coverage(a.passages, b.passages, rows, cols)
+    def packed(parts: list[FloatArray]) -> tuple[PassageRows, list[FloatArray]]:
+        vectors = unit_rows(chance.standard_normal((len(parts), 16)).astype(np.float32))
+        return side(vectors, parts).passages, [
+            unit_rows(part) if len(part) else row[None] for part, row in zip(parts, vectors, strict=True)
+        ]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(coverage_module, "_BLOCK", 8)
+        (a, firsts), (b, seconds) = packed(documents(n)), packed(documents(m))
+        rows, cols = (grid.ravel() for grid in np.meshgrid(np.arange(n), np.arange(m), indexing="ij"))
+        found = coverage(a, b, rows, cols)
     for score, row, col in zip(found, rows, cols, strict=True):
-        cosines = unit_rows(firsts[row]) @ unit_rows(seconds[col]).T
+        cosines = firsts[row] @ seconds[col].T
         expected = min(cosines.max(axis=1).mean(), cosines.max(axis=0).mean())
         assert score == pytest.approx(expected, abs=0.02)  # int8
-
-
-def test_a_document_without_passages_is_a_passage_itself() -> None:
-    vectors = unit_rows(np.random.default_rng(0).standard_normal((2, 8)).astype(np.float32))
-    a = side(vectors, [np.zeros((0, 8), np.float32), vectors[1:]])
-    assert coverage(a.passages, a.passages, np.array([0]), np.array([0]))[0] == pytest.approx(1, abs=0.01)
 
 
 def test_passages_tell_documents_apart_whose_vectors_are_alike() -> None:
@@ -87,13 +89,6 @@ def test_nothing_is_learnt_where_there_are_no_true_pairs_or_too_few() -> None:
     few = translated(30)
     assert mine(side(few[0]), side(few[1]), AlignmentPlan()).learnt_from == 0
     assert helpful_maps(x[:200], y[:200]) is None
-
-
-def test_maps_leave_equal_sides_as_they_are() -> None:
-    x, _ = translated(300)
-    maps = fit_pair_maps(x, x)
-    np.testing.assert_allclose(maps.x, np.eye(32), atol=1e-5)
-    np.testing.assert_allclose(maps.y, np.eye(32), atol=1e-5)
 
 
 def test_clear_pairs_are_the_better_half_of_mutual_best_ones() -> None:
@@ -169,12 +164,3 @@ def test_documents_that_are_all_alike_are_paired_in_a_bounded_number_of_rounds(m
     assert len(rounds) <= 8
     assert len(set(pairs.rows.tolist())) == len(set(pairs.cols.tolist())) == len(pairs.rows) == 500
     assert pairs.scores == pytest.approx(np.ones(500), abs=1e-3)
-
-
-def test_lengths_of_passages_are_taken_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    chance = np.random.default_rng(0)
-    rows = int8_rows(chance.standard_normal((50, 16)).astype(np.float32))
-    rows[7] = 0
-    monkeypatch.setattr(coverage_module, "_BLOCK", 8)
-    packed = PassageRows(rows, np.arange(51))
-    assert packed.scales[:, None] * rows == pytest.approx(unit_rows(rows), abs=1e-6)
