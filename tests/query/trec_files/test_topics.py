@@ -112,17 +112,22 @@ def test_russian_topics_are_read_in_the_encoding_of_their_language(tmp_path: Pat
         assert read_topics(write(tmp_path / "ru.txt", text, encoding), lang="ru")[0].title == "Мельницы и мосты на реке"
 
 
-@pytest.mark.parametrize(("stated", "said"), [("utf-8", r"t\.txt can't be read: .*utf-8"), ("klingon", "no encoding")])
-def test_topics_in_another_encoding_than_stated_are_refused(tmp_path: Path, stated: str, said: str) -> None:
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"encoding": "utf-8"}, r"t\.txt can't be read: .*utf-8"),
+        ({"encoding": "klingon"}, "no encoding"),
+        ({"lang": "ja"}, r"t\.txt can't be read"),
+    ],
+)
+def test_topics_in_another_encoding_than_that_of_their_language_are_refused(
+    tmp_path: Path, options: dict[str, str], said: str
+) -> None:
     path = write(tmp_path / "t.txt", "<top><num>1</num><title>Mühlen</title></top>", "latin-1")
     with pytest.raises(BadInput, match=said):
-        read_topics(path, encoding=stated)
-
-
-def test_topics_that_no_encoding_of_their_language_explains_are_refused(tmp_path: Path) -> None:
-    path = write(tmp_path / "t.txt", "<top><num>1</num><title>Mühlen</title></top>", "latin-1")
-    with pytest.raises(BadInput, match=r"t\.txt can't be read"):
-        read_topics(path, lang="ja")
+        read_topics(path, **options)
+    with pytest.raises(BadInput, match=r"nowhere can't be read.*No such file"):
+        read_topics(tmp_path / "nowhere")
 
 
 def test_the_text_of_a_topic_is_the_parts_asked_for() -> None:
@@ -161,11 +166,6 @@ def test_a_bad_topic_is_refused_by_file_and_line(tmp_path: Path, text: str, wher
     with pytest.raises(BadInput, match=reason) as caught:
         read_topics(path)
     assert f"{path}{where}" in str(caught.value)
-
-
-def test_topics_that_are_not_there_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"nowhere can't be read.*No such file"):
-        read_topics(tmp_path / "nowhere")
 
 
 @pytest.mark.data
