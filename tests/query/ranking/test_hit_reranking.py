@@ -68,22 +68,17 @@ def test_the_best_thirty_are_ordered_by_the_rerankers_scores_and_the_rest_stays(
     assert base.reranking is None
 
 
-def test_a_search_can_leave_the_fair_ranking_as_it_is(calibrated_by_words: Settings, reranker: ModelFolder) -> None:
-    with opened(calibrated_by_words, reranker) as searcher:
-        base = replace(searcher, reranker=None).search(QUERY, lang="de", k=40)
-        fair = searcher.search(QUERY, lang="de", k=40, ranking=RankingOptions())
-    assert len(base) == 40
-    assert fair == base
-    assert fair.reranking is None
-
-
-def test_a_search_of_another_ranking_may_ask_for_the_reranker(
+def test_a_search_of_another_ranking_may_leave_the_reranker_out_or_ask_for_it(
     calibrated_by_words: Settings, reranker: ModelFolder
 ) -> None:
     with opened(calibrated_by_words, reranker) as searcher:
-        usual = searcher.search(QUERY, lang="de", k=40)
         options = RankingOptions(balance=searcher.ranking.balance, rerank=searcher.ranking.rerank)
-        stated = searcher.search(QUERY, lang="de", k=40, ranking=options)
+        base = replace(searcher, reranker=None).search(QUERY, lang="de", k=40)
+        usual, fair, stated = (
+            searcher.search(QUERY, lang="de", k=40, ranking=ranking) for ranking in (None, RankingOptions(), options)
+        )
+    assert len(base) == 40
+    assert (fair, fair.reranking) == (base, None)
     assert stated == usual
     assert stated.reranking
 

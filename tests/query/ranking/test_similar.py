@@ -81,16 +81,6 @@ def test_documents_are_ranked_by_cosines_without_the_languages_means(
         assert hit.passage.text in hit.document.content
 
 
-def test_the_best_are_first_however_many_are_wanted(searcher: Searcher) -> None:
-    assert searcher.calibration
-    for mates in (True, False):
-        opened = replace(searcher, calibration=replace(searcher.calibration, mates=mates))
-        five, twenty = (opened.similar(DOC, k=k) for k in (5, 20))
-        scores = [hit.score for hit in twenty]
-        assert scores == sorted(scores, reverse=True)
-        assert [hit.doc_id for hit in five] == [hit.doc_id for hit in twenty[:5]]
-
-
 def test_languages_and_fields_bound_what_is_found_and_a_document_never_finds_itself(searcher: Searcher) -> None:
     assert {hit.lang for hit in searcher.similar(DOC, to=["ja", "ar"], k=30)} == {"ja", "ar"}
     own = [hit.doc_id for hit in searcher.similar(DOC, to=["de"], k=100)]
@@ -99,9 +89,15 @@ def test_languages_and_fields_bound_what_is_found_and_a_document_never_finds_its
     assert {hit.document.fields["label"] for hit in searcher.similar(DOC, filters={"label": "home"})} == {"home"}
     with pytest.raises(BadInput, match="no document has the field 'nothing'"):
         searcher.similar(DOC, filters={"nothing": "home"})
+    for mates in (True, False):
+        assert searcher.calibration
+        opened = replace(searcher, calibration=replace(searcher.calibration, mates=mates))
+        five, twenty = (opened.similar(DOC, k=k) for k in (5, 20))
+        assert [hit.score for hit in twenty] == sorted((hit.score for hit in twenty), reverse=True)
+        assert [hit.doc_id for hit in five] == [hit.doc_id for hit in twenty[:5]]
 
 
-def test_what_can_not_be_compared_is_refused(searcher: Searcher, calibrated_by_words: Settings) -> None:
+def test_what_can_not_be_compared_is_refused(searcher: Searcher) -> None:
     with pytest.raises(NoDocument, match="collection demo has no document of this id"):
         searcher.similar("nothing")
     with pytest.raises(BadInput, match="no documents in 'fi'"):
@@ -121,18 +117,26 @@ def test_a_collection_of_one_language_has_no_other(tmp_path: Path, word_model: M
         assert {hit.doc_id for hit in searcher.similar("0", to=["de"], k=2)} == {"1", "2"}
 
 
-def test_a_document_that_no_counting_encoder_knows_has_no_like(
-    searcher: Searcher, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As where encoders are combined, and the only one that knows it has no weight."""
+def test_a_document_without_a_vector_has_no_like(searcher: Searcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where encoders are combined, and the only one that knows it has no weight; or a migration's encoder refused it.
+
+    To search again would not help.
+    """
     read = searcher.store.vectors
 
-    def vectors(model: str, doc_ids: Sequence[str]) -> FloatArray:
+    def unknown(model: str, doc_ids: Sequence[str]) -> FloatArray:
         return read(model, doc_ids) * np.float32(list(doc_ids) != [DOC])
 
-    monkeypatch.setattr(searcher.store, "vectors", vectors)
-    with pytest.raises(BadInput, match="the encoder knew no word of this document"):
-        searcher.similar(DOC)
+    def missing(model: str, doc_ids: Sequence[str]) -> FloatArray:
+        raise MissingDocuments([DOC], {})
+
+    for vectors, error, said in (
+        (unknown, BadInput, "the encoder knew no word of this document"),
+        (missing, NoDocument, "no document of this id"),
+    ):
+        monkeypatch.setattr(searcher.store, "vectors", vectors)
+        with pytest.raises(error, match=said):
+            searcher.similar(DOC)
 
 
 def test_documents_deleted_meanwhile_are_left_out(calibrated_by_words: Settings, tmp_path: Path) -> None:
@@ -148,22 +152,6 @@ def test_documents_deleted_meanwhile_are_left_out(calibrated_by_words: Settings,
         assert first not in {hit.doc_id for hit in searcher.similar(DOC, k=235)}
         with pytest.raises(NoDocument):
             searcher.similar("demo:fr:sourdough")
-
-
-def test_a_document_without_a_vector_of_the_model_is_said_to_be_missing(
-    searcher: Searcher, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As the encoder of a migration refuses a document that stays stored: to search again would not help."""
-    read = searcher.store.vectors
-
-    def vectors(model: str, doc_ids: Sequence[str]) -> FloatArray:
-        if DOC in doc_ids:
-            raise MissingDocuments([DOC], {})
-        return read(model, doc_ids)
-
-    monkeypatch.setattr(searcher.store, "vectors", vectors)
-    with pytest.raises(NoDocument, match="no document of this id"):
-        searcher.similar(DOC)
 
 
 def test_a_migrated_collection_compares_in_the_space_of_the_new_encoder(migrated_by_words: Settings) -> None:

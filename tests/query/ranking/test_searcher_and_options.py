@@ -1,4 +1,4 @@
-"""One call finds documents in every language."""
+"""One call finds documents in every language, ranked as a person wants."""
 
 import os
 import re
@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,15 +17,17 @@ from encoders.methods.vector_parts import VectorParts
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import connect, transaction
+from query.calibration_fitting.language_statistics import fit_statistics
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.search_hits import Detail, ScoreParts, best_passages
 from query.ranking.searcher import Searcher
 from query.trec_files.qrels import read_qrels
 from query.trec_files.topics import read_topics
+from tests.query.calibration.test_calibration import samples
 from trials import DEMO, ROOT
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def searcher(demo: Settings) -> Iterator[Searcher]:
     with Searcher.open("demo", demo, device="cpu") as opened:
         yield opened
@@ -45,8 +48,11 @@ def test_queries_find_their_subject_in_every_other_language(searcher: Searcher) 
 
 
 def test_hits_are_ranked_and_carry_the_passage_that_matches(searcher: Searcher) -> None:
-    hits = searcher.search("Wie backe ich Brot ohne gekaufte Hefe?", lang="de", k=12)
+    query = Document("q", "de", "Wie backe ich Brot ohne gekaufte Hefe?")
+    hits, (ranking,) = searcher.search(query.text, lang="de", k=12), searcher.rank([query], k=12)
     assert len(hits) == 12
+    assert [hit.doc_id for hit in hits] == list(ranking.doc_ids)
+    assert [hit.lang for hit in hits] == list(ranking.langs)
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
     for hit in hits:
         assert hit.passage is not None
@@ -54,6 +60,8 @@ def test_hits_are_ranked_and_carry_the_passage_that_matches(searcher: Searcher) 
         assert hit.passage.text
         assert -1 <= hit.cosine <= 1.0001
     assert hits[0].document.fields["concept"] == "sourdough"
+    digital = searcher.search("bread", lang="en", filters={"label": "digital"}, k=50)
+    assert {hit.document.fields["label"] for hit in digital} == {"digital"}
 
 
 @pytest.mark.parametrize(
@@ -79,20 +87,13 @@ def test_a_passage_begins_and_ends_with_whole_words(lang: str, text: str, window
 
 
 def test_asking_all_languages_is_asking_each_and_merging(searcher: Searcher) -> None:
-    everything = searcher.rank([Document("q", "en", "coffee")], k=20)[0]
-    apart = [searcher.rank([Document("q", "en", "coffee")], k=20, to=[lang])[0] for lang in searcher.languages]
-    merged = sorted(
-        ((-float(score), doc_id) for one in apart for doc_id, score in zip(one.doc_ids, one.scores, strict=True))
-    )[:20]
-    assert [doc_id for _, doc_id in merged] == list(everything.doc_ids)
+    everything, *apart = (
+        searcher.rank([Document("q", "en", "coffee")], k=20, to=to)[0]
+        for to in (None, *([lang] for lang in searcher.languages))
+    )
+    merged = sorted((-score, doc_id) for one in apart for doc_id, score in zip(one.doc_ids, one.scores, strict=True))
+    assert [doc_id for _, doc_id in merged[:20]] == list(everything.doc_ids)
     assert (np.diff(everything.scores) <= 0).all()
-
-
-def test_rank_and_search_agree(searcher: Searcher) -> None:
-    hits = searcher.search("ночные поезда", lang="ru", k=10)
-    ranking = searcher.rank([Document("q", "ru", "ночные поезда")], k=10)[0]
-    assert [hit.doc_id for hit in hits] == list(ranking.doc_ids)
-    assert [hit.lang for hit in hits] == list(ranking.langs)
 
 
 def test_many_queries_at_once_are_ranked_as_each_alone(searcher: Searcher) -> None:
@@ -104,31 +105,8 @@ def test_many_queries_at_once_are_ranked_as_each_alone(searcher: Searcher) -> No
         np.testing.assert_allclose(together[at].scores, alone.scores, atol=1e-6)
 
 
-def test_filters_are_passed_to_the_store(searcher: Searcher) -> None:
-    hits = searcher.search("bread", lang="en", filters={"label": "digital"}, k=50)
-    assert {hit.document.fields["label"] for hit in hits} == {"digital"}
-
-
-@pytest.mark.parametrize("text", ["", "  \n"])
-def test_an_empty_query_is_refused(searcher: Searcher, text: str) -> None:
-    with pytest.raises(BadInput, match="the query is empty"):
-        searcher.search(text)
-
-
-def test_a_language_the_collection_lacks_is_refused_with_those_it_has(searcher: Searcher) -> None:
-    with pytest.raises(BadInput, match="no documents in 'fi'; it has ar, de, en"):
-        searcher.search("coffee", to=["fi"])
-    assert searcher.search("kahvi", lang="fi", k=1)
-
-
 def test_a_query_of_ten_thousand_words_is_answered(searcher: Searcher) -> None:
     assert len(searcher.search("earthquake " * 10_000, lang="en", k=3)) == 3
-
-
-def test_the_query_language_is_detected_among_the_collections(searcher: Searcher) -> None:
-    assert searcher.detect("ما هو أفضل وقت لزيارة الطبيب").lang == "ar"
-    assert searcher.detect("家庭用太陽光発電の費用").lang == "ja"
-    assert searcher.detect("Hoeveel kost een warmtepomp?").lang in searcher.languages
 
 
 def test_an_unknown_collection_is_refused_with_those_there_are(demo: Settings, settings: Settings) -> None:
@@ -149,33 +127,37 @@ def test_a_collection_of_another_model_is_refused_at_the_door(demo: Settings) ->
         session.get_one(collections.Collection, "demo").model = right
 
 
-def test_the_space_is_an_id_of_model_and_calibration(searcher: Searcher) -> None:
-    assert len(searcher.space) == 16
-    assert searcher.describe()["space"] == searcher.space != searcher.spec.model
-
-
 def test_the_hits_tell_the_language_of_the_query(searcher: Searcher) -> None:
+    """It is detected among those of the collection, or stated."""
     detected = searcher.search("ما هو أفضل وقت لزيارة الطبيب", k=2)
     assert detected.lang == "ar"
     assert detected.confidence is not None
     assert 0.9 < detected.confidence <= 1
+    assert searcher.detect("家庭用太陽光発電の費用").lang == "ja"
+    assert searcher.detect("Hoeveel kost een warmtepomp?").lang in searcher.languages
     stated = searcher.search("kahvi", lang="fin", k=2, subjects=True)
     assert (stated.lang, stated.confidence, len(stated)) == ("fi", None, 2)
 
 
-@pytest.mark.parametrize("k", [0, -1])
-def test_a_search_for_no_hits_is_refused(searcher: Searcher, k: int) -> None:
-    with pytest.raises(BadInput, match=f"k is {k}; ask for one hit or more"):
-        searcher.search("coffee", k=k)
-    with pytest.raises(BadInput, match=f"k is {k}"):
-        searcher.rank([Document("q", "en", "coffee")], k=k)
-
-
-def test_a_string_of_languages_is_refused_with_the_list_that_is_meant(searcher: Searcher) -> None:
-    with pytest.raises(
-        BadInput, match=re.escape("to is the string 'de,fr'; give a list of languages: to=['de', 'fr']")
-    ):
-        searcher.search("coffee", to="de,fr")
+@pytest.mark.parametrize(
+    ("text", "options", "said"),
+    [
+        ("", {}, "the query is empty"),
+        ("  \n", {}, "the query is empty"),
+        ("coffee", {"to": ["fi"]}, "no documents in 'fi'; it has ar, de, en"),
+        ("coffee", {"to": "de,fr"}, "to is the string 'de,fr'; give a list of languages: to=['de', 'fr']"),
+        ("coffee", {"k": 0}, "k is 0; ask for one hit or more"),
+        ("coffee", {"k": -1}, "k is -1; ask for one hit or more"),
+    ],
+)
+def test_what_can_not_be_searched_for_is_refused(
+    searcher: Searcher, text: str, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(BadInput, match=re.escape(said)):
+        searcher.search(text, **options)
+    if "k" in options:
+        with pytest.raises(BadInput, match=f"k is {options['k']}"):
+            searcher.rank([Document("q", "en", text)], **options)
 
 
 def test_a_searcher_shows_itself_on_a_short_line(searcher: Searcher, calibrated_by_words: Settings) -> None:
@@ -184,6 +166,8 @@ def test_a_searcher_shows_itself_on_a_short_line(searcher: Searcher, calibrated_
         shown = repr(calibrated)
     assert shown.endswith(f", words, calibration {calibrated.describe()['calibration']}>")
     assert len(shown) < 120
+    assert len(searcher.space) == 16
+    assert searcher.describe()["space"] == searcher.space != searcher.spec.model
 
 
 def test_a_closed_searcher_says_so_and_so_do_those_of_the_same_store(calibrated_by_words: Settings) -> None:
@@ -231,3 +215,63 @@ def test_after_a_fork_a_searcher_says_so_at_once_and_another_can_be_opened(demo:
         "was opened by another process, before a fork; in each process open another: Searcher.open('demo')" in refusal
     )
     assert hits == ["3", "4"]
+
+
+@pytest.mark.parametrize("balance", [-0.1, 1.5, 2, float("nan"), float("inf")])
+def test_a_balance_outside_the_dial_is_refused(balance: float) -> None:
+    with pytest.raises(BadInput, match="balance goes from 0"):
+        RankingOptions(balance=balance)
+
+
+def test_the_calibrations_balance_is_taken_unless_one_is_stated() -> None:
+    """Plain cosine has none."""
+    calibration = replace(fit_statistics(samples({"de": 40}), "m"), balance=0.6)
+    options = RankingOptions(hybrid=True, rerank="folder")
+    assert options.of("c", calibration) == replace(options, balance=0.6)
+    assert options.of("c", None) == options
+    for stated in (0.0, 0.3):
+        options = RankingOptions(balance=stated, hybrid=True)
+        assert options.of("c", calibration) == options
+        with pytest.raises(BadInput, match="c is searched without; make one: dragoman calibrate -c c"):
+            options.of("c", None)
+        with pytest.raises(BadInput, match="plain cosine has no balance"):
+            RankingOptions(calibration="none", balance=stated)
+        assert RankingOptions(calibration="abc", balance=stated).balance == stated
+
+
+def test_a_searcher_has_the_balance_that_it_ranks_by_and_a_search_may_have_another(
+    calibrated_by_words: Settings,
+) -> None:
+    with Searcher.open("demo", calibrated_by_words, device="cpu") as searcher:
+        assert searcher.calibration is not None
+        assert searcher.ranking == RankingOptions(balance=searcher.calibration.balance)
+        assert searcher.describe()["balance"] == searcher.calibration.balance
+
+        def scores(ranking: RankingOptions | None = None) -> list[float]:
+            return [hit.score for hit in searcher.search("Bienen im Garten", lang="de", k=20, ranking=ranking)]
+
+        usual = scores()
+        assert scores(RankingOptions()) == usual
+        assert scores(RankingOptions(balance=0.0)) != usual
+        assert scores() == usual
+    options = RankingOptions(calibration="none")
+    with Searcher.open("demo", calibrated_by_words, device="cpu", ranking=options) as plain:
+        assert (plain.calibration, plain.ranking.balance) == (None, None)
+        with pytest.raises(BadInput, match="a balance needs a calibration"):
+            plain.search("Bienen im Garten", lang="de", ranking=RankingOptions(balance=0.5))
+    options = RankingOptions(balance=0.3)
+    with Searcher.open("demo", calibrated_by_words, device="cpu", ranking=options) as stated:
+        assert stated.ranking.balance == 0.3
+        assert [hit.score for hit in stated.search("Bienen im Garten", lang="de", k=20)] != usual
+
+
+def test_the_rankers_that_were_used_last_are_kept(calibrated_by_words: Settings) -> None:
+    """Each has its corrected banks; many balances must not keep them all."""
+    with Searcher.open("demo", calibrated_by_words, device="cpu") as searcher:
+        searcher.search("Bienen", lang="de")
+        (usual,) = searcher._rankers.values()
+        for percent in range(0, 100, 4):
+            searcher.search("Bienen", lang="de", k=1, ranking=RankingOptions(balance=percent / 100))
+            searcher.search("Bienen", lang="de", k=1)
+        assert usual in searcher._rankers.values()
+        assert len(searcher._rankers) < 20
