@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from encoders.document import FloatArray, int8_rows, unit_rows
 from encoders.errors import BadInput, StoreError
-from encoders.maps.space_maps import SpaceMaps
 from encoders.methods.moments import Moments, PartMoments
 from encoders.methods.vector_parts import VectorParts
 from query.calibration.calibration import Calibration
-from query.calibration.comparison_space import CommonSpace, MappedSpace
+from query.calibration.comparison_space import CommonSpace
 from query.calibration_fitting.language_statistics import CalibrationSamples, fit_statistics
 from query.calibration_fitting.shrinkage import ShrunkMeans
 
@@ -157,16 +156,6 @@ def test_means_are_drawn_by_the_variances_ratio(languages: int, seed: int) -> No
         assert shrunk.mean(lang) == pytest.approx(pooled + own * (means[at] - pooled), abs=1e-4)
 
 
-def test_vectors_that_are_all_equal_stay_as_they_are() -> None:
-    same = np.tile(some(1), (10, 1))
-    drawn = samples({"de": 10})
-    drawn.documents["de"] = PartMoments(PARTS)
-    drawn.documents["de"].add(same)
-    corrected = fit_statistics(drawn, "m").correct_documents(same, {"de": slice(0, 10)})
-    assert np.isfinite(corrected).all()
-    assert np.linalg.norm(corrected, axis=1) == pytest.approx(np.ones(10), abs=1e-4)
-
-
 def test_the_arrays_of_an_artifact_keep_their_names_and_order() -> None:
     made = fit_statistics(samples({"de": 40}), "m")
     with np.load(io.BytesIO(made.to_bytes()), allow_pickle=False) as archive:
@@ -195,16 +184,6 @@ def test_an_artifact_comes_back_as_it_was_and_its_id_is_of_all_that_ranks() -> N
         fit_statistics(samples({"de": 40, "fr": 5}, seed=7), "m"),
     ]
     assert len({made.id, *(other.id for other in others)}) == 1 + len(others)
-
-
-def test_a_calibration_with_maps_keeps_whether_mates_count() -> None:
-    made = replace(fit_statistics(samples({"de": 40, "fr": 40}), "m"), mates=True)
-    maps = SpaceMaps.rounded("m", {("fr", "de"): np.eye(DIM, dtype=np.float32)}, about={"method": "lca"})
-    read = Calibration.from_bytes(replace(made, space=MappedSpace(maps)).to_bytes())
-    assert read.mates
-    assert read.space.name == "lca"
-    assert read.space.maps_of_documents is not None
-    assert read.space.maps_of_documents.about == {"method": "lca"}
 
 
 def test_plain_cosine_balances_nothing_and_knows_of_no_mates() -> None:

@@ -125,29 +125,18 @@ def asked_by_hand(rows: FloatArray, mean: FloatArray, maps: SpaceMaps, lang: str
     return left if map_ is None else unit_rows(left @ map_)
 
 
-def test_at_balance_nought_a_map_leaves_the_ranking_to_the_encoder(tmp_path: Path) -> None:
+def test_without_a_balance_or_a_map_of_its_language_a_query_is_ranked_as_without_maps(tmp_path: Path) -> None:
     store, statistics, encoder = collection(tmp_path)
     query = encoder.encode_queries([page("de", "topic7")])
-    plain, found = (
-        FairRanker(store, one, 0.0, passages=False).rank(query, "de", LANGS, 20)[0]
-        for one in (statistics, mapped(statistics, pairwise()))
-    )
-    assert plain.doc_ids == found.doc_ids
-
-
-def test_languages_that_a_map_never_saw_are_ranked_as_without_it(tmp_path: Path) -> None:
-    store, statistics, encoder = collection(tmp_path)
     maps = SpaceMaps.rounded("topics", {("en", "fr"): weights(1), ("fr", "en"): weights(2)})
-    query = encoder.encode_queries([page("de", "topic7")])
-    plain, found = (
-        CENTRED(store, one).rank(query, "de", LANGS, 20)[0] for one in (statistics, mapped(statistics, maps))
-    )
-    assert plain.doc_ids == found.doc_ids
+    for other, balance in ((pairwise(), 0.0), (maps, 0.5)):
+        plain, found = (
+            FairRanker(store, one, balance, passages=False).rank(query, "de", LANGS, 20)[0]
+            for one in (statistics, mapped(statistics, other))
+        )
+        assert plain.doc_ids == found.doc_ids
     assert not maps.knows("de")
-
-
-def test_a_pivot_is_known_though_it_has_no_map_of_its_own() -> None:
-    about = {"pivot": "en", "languages": ["de", "en", "fr"]}
+    about = {"pivot": "en", "languages": ["de", "en", "fr"]}  # a pivot is known, though it has no map of its own
     maps = SpaceMaps.rounded("topics", {(ANY, lang): weights(1) for lang in ("de", "fr")}, about=about)
     assert [lang for lang in ("de", "en", "fr", "it") if maps.knows(lang)] == ["de", "en", "fr"]
 
@@ -167,11 +156,14 @@ def test_codes_compare_a_language_they_never_saw_by_the_mean_of_their_maps(tmp_p
 def test_the_artifact_with_its_maps_survives_writing_and_its_id_depends_on_them(tmp_path: Path) -> None:
     _, statistics, _ = collection(tmp_path)
     for maps in (pairwise(), codes()):
-        made = mapped(statistics, maps)
+        made = replace(mapped(statistics, replace(maps, about={"method": "lca"})), mates=True)
         read = Calibration.from_bytes(made.to_bytes())
-        assert read.id == made.id != statistics.id
+        assert read.id == made.id != replace(statistics, mates=True).id
+        assert read.mates
         assert isinstance(read.space.maps_of_documents, SpaceMaps)
         assert read.space.maps_of_documents.document("de", "fr") is not None
+        assert read.space.name == "lca"
+        assert read.space.maps_of_documents.about == {"method": "lca"}
         assert read.to_bytes() == made.to_bytes()
 
 
@@ -213,36 +205,37 @@ def test_a_map_for_another_model_is_refused_before_anything_is_encoded(demo_by_w
         calibrate("demo", demo_by_words, CalibrationRequest(maps=pairwise()), device="cpu")
 
 
-@pytest.mark.parametrize("method", ["lca", "lcc"])
+@pytest.mark.parametrize(
+    ("method", "ranked"), [("lca", "as without maps"), ("lcc", "by the mean of the languages' maps")]
+)
 def test_a_mapping_is_learnt_ranked_with_and_left_again(
-    home: Settings, tmp_path: Path, method: str, capsys: pytest.CaptureFixture[str]
+    home: Settings, tmp_path: Path, method: str, ranked: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = tmp_path / "mapping"
-    learn = ["train", "mapping", "-c", "demo", "--languages", "en,de,fr,ja", "--method", method, "-o", str(folder)]
+    def state(ranking: RankingOptions | None = None) -> tuple[str, bool, set[str]]:
+        """The calibration, whether it has maps, and the languages of the first hits."""
+        with Searcher.open("demo", home, device="cpu", ranking=ranking) as searcher:
+            assert searcher.calibration is not None
+            hits = searcher.search("Bienen im Garten", lang="de", k=5)
+            maps = searcher.calibration.space.maps_of_documents
+            return searcher.calibration.id, bool(maps), {hit.lang for hit in hits}
+
+    folder = str(tmp_path / "mapping")
+    learn = ["train", "mapping", "-c", "demo", "--languages", "en,de,fr,ja", "--method", method, "-o", folder]
     assert run([*learn, "--json"]) == 0
     output, remarks = capsys.readouterr()
     assert f"use it: dragoman calibrate -c demo --map {folder}" in remarks
     told = json.loads(output)
     assert told["languages"] == ["en", "de", "fr", "ja"]
     assert told["pairs"]["de → ja"] >= 15
-    with Searcher.open("demo", home, device="cpu") as searcher:
-        assert searcher.calibration is not None
-        before = searcher.calibration.id
-    assert run(["calibrate", "-c", "demo", "--map", str(folder), "--balance", "0.75", "-q"]) == 0
-    ranked = {"lca": "as without maps", "lcc": "by the mean of the languages' maps"}[method]
+    before = state()[0]
+    assert run(["calibrate", "-c", "demo", "--map", folder, "--balance", "0.75", "-q"]) == 0
     assert f"the maps know nothing of ar, es, pt, ru, tr, zh: ranked {ranked}" in capsys.readouterr().err
-    with Searcher.open("demo", home, device="cpu") as searcher:
-        assert searcher.calibration is not None
-        assert searcher.calibration.space.maps_of_documents
-        hits = searcher.search("Bienen im Garten", lang="de", k=5)
-        assert len({hit.lang for hit in hits}) > 1
-    with Searcher.open("demo", home, device="cpu", ranking=RankingOptions(before)) as searcher:
-        assert searcher.calibration is not None
-        assert not searcher.calibration.space.maps_of_documents
+    _, has_maps, langs = state()
+    assert has_maps
+    assert len(langs) > 1
+    assert not state(RankingOptions(before))[1]
     assert run(["calibrate", "-c", "demo", "--use", before, "-q"]) == 0
-    with Searcher.open("demo", home, device="cpu") as searcher:
-        assert searcher.calibration is not None
-        assert searcher.calibration.id == before
+    assert state()[0] == before
 
 
 @pytest.mark.parts
