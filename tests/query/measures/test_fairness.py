@@ -36,54 +36,24 @@ def langs_of(doc_ids: list[str]) -> dict[str, str]:
     return {doc_id: doc_id[0] for doc_id in doc_ids}
 
 
-def peer_of(letters: str, missing: str = "") -> float:
-    """PEER of a ranking of relevant documents, with others that were not found."""
-    ranking = pages(letters)
-    judged = [*ranking, *(f"{letter}x{at}" for at, letter in enumerate(missing))]
-    return peer(ranking, dict.fromkeys(judged, 1), langs_of(judged))
+def peer_of(letters: str) -> float:
+    """PEER of a ranking of relevant documents."""
+    return peer(pages(letters), dict.fromkeys(pages(letters), 1), langs_of(pages(letters)))
 
 
-def test_languages_that_take_turns_at_equal_ranks_are_fair_for_certain() -> None:
-    assert peer_of("abba") == 1.0
-    assert peer_of("abccba") == pytest.approx(1.0)
-
-
-def test_a_language_that_comes_first_as_a_whole_is_unfair_by_the_tests_own_table() -> None:
-    """Rank sums 3 and 7 of four: H = 12 / (4 · 5) · (3² / 2 + 7² / 2) - 3 · 5 = 2.4, one degree of freedom."""
-    assert peer_of("aabb") == pytest.approx(math.erfc(math.sqrt(2.4 / 2)))
-    assert peer_of("aaaaabbbbb") < 0.01
-    assert peer_of("a" * 50 + "b" * 50) < 1e-9
-    assert peer_of("ab" * 50) > 0.7
-
-
-def test_documents_below_the_depth_were_not_retrieved() -> None:
-    ranking = pages("aabb")
-    judged = dict.fromkeys(ranking, 1)
-    assert peer(ranking, judged, langs_of(ranking), depth=2) == peer_of("aa", missing="bb")
-    assert peer_of("", missing="aabb") == 1.0
-
-
-def test_only_ranks_among_equally_relevant_documents_count() -> None:
-    """All of ``a`` is highly relevant and comes first, all of ``b`` relevant and comes after: nobody is treated ill."""
-    ranking = pages("aaabbb")
-    judged = {doc_id: 2 if doc_id.startswith("a") else 1 for doc_id in ranking}
-    assert peer(ranking, judged, langs_of(ranking)) == 1.0
-    assert peer(ranking, {**dict.fromkeys(ranking, 1), "a9": 0}, langs_of([*ranking, "a9"])) < 0.06
-
-
-def test_levels_weigh_the_same_unless_said() -> None:
-    ranking = pages("aabbabba")
-    judged = {doc_id: 1 if at < 4 else 2 for at, doc_id in enumerate(ranking)}
-    low, high = peer_of("aabb"), peer_of("abba")
-    assert peer(ranking, judged, langs_of(ranking)) == pytest.approx((low + high) / 2)
-    assert peer(ranking, judged, langs_of(ranking), weights={1: 3, 2: 1}) == pytest.approx((3 * low + high) / 4)
-    assert peer(ranking, judged, langs_of(ranking), weights={}) == 1.0
-
-
-def test_where_there_is_nothing_to_tell_apart_it_is_fair() -> None:
-    assert peer_of("aaaa") == peer_of("a") == peer_of("") == 1.0
+def test_languages_that_take_turns_or_are_not_to_be_told_apart_are_fair() -> None:
+    for letters in ("abba", "abccba", "aaaa", "a", ""):
+        assert peer_of(letters) == pytest.approx(1.0)
     assert peer(["a0", "b0"], {"a0": 0}, {"a0": "a"}) == 1.0
     assert peer(["a0", "b0"], {"a0": 1, "b0": 1}, {}) == 1.0
+
+
+def test_levels_may_weigh_differently() -> None:
+    ranking = pages("aabbabba")
+    judged = {doc_id: 1 if at < 4 else 2 for at, doc_id in enumerate(ranking)}
+    expected = (3 * peer_of("aabb") + peer_of("abba")) / 4
+    assert peer(ranking, judged, langs_of(ranking), weights={1: 3, 2: 1}) == pytest.approx(expected)
+    assert peer(ranking, judged, langs_of(ranking), weights={}) == 1.0
 
 
 @given(
@@ -99,21 +69,18 @@ def test_peer_is_what_the_authors_package_computes(
     import peer_measure
 
     doc_ids = [f"d{at}" for at in range(len(hits))]
-    everything = [*doc_ids, *(f"m{at}" for at in range(len(missing)))]
-    judged = {doc_id: level for doc_id, (_, level) in zip(everything, [*hits, *missing], strict=True)}
-    langs = {doc_id: lang for doc_id, (lang, _) in zip(everything, [*hits, *missing], strict=True)}
+    everything = dict(zip([*doc_ids, *(f"m{at}" for at in range(len(missing)))], [*hits, *missing], strict=True))
+    judged = {doc_id: level for doc_id, (_, level) in everything.items()}
+    langs = {doc_id: lang for doc_id, (lang, _) in everything.items()}
     levels = {level for level in judged.values() if level > 0}
     value = peer(doc_ids, judged, langs, depth=depth)
     if not levels or not doc_ids:
         assert value == 1.0
         return
-    weights = {level: 1 / len(levels) for level in levels}
-    measure = peer_measure.PEER(weights=weights, lang_mapping=langs) @ depth
+    measure = peer_measure.PEER(weights={level: 1 / len(levels) for level in levels}, lang_mapping=langs) @ depth
     run = [ir_measures.ScoredDoc("1", doc_id, float(-at)) for at, doc_id in enumerate(doc_ids)]
-    qrels = [ir_measures.Qrel("1", doc_id, level) for doc_id, level in judged.items()]
-    by_topic = ir_measures.util.QrelsConverter(qrels).as_dict_of_dict()
     # the package's provider calls a function that ir_measures no longer has; this is what it does after that
-    evaluator = peer_measure.PEEREvaluator([measure], by_topic, {1: [(depth, measure)]}, {1: langs})
+    evaluator = peer_measure.PEEREvaluator([measure], {"1": judged}, {1: [(depth, measure)]}, {1: langs})
     with np.errstate(invalid="ignore"):
         (metric,) = evaluator.iter_calc(run)
     if math.isnan(metric.value):  # all positions of a level are equal, of which the package makes 0 / 0
@@ -166,6 +133,8 @@ def test_a_run_has_its_measures_by_topic() -> None:
     assert fair.relevant_counts == {"a": RelevantCounts(2, 2), "b": RelevantCounts(2, 3)}
     assert all(map(is_fairness, fair.measures))
     assert not is_fairness("AP")
+    in_another = fairness({"1": ranking("ab")}, {"1": {"a0": 1}}, {"a0": "a"}, "c", ["a", "b"])
+    assert list(in_another.measures) == [PEER, TLR]  # no own-language share where that language is not searched
 
 
 def test_measures_of_version_0_1_0_are_told_from_todays() -> None:
@@ -175,24 +144,12 @@ def test_measures_of_version_0_1_0_are_told_from_todays() -> None:
     assert current_name("AP", is_old=True) == "AP"
 
 
-def test_topics_in_a_language_that_is_not_searched_have_no_own_language_share() -> None:
-    fair = fairness({"1": ranking("ab")}, {"1": {"a0": 1}}, {"a0": "a"}, "c", ["a", "b"])
-    assert list(fair.measures) == [PEER, TLR]
-
-
 def test_runs_of_several_topic_languages_are_pooled() -> None:
-    parts = {
-        "a": Fairness(
-            {OWN_LANGUAGE: {"1": 1.0}, PEER: {"1": 0.5}, TLR: {"1": 0.75}, LPR: {"1": 1.0}}, {"a": RelevantCounts(1, 2)}
-        ),
-        "c": Fairness({PEER: {"1": 0.25}}, {"a": RelevantCounts(2, 2), "b": RelevantCounts(0, 1)}),
-    }
-    pool = pooled_fairness(parts)
-    assert pool.measures == {
-        OWN_LANGUAGE: {"1.a": 1.0},
-        PEER: {"1.a": 0.5, "1.c": 0.25},
-        TLR: {"1.a": 0.75},
-        LPR: {"1.a": 1.0},
+    measures = {OWN_LANGUAGE: {"1": 1.0}, PEER: {"1": 0.5}, TLR: {"1": 0.75}, LPR: {"1": 1.0}}
+    of_c = Fairness({PEER: {"1": 0.25}}, {"a": RelevantCounts(2, 2), "b": RelevantCounts(0, 1)})
+    pool = pooled_fairness({"a": Fairness(measures, {"a": RelevantCounts(1, 2)}), "c": of_c})
+    assert pool.measures == {name: {"1.a": by_topic["1"]} for name, by_topic in measures.items()} | {
+        PEER: {"1.a": 0.5, "1.c": 0.25}
     }
     assert pool.relevant_counts == {"a": RelevantCounts(3, 4), "b": RelevantCounts(0, 1)}
     assert pooled_fairness({}).measures == {}
