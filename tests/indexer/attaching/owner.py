@@ -15,6 +15,7 @@ from indexer.collection.store_location import StoreLocation
 from indexer.ledger.database import read_database_id
 from indexer.stores.attached.attached_address import Attachment
 from indexer.stores.attached.joined_store import JoinedStore
+from indexer.stores.contract import VectorQuery
 from trials.fake_encoder import FakeEncoder
 from trials.servers.elastic import client_of
 
@@ -75,6 +76,11 @@ class Owner:
             ({"_index": self.index, "_id": doc_id, "_source": dict(one)} for doc_id, one in documents.items()),
         )
 
+    def begin(self, documents: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+        """Write documents, by default a single one, and follow them."""
+        self.write_all(documents or {"a": source("one")})
+        self.follow()
+
     def update(self, doc_id: str, changed: Mapping[str, Any]) -> None:
         self.client.update(index=self.index, id=doc_id, doc=changed)
 
@@ -111,6 +117,16 @@ class Owner:
         self.encoder.encoded.clear()
         self.follow()
         return sorted(self.encoder.encoded)
+
+    def nearest(self, store: JoinedStore, text: str = "text", **filters: Any) -> list[str]:
+        """Ids of the ten that are nearest to an English text."""
+        query = {"en": self.encoder.encode_queries([Document("q", "en", text)])}
+        return list(store.search(VectorQuery(self.encoder.spec.model, query, 10, filters))["en"][0].doc_ids)
+
+    def move(self, alias: str, index: str) -> None:
+        """Give the alias of our index to another one."""
+        actions = [{"remove": {"index": self.index, "alias": alias}}, {"add": {"index": index, "alias": alias}}]
+        self.client.indices.update_aliases(actions=actions)
 
     def vectors(self) -> dict[str, FloatArray]:
         """Every vector that a search can find."""
