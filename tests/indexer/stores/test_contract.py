@@ -1,6 +1,6 @@
 """The contract of a vector store: every implementation passes this suite unchanged."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -54,6 +54,17 @@ def store(place: str) -> Iterator[VectorStore]:
 
 def random_vectors(count: int, seed: int = 0) -> FloatArray:
     return unit_rows(np.random.default_rng(seed).standard_normal((count, DIM)).astype(np.float32))
+
+
+def nearest(store: VectorStore, model: str = MODEL, langs: Sequence[str] = ("en",), **filters: object) -> list[str]:
+    """Ids of ten documents of each language, sorted."""
+    lists = store.search(VectorQuery(model, dict.fromkeys(langs, random_vectors(1)), 10, filters)).values()
+    return sorted(doc_id for (one,) in lists for doc_id in one.doc_ids)
+
+
+def found(store: VectorStore, text: str, lang: str, k: int = 10, **filters: object) -> list[str]:
+    """Ids of the documents that have the words, best first."""
+    return [doc_id for doc_id, _ in store.lexical(LexicalQuery([text], [lang], k, filters or None))[0][lang]]
 
 
 def item(
@@ -150,49 +161,36 @@ def test_filters_are_evaluated_once_until_the_file_changes(tmp_path: Path, monke
         store.create(MODEL, DIM)
         store.put(MODEL, [item("a", text="flood", label="news")])
 
-        def found() -> list[object]:
+        def passing() -> list[object]:
             query = VectorQuery(MODEL, {"en": random_vectors(1, 1)}, 5, {"label": "news"})
             (nearest,) = store.search(query)["en"]
             (hits,) = store.lexical(LexicalQuery(["flood"], ["en"], 5, {"label": "news"}))
             return [sorted(nearest.doc_ids), sorted(dict(hits["en"])), store.count_passing(["en"], {"label": "news"})]
 
-        assert found() == [["a"], ["a"], 1]
+        assert passing() == [["a"], ["a"], 1]
         assert len(evaluated) == 1
         second.put(MODEL, [item("b", text="flood", label="news")])
-        assert found() == [["a", "b"], ["a", "b"], 2]
+        assert passing() == [["a", "b"], ["a", "b"], 2]
         assert len(evaluated) == 2
         for number in range(40):
             store.count_passing(["en"], {"label": str(number)})
             assert len(store._matches._values) <= 16
 
 
-def test_putting_twice_changes_nothing(store: VectorStore) -> None:
-    items = [item("a"), item("b", "de")]
-    store.put(MODEL, items)
-    store.put(MODEL, items)
-    assert store.count() == {"de": 1, "en": 1}
-
-
-def test_a_newer_revision_replaces_and_an_older_one_never_does(store: VectorStore) -> None:
+def test_a_revision_replaces_what_is_not_newer(store: VectorStore) -> None:
     store.put(MODEL, [item("a", revision=5, text="five")])
     report = store.put(MODEL, [item("a", revision=4, text="four")])
     assert (report.stored, list(report.older)) == (0, ["a"])
     assert store.get(["a"])[0].text == "five"
     assert store.put(MODEL, [item("a", "de", revision=6, text="six")]).stored == 1
     assert (store.get(["a"])[0].text, store.count()) == ("six", {"de": 1})
-
-
-def test_an_equal_revision_replaces_since_files_without_revisions_change_too(store: VectorStore) -> None:
-    store.put(MODEL, [item("a", text="before")])
-    assert store.put(MODEL, [item("a", text="after", seed=3)]).stored == 1
-    assert store.get(["a"])[0].text == "after"
-    assert store.vectors(MODEL, ["a"]).tobytes() == item("a", seed=3).vector.tobytes()
-
-
-def test_of_the_same_id_twice_in_one_put_the_later_one_wins_unless_it_is_older(store: VectorStore) -> None:
-    store.put(MODEL, [item("a", text="first"), item("a", text="second")])
-    store.put(MODEL, [item("b", text="new", revision=2), item("b", text="old", revision=1)])
-    assert [document.text for document in store.get(["a", "b"])] == ["second", "new"]
+    for _ in range(2):  # files without revisions change, too
+        assert store.put(MODEL, [item("a", "de", revision=6, text="after", seed=3)]).stored == 1
+        assert (store.get(["a"])[0].text, store.count()) == ("after", {"de": 1})
+        assert store.vectors(MODEL, ["a"]).tobytes() == item("a", seed=3).vector.tobytes()
+    store.put(MODEL, [item("b", text="first"), item("b", text="second")])
+    store.put(MODEL, [item("c", text="new", revision=2), item("c", text="old", revision=1)])
+    assert [document.text for document in store.get(["b", "c"])] == ["second", "new"]
 
 
 def test_stamps_tell_what_need_not_be_encoded_again(store: VectorStore) -> None:
@@ -204,23 +202,13 @@ def test_stamps_tell_what_need_not_be_encoded_again(store: VectorStore) -> None:
     assert stamps["a"] != Stamp.of(item("a", revision=3, label="other").document)
 
 
-@pytest.mark.parametrize(
-    ("vector", "reason"),
-    [
-        (np.full(DIM, np.nan, dtype=np.float32), "not finite"),
-        (np.zeros(DIM, dtype=np.float32), "not of unit length"),
-        (np.ones(DIM, dtype=np.float32), "not of unit length"),
-        (np.ones(DIM + 1, dtype=np.float32), "has 9 numbers, not 8"),
-    ],
-)
-def test_a_vector_that_is_none_is_refused_with_the_reason_and_the_rest_goes_on(
-    store: VectorStore, vector: FloatArray, reason: str
-) -> None:
-    good = item("good")
-    bad = StoredDocument(Document("bad", "en", "x"), vector, good.passages)
-    report = store.put(MODEL, [bad, good])
+def test_a_vector_that_is_none_is_refused_with_the_reason_and_the_rest_goes_on(store: VectorStore) -> None:
+    reasons = ["not finite", "not of unit length", "not of unit length", "has 9 numbers, not 8"]
+    vectors = np.full(DIM, np.nan), np.zeros(DIM), np.ones(DIM), np.ones(DIM + 1)
+    bad = [replace(item(f"bad{at}"), vector=vector.astype(np.float32)) for at, vector in enumerate(vectors)]
+    report = store.put(MODEL, [*bad, item("good")])
     assert report.stored == 1
-    assert reason in report.refused["bad"]
+    assert all(reason in report.refused[f"bad{at}"] for at, reason in enumerate(reasons))
     assert list(store.ids()) == ["good"]
 
 
@@ -229,91 +217,77 @@ def _brute_force(items: list[StoredDocument], lang: str, query: FloatArray, k: i
     return sorted(scored)[:k]
 
 
-@pytest.mark.parametrize("k", [1, 3, 1000])
-def test_search_finds_the_nearest_of_each_language_with_a_query_of_its_own(store: VectorStore, k: int) -> None:
-    items = [item(f"{lang}{number}", lang) for lang in ("de", "en", "zh-Hant") for number in range(40)]
+def test_search_finds_the_nearest_of_each_language_with_a_query_of_its_own(store: VectorStore) -> None:
+    items = [item(f"{lang}{number}", lang) for lang in ("de", "en", "zh-Hant") for number in range(20)]
     store.put(MODEL, items)
     queries = {lang: random_vectors(3, seed) for seed, lang in enumerate(("de", "en", "zh-Hant", "fr"))}
-    found = store.search(VectorQuery(MODEL, queries, k, with_vectors=True))
-    assert found.keys() == queries.keys()
-    assert [len(candidates.doc_ids) for candidates in found["fr"]] == [0, 0, 0]
-    for lang in ("de", "en", "zh-Hant"):
-        for query, candidates in zip(queries[lang], found[lang], strict=True):
-            expected = _brute_force(items, lang, query, k)
-            assert list(candidates.doc_ids) == [doc_id for _, doc_id in expected]
-            np.testing.assert_allclose(candidates.scores, [-score for score, _ in expected], atol=1e-5)
-            assert candidates.vectors is not None
-            np.testing.assert_allclose(candidates.vectors @ query, candidates.scores, atol=1e-5)
+    assert store.search(VectorQuery(MODEL, queries, 5))["en"][0].vectors is None
+    for k in (1, 3, 1000):
+        hits = store.search(VectorQuery(MODEL, queries, k, with_vectors=True))
+        assert hits.keys() == queries.keys()
+        assert [len(candidates.doc_ids) for candidates in hits.pop("fr")] == [0, 0, 0]
+        for lang, of_lang in hits.items():
+            for query, candidates in zip(queries[lang], of_lang, strict=True):
+                expected = _brute_force(items, lang, query, k)
+                assert list(candidates.doc_ids) == [doc_id for _, doc_id in expected]
+                np.testing.assert_allclose(candidates.scores, [-score for score, _ in expected], atol=1e-5)
+                assert candidates.vectors is not None
+                np.testing.assert_allclose(candidates.vectors @ query, candidates.scores, atol=1e-5)
 
 
-def test_search_without_vectors_brings_none(store: VectorStore) -> None:
+def test_what_was_deleted_or_dropped_since_leaves_nothing(store: VectorStore, place: str) -> None:
     store.put(MODEL, [item("a")])
-    assert store.search(VectorQuery(MODEL, {"en": random_vectors(1)}, 5))["en"][0].vectors is None
+    assert nearest(store) == ["a"]
+    store.put(MODEL, [item("b"), item("c", "de")])
+    assert nearest(store) == ["a", "b"]
+    assert store.delete(["a", "nobody"]) == 1
+    assert store.delete(["a"]) == 0
+    assert nearest(store) == ["b"]
+    assert store.count() == {"de": 1, "en": 1}
+    assert store.stamps(MODEL, ["a"]) == {}
+    with pytest.raises(KeyError):
+        store.vectors(MODEL, ["a"])
+    store.drop()
+    with closing(StoreLocation(place, "contract").open()) as again:
+        assert (again.count(), dict(again.models())) == ({}, {})
 
 
-def test_search_sees_what_was_put_and_deleted_since(store: VectorStore) -> None:
-    query = {"en": random_vectors(1)}
-    store.put(MODEL, [item("a")])
-    assert list(store.search(VectorQuery(MODEL, query, 5))["en"][0].doc_ids) == ["a"]
-    store.put(MODEL, [item("b")])
-    assert sorted(store.search(VectorQuery(MODEL, query, 5))["en"][0].doc_ids) == ["a", "b"]
-    store.delete(["a"])
-    assert list(store.search(VectorQuery(MODEL, query, 5))["en"][0].doc_ids) == ["b"]
-
-
-def test_filters_let_through_what_has_the_field(store: VectorStore) -> None:
-    store.put(
-        MODEL,
-        [
-            item("a", label="news", year=1994),
-            item("b", label="help", year=1994),
-            item("c", label="news", year=1995),
-            item("d"),
-        ],
-    )
-    query = {"en": random_vectors(1)}
-
-    def found(**filters: object) -> list[str]:
-        return sorted(store.search(VectorQuery(MODEL, query, 10, filters))["en"][0].doc_ids)
-
-    assert found(label="news") == ["a", "c"]
-    assert found(label=["news", "help"]) == ["a", "b", "c"]
-    assert found(label="news", year="1994") == ["a"]
-    assert found(label="sports") == []
-    assert found(**{'odd "name"': "x"}) == []
-
-
-def test_a_field_that_no_document_has_is_refused_by_name(store: VectorStore) -> None:
-    store.put(MODEL, [item("a", label="news", year=1994), item("b")])
+def test_filters_let_through_what_has_the_field_and_compare_as_text(store: VectorStore) -> None:
+    others = [item("d"), item("e", "de", label="news"), item("f", "fr", label="news")]
+    years: list[dict[str, object]] = [
+        {"label": "news", "year": 1994, "draft": True, "tags": ["x", "y"], "score": 0.5},
+        {"label": "help", "year": 1994, "draft": False, "tags": []},
+        {"label": "news", "year": 1995},
+    ]
+    store.put(MODEL, [*(item(doc_id, **fields) for doc_id, fields in zip("abc", years, strict=True)), *others])
     store.publish()
+    passing: list[tuple[dict[str, object], str]] = [
+        ({"label": "news"}, "ac"),
+        ({"label": ["news", "help"]}, "abc"),
+        ({"label": "news", "year": "1994"}, "a"),
+        ({"label": "sports"}, ""),
+        ({'odd "name"': "x"}, ""),
+        ({"draft": True}, "a"),
+        ({"draft": "true"}, "a"),
+        ({"draft": "false"}, "b"),
+        ({"tags": "y"}, "a"),
+        ({"tags": ["y", "z"]}, "a"),
+        ({"tags": "z"}, ""),
+        ({"year": 1995}, "c"),
+        ({"score": "0.5"}, "a"),
+    ]
+    for filters, ids in passing:
+        assert nearest(store, **filters) == sorted(found(store, "text", "en", **filters)) == list(ids), filters
+    assert store.count_passing(["en", "de"], {"label": "news"}) == 3
+    assert store.count_passing(["en", "de"], {"label": ["help", "news"]}) == 4
+    assert store.count_passing(["en", "fr"]) == 5
+    assert store.count_passing(["en"], {"label": "sports"}) == store.count_passing(["fi"]) == 0
+    assert len(found(store, "text", "en", 2, label="news")) == 2
     assert isinstance(store, ChecksFields)
     store.require_fields(["label", "year"])
     for name in ("lable", 'odd "name"', "odd\x00name"):
         with pytest.raises(BadInput, match="no document has the field"):
             store.require_fields(["year", name])
-
-
-def test_documents_that_pass_filters_are_counted_by_language(store: VectorStore) -> None:
-    store.put(MODEL, [item("a", label="news"), item("b", "de", label="news"), item("c", "fr", label="news"), item("d")])
-    assert store.count_passing(["en", "de"], {"label": "news"}) == 2
-    assert store.count_passing(["en", "de"], {"label": ["help", "news"]}) == 2
-    assert store.count_passing(["en", "fr"]) == 3
-    assert store.count_passing(["en"], {"label": "help"}) == store.count_passing(["fi"]) == 0
-
-
-def test_filters_compare_as_text_and_look_into_lists(store: VectorStore) -> None:
-    store.put(MODEL, [item("a", draft=True, tags=["x", "y"], year=1994, score=0.5), item("b", draft=False, tags=[])])
-    query = {"en": random_vectors(1)}
-
-    def found(**filters: object) -> list[str]:
-        return sorted(store.search(VectorQuery(MODEL, query, 10, filters))["en"][0].doc_ids)
-
-    assert (
-        found(draft=True) == found(draft="true") == found(tags="y") == found(year=1994) == found(score="0.5") == ["a"]
-    )
-    assert found(draft="false") == ["b"]
-    assert found(tags=["y", "z"]) == ["a"]
-    assert found(tags="z") == []
 
 
 def test_a_filter_lets_through_the_documents_that_have_the_value_at_its_path(store: VectorStore) -> None:
@@ -328,12 +302,10 @@ def test_a_filter_lets_through_the_documents_that_have_the_value_at_its_path(sto
     }
     store.put(MODEL, [item(doc_id, **of_document) for doc_id, of_document in fields.items()])
     store.publish()
-    query = {"en": random_vectors(1)}
     for path in ("shelf", "shelf.row", "shelf.x.row", "row", "shelf.nothing"):
         for value in ("1", "2", "3", "true", "deep", '{"row":1}'):
-            hits = store.search(VectorQuery(MODEL, query, 10, {path: value}))["en"][0].doc_ids
             expected = [doc_id for doc_id, of_document in fields.items() if value in filter_texts(of_document, path)]
-            assert sorted(hits) == expected, (path, value)
+            assert nearest(store, **{path: value}) == expected, (path, value)
             assert store.count_passing(["en"], {path: [value, "none"]}) == len(expected)
     assert isinstance(store, ChecksFields)
     store.require_fields(["shelf", "shelf.row", "shelf.x.row"])
@@ -354,16 +326,6 @@ def test_two_writers_at_once_lose_nothing_and_keep_the_newest(store: VectorStore
             done.result()
     other.close()
     assert {document.revision for document in store.get([f"d{number}" for number in range(5)])} == {39}
-
-
-def test_delete_leaves_nothing_of_a_document(store: VectorStore) -> None:
-    store.put(MODEL, [item("a"), item("b", "de")])
-    assert store.delete(["a", "nobody"]) == 1
-    assert store.delete(["a"]) == 0
-    assert store.count() == {"de": 1}
-    assert store.stamps(MODEL, ["a"]) == {}
-    with pytest.raises(KeyError):
-        store.vectors(MODEL, ["a"])
 
 
 def test_scan_and_ids_give_everything_once_in_order(store: VectorStore) -> None:
@@ -393,29 +355,25 @@ def test_vectors_of_a_model_never_created_are_refused(store: VectorStore) -> Non
 def test_two_models_live_side_by_side_until_the_text_changes(store: VectorStore) -> None:
     """A vector belongs to the text it was made from: a new text leaves no old vector behind."""
     store.create("model-b", DIM)
-    store.put(MODEL, [item("a", text="one")])
+    items = [item("a", text="one"), item("b"), item("c", "de")]
+    store.put(MODEL, items)
     store.put("model-b", [item("a", text="one", seed=5)])
     assert store.stamps(MODEL, ["a"]).keys() == store.stamps("model-b", ["a"]).keys() == {"a"}
+    langs = ("de", "en")
+    assert (nearest(store, MODEL, langs), nearest(store, "model-b", langs)) == (["a", "b", "c"], ["a"])
+    assert (store.count(MODEL), store.count("model-b")) == ({"de": 1, "en": 2}, {"en": 1})
+    assert store.vectors(MODEL, ["a"]).tobytes() == items[0].vector.tobytes()
     store.put("model-b", [item("a", text="two", seed=6)])
     assert store.stamps(MODEL, ["a"]) == {}
 
 
-def test_drop_leaves_nothing(store: VectorStore, place: str) -> None:
-    store.put(MODEL, [item("a")])
-    store.drop()
-    again = StoreLocation(place, "contract").open()
-    assert again.count() == {}
-    assert dict(again.models()) == {}
-    again.close()
+def test_a_name_that_no_store_can_carry_is_refused(place: str) -> None:
+    for name in ("", "a/b", "../up", ".hidden", "x" * 101, "a b"):
+        with pytest.raises(BadInput, match="can't be named"):
+            StoreLocation(place, name).open()
 
 
-@pytest.mark.parametrize("name", ["", "a/b", "../up", ".hidden", "x" * 101, "a b"])
-def test_a_name_that_no_store_can_carry_is_refused(name: str, place: str) -> None:
-    with pytest.raises(BadInput, match="can't be named"):
-        StoreLocation(place, name).open()
-
-
-@hypothesis_settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     writes=st.lists(
         st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.sampled_from(["put", "put", "delete"])), max_size=12
@@ -434,52 +392,35 @@ def test_any_order_of_writes_leaves_what_the_rules_say(store: VectorStore, write
     assert {document.doc_id: document.revision for document in store.get(list(store.ids()))} == expected
 
 
-def found(store: VectorStore, text: str, lang: str, k: int = 10, **filters: object) -> list[str]:
-    return [doc_id for doc_id, _ in store.lexical(LexicalQuery([text], [lang], k, filters or None))[0][lang]]
-
-
-def test_names_and_numbers_are_found_by_their_words_in_title_and_text(store: VectorStore) -> None:
+def test_names_and_numbers_are_found_by_their_words_in_title_and_text_of_their_language(store: VectorStore) -> None:
     texts = {
         "elbe": "Am 17. August 2002 stieg die Elbe in Dresden.",
-        "rhein": "Im Januar 1995 stieg der Rhein in Köln.",
+        "rhein": "Im Januar 1995 stieg der Rhein in Köln: Gift.",
         "cve": "Die Lücke CVE-2021-44228 steckt in Log4j.",
     }
-    store.put(MODEL, [item(doc_id, "de", text=text) for doc_id, text in texts.items()])
+    foreign = [item("en", text="gift"), item("zh", "zh-Hant", text="禮物 gift")]
+    store.put(MODEL, [*(item(doc_id, "de", text=text) for doc_id, text in texts.items()), *foreign])
     assert found(store, "Dresden 2002", "de") == ["elbe"]
-    assert found(store, "CVE-2021-44228", "de") == ["cve"]
-    assert found(store, "log4j", "de") == ["cve"]
+    assert found(store, "CVE-2021-44228", "de") == found(store, "log4j", "de") == ["cve"]
     assert sorted(found(store, "title", "de")) == ["cve", "elbe", "rhein"]
-    assert found(store, "Donau", "de") == []
-    assert found(store, "?!", "de") == found(store, "", "de") == []
+    assert found(store, "Donau", "de") == found(store, "?!", "de") == found(store, "", "de") == []
+    assert found(store, "禮物", "zh-Hant") == ["zh"]
+    (hits,) = store.lexical(LexicalQuery(["gift"], ["en", "fr", "de"], 5))
+    assert {lang: [doc_id for doc_id, _ in of_lang] for lang, of_lang in hits.items()} == {
+        "en": ["en"],
+        "fr": [],
+        "de": ["rhein"],
+    }
 
 
 def test_words_are_found_with_scores_that_fall_and_at_most_k(store: VectorStore) -> None:
-    store.put(MODEL, [item(f"d{at}", text="river " * (1 + at % 3) + "flood") for at in range(9)] + _others(20))
+    others = [item(f"other{at}", text="nothing of the kind") for at in range(20)]
+    store.put(MODEL, [*(item(f"d{at}", text="river " * (1 + at % 3) + "flood") for at in range(9)), *others])
     scored = store.lexical(LexicalQuery(["river"], ["en"], 5))[0]["en"]
     assert [doc_id for doc_id, _ in scored] == ["d2", "d5", "d8", "d1", "d4"]
     scores = [score for _, score in scored]
     assert scores == sorted(scores, reverse=True)
     assert scores[-1] > 0
-
-
-def _others(count: int, lang: str = "en") -> list[StoredDocument]:
-    return [item(f"other{at}", lang, text="nothing of the kind") for at in range(count)]
-
-
-def test_words_of_one_language_are_not_found_in_another(store: VectorStore) -> None:
-    store.put(
-        MODEL, [item("a", "de", text="Gift"), item("b", "en", text="gift"), item("c", "zh-Hant", text="禮物 gift")]
-    )
-    assert found(store, "gift", "de") == ["a"]
-    assert found(store, "gift", "en") == ["b"]
-    assert found(store, "禮物", "zh-Hant") == ["c"]
-    assert found(store, "gift", "fr") == []
-    together = store.lexical(LexicalQuery(["gift"], ["en", "fr", "de"], 5))[0]
-    assert {lang: [doc_id for doc_id, _ in hits] for lang, hits in together.items()} == {
-        "en": ["b"],
-        "fr": [],
-        "de": ["a"],
-    }
 
 
 def test_words_are_those_of_what_was_put_last(store: VectorStore) -> None:
@@ -496,14 +437,7 @@ def test_words_are_those_of_what_was_put_last(store: VectorStore) -> None:
     assert found(store, "diamond coral agate", "en") == ["d"]
 
 
-def test_words_are_found_among_documents_that_have_a_field(store: VectorStore) -> None:
-    store.put(MODEL, [item(f"d{at}", text="river", label="news" if at % 2 else "help") for at in range(6)])
-    assert found(store, "river", "en", 2, label="news") == ["d1", "d3"]
-    assert found(store, "river", "en", 9, label=["news", "help"]) == [f"d{at}" for at in range(6)]
-    assert found(store, "river", "en", 9, label="sports") == []
-
-
-@hypothesis_settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     writes=st.lists(
         st.tuples(
@@ -558,21 +492,3 @@ def test_words_are_asked_for_together_with_vectors(store: VectorStore) -> None:
             for one, other in zip(lists, alone[lang], strict=True):
                 assert one.doc_ids == other.doc_ids
                 assert one.scores.tolist() == other.scores.tolist()
-
-
-def test_vectors_of_another_model_stand_beside_the_first(store: VectorStore) -> None:
-    store.create("model-b", DIM)
-    items = [item(name, lang) for name, lang in (("a", "en"), ("b", "en"), ("c", "de"))]
-    store.put(MODEL, items)
-    query = dict.fromkeys(("de", "en"), random_vectors(1))
-    store.put("model-b", items[:1])
-
-    def found(model: str) -> list[str]:
-        lists = store.search(VectorQuery(model, query, 5)).values()
-        return sorted(doc_id for (one,) in lists for doc_id in one.doc_ids)
-
-    assert found(MODEL) == ["a", "b", "c"]
-    assert found("model-b") == ["a"]
-    assert store.count("model-b") == {"en": 1}
-    assert store.count(MODEL) == {"de": 1, "en": 2}
-    assert store.vectors(MODEL, ["a"]).tobytes() == items[0].vector.tobytes()
