@@ -1,4 +1,4 @@
-"""What the embedded store holds in memory, and the nearest rows that it finds there with an int8 copy and without."""
+"""What the embedded store holds in memory, the nearest rows there, with an int8 copy and without, and its bounds."""
 
 import threading
 import tracemalloc
@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from encoders.document import BoolArray, Document, FloatArray, Passages, unit_rows
+from encoders.document import BoolArray, Document, FloatArray, Passages, int8_rows, unit_rows
 from encoders.top_scores import largest
 from indexer.stores import matrix as matrices
 from indexer.stores import quantised_rows
 from indexer.stores.contract import NearestDocuments, StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from indexer.stores.matrix import VectorMatrix
-from indexer.stores.quantised_rows import QuantisedRows, RowBlock
+from indexer.stores.quantised_rows import LARGEST_DIGIT, QuantisedRows, QueryDigits, RowBlock, row_blocks
 
 MODEL, DIM, COUNT = "model-a", 384, 8_000
 LANGS = ("de", "en", "ja")
@@ -58,8 +58,13 @@ class _Copies:
         monkeypatch.setattr(matrices, "_near", counted_near)
 
 
+_SEARCHES = matrices._SEARCHES
+
+
 @pytest.fixture
 def copies(monkeypatch: pytest.MonkeyPatch) -> _Copies:
+    """A copy is made for the first search."""
+    monkeypatch.setattr(matrices, "_SEARCHES", 0)
     return _Copies(monkeypatch)
 
 
@@ -115,9 +120,8 @@ def _require_nearest(
 @pytest.mark.parametrize("share", [1.0, 0.5])
 @pytest.mark.parametrize("noise", [0.02, 1.0])
 def test_an_int8_copy_finds_the_nearest(
-    vectors: FloatArray, copies: _Copies, monkeypatch: pytest.MonkeyPatch, count: int, share: float, noise: float
+    vectors: FloatArray, copies: _Copies, count: int, share: float, noise: float
 ) -> None:
-    monkeypatch.setattr(matrices, "_SEARCHES", 0)
     matrix, chance = _matrix(vectors), np.random.default_rng(2)
     allowed = chance.random(len(vectors)) < share
     queries = unit_rows(matrix.vectors[:count] + noise * chance.standard_normal((count, DIM)).astype(np.float32))
@@ -133,7 +137,6 @@ def test_an_int8_copy_finds_the_nearest_to_each_language_s_own_vectors(
     vectors: FloatArray, copies: _Copies, monkeypatch: pytest.MonkeyPatch, enough_rows: int, share: float
 ) -> None:
     """Seven languages share blocks, and two of them ask with the same vectors; with small blocks each has several."""
-    monkeypatch.setattr(matrices, "_SEARCHES", 0)
     monkeypatch.setattr(quantised_rows, "_ENOUGH_ROWS", enough_rows)
     monkeypatch.setattr(quantised_rows, "_MOST_ROWS", 5 * enough_rows // 2)
     matrix, langs = _matrix(vectors, "abcdefg"), "bcdefg"
@@ -159,87 +162,69 @@ def test_an_int8_copy_finds_the_nearest_to_each_language_s_own_vectors(
         assert called == [set("abc")] + [set("def")] * 3 + [{"g"}]
 
 
-def test_a_copy_that_rules_out_nothing_finds_the_nearest(
-    vectors: FloatArray, copies: _Copies, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(matrices, "_SEARCHES", 0)
-    matrix, query = _matrix(vectors), np.zeros((1, DIM), np.float32)
-    hits = _search(matrix, query, 10)
+def test_a_copy_that_rules_out_nothing_finds_the_nearest(vectors: FloatArray, copies: _Copies) -> None:
+    matrix = _matrix(vectors)
+    hits = _search(matrix, np.zeros((1, DIM), np.float32), 10)
     assert copies.compared == len(vectors)
-    assert [hits[lang][0].doc_ids for lang in LANGS] == [
-        matrix.doc_ids[matrix.languages[lang].start :][:10] for lang in LANGS
-    ]
+    first = [matrix.doc_ids[matrix.languages[lang].start :][:10] for lang in LANGS]
+    assert [hits[lang][0].doc_ids for lang in LANGS] == first
 
 
-def test_a_language_with_fewer_documents_than_hits_has_all_of_them(
-    vectors: FloatArray, copies: _Copies, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(matrices, "_SEARCHES", 0)
+def test_a_language_with_fewer_documents_than_hits_has_all_of_them(vectors: FloatArray, copies: _Copies) -> None:
     matrix, allowed = _matrix(vectors), np.ones(len(vectors), np.bool_)
     allowed[matrix.languages["en"]] = False
     allowed[matrix.languages["en"].start + 3] = True
     allowed[matrix.languages["ja"]] = False
-    queries = matrix.vectors[:2]
-    hits = matrix.search(dict.fromkeys((*LANGS, "zz"), queries), 20, allowed, with_vectors=False)
+    hits = matrix.search(dict.fromkeys((*LANGS, "zz"), matrix.vectors[:2]), 20, allowed, with_vectors=False)
     assert copies.served == 2
-    assert [[len(of_query.doc_ids) for of_query in hits[lang]] for lang in (*LANGS, "zz")] == [
-        [20] * 2,
-        [1] * 2,
-        [0] * 2,
-        [0] * 2,
-    ]
+    counts = {lang: [len(of_query.doc_ids) for of_query in of_lang] for lang, of_lang in hits.items()}
+    assert counts == {"de": [20, 20], "en": [1, 1], "ja": [0, 0], "zz": [0, 0]}
     assert hits["de"][0].vectors is None
 
 
 def test_one_copy_is_made_once_a_matrix_is_searched_often_and_others_search_meanwhile(
-    vectors: FloatArray, copies: _Copies
+    vectors: FloatArray, copies: _Copies, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(matrices, "_SEARCHES", _SEARCHES)
     matrix, allowed = _matrix(vectors), np.ones(len(vectors), np.bool_)
+
+    def search(row: int) -> dict[str, list[NearestDocuments]]:
+        return _search(matrix, matrix.vectors[row : row + 1], 20)
+
     for row in range(64):
-        _search(matrix, matrix.vectors[row : row + 1], 20)
+        search(row)
     assert not copies.begun.is_set()
     copies.may_be_made.clear()
     with ThreadPoolExecutor(4) as threads:
-        waiting = threads.submit(_search, matrix, matrix.vectors[:1], 20)
+        waiting = threads.submit(search, 0)
         assert copies.begun.wait(60)
-        meanwhile = threads.submit(_search, matrix, matrix.vectors[1:2], 20).result(60)
+        meanwhile = threads.submit(search, 1).result(60)
         assert copies.served == 0
         assert not waiting.done()
         copies.may_be_made.set()
         _require_nearest(matrix, matrix.vectors[:1], 20, waiting.result(60), allowed)
         _require_nearest(matrix, matrix.vectors[1:2], 20, meanwhile, allowed)
         assert copies.served == 1
-        list(threads.map(lambda row: _search(matrix, matrix.vectors[row : row + 1], 20), range(40)))
-    assert copies.served == 41
-    assert copies.made == 1
+        list(threads.map(search, range(40)))
+    assert (copies.served, copies.made) == (41, 1)
 
 
 @pytest.mark.parametrize("error", [MemoryError("too little"), ImportError("no ONNX Runtime"), Exception("failed")])
 def test_searches_go_on_without_a_copy_that_cannot_be_made(
-    vectors: FloatArray,
-    copies: _Copies,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-    error: Exception,
+    vectors: FloatArray, copies: _Copies, caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
-    monkeypatch.setattr(matrices, "_SEARCHES", 0)
     copies.error = error
     matrix = _matrix(vectors)
     with caplog.at_level("WARNING", "dragoman.stores"):
         hits = [_search(matrix, matrix.vectors[:1], 10) for _ in range(3)]
     _require_nearest(matrix, matrix.vectors[:1], 10, hits[-1], np.ones(len(vectors), np.bool_))
-    assert [record.message for record in caplog.records] == [
-        f"searches compare all 12000 vectors, without an int8 copy: {error}"
-    ]
+    assert caplog.messages == [f"searches compare all 12000 vectors, without an int8 copy: {error}"]
 
 
-def test_no_copy_is_made_where_products_are_as_fast(
-    vectors: FloatArray, copies: _Copies, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(matrices, "_SEARCHES", 0)
-    matrix, few = _matrix(vectors), _matrix(vectors[:9_999])
+def test_no_copy_is_made_where_products_are_as_fast(vectors: FloatArray, copies: _Copies) -> None:
+    matrix = _matrix(vectors)
     query, one_in_four = matrix.vectors[:1], np.arange(len(vectors)) % 4 == 0
-    _search(few, query, 10)
+    _search(_matrix(vectors[:9_999]), query, 10)
     _search(matrix, matrix.vectors[:5], 10)
     _search(matrix, query, 134)
     _search(matrix, query, 10, one_in_four)
@@ -252,13 +237,13 @@ def test_no_copy_is_made_where_products_are_as_fast(
     assert copies.made == 1
 
 
-@pytest.mark.parametrize("k", [1, 3, 16, 40, 100, 200])
-def test_the_largest_scores_are_those_that_sorting_finds(k: int) -> None:
+def test_the_largest_scores_are_those_that_sorting_finds() -> None:
     chance = np.random.default_rng(0)
     for count in (1, 15, 100, 1_000):
         scores = chance.integers(0, 50, count).astype(np.float32)
         scores[chance.random(count) < 0.3] = -np.inf
-        assert largest(scores, k).tolist() == np.argsort(-scores, kind="stable")[:k].tolist()
+        for k in (1, 3, 16, 40, 100, 200):
+            assert largest(scores, k).tolist() == np.argsort(-scores, kind="stable")[:k].tolist()
 
 
 def test_reading_the_vectors_does_not_hold_them_twice(tmp_path: Path) -> None:
@@ -266,7 +251,7 @@ def test_reading_the_vectors_does_not_hold_them_twice(tmp_path: Path) -> None:
     passages = Passages(np.ones((1, DIM), np.int8), np.array([[0, 1]], np.int32))
     with closing(EmbeddedStore(tmp_path, "c")) as store:
         store.create(MODEL, DIM)
-        documents = [Document(f"{number}", ("de", "en", "ja")[number % 3], "text") for number in range(COUNT)]
+        documents = [Document(f"{number}", LANGS[number % 3], "text") for number in range(COUNT)]
         store.put(MODEL, [StoredDocument(*pair, passages) for pair in zip(documents, vectors, strict=True)])
         tracemalloc.start()
         try:
@@ -276,3 +261,80 @@ def test_reading_the_vectors_does_not_hold_them_twice(tmp_path: Path) -> None:
             tracemalloc.stop()
         assert peak < 1.75 * vectors.nbytes
         assert read.tobytes() == vectors[[7, 0]].tobytes()
+
+
+def _like_an_encoder(chance: np.random.Generator, count: int) -> FloatArray:
+    """Unit rows with large cosines, as sentence encoders make them."""
+    common = chance.standard_normal(DIM)
+    return unit_rows((common + 0.5 * chance.standard_normal((count, DIM))).astype(np.float32))
+
+
+def _require_bounds(vectors: FloatArray, queries: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
+    exact = queries.astype(np.float64) @ vectors.astype(np.float64).T
+    span = slice(0, len(vectors))
+    bounds = list(zip(*QuantisedRows(vectors, row_blocks({"en": span})).bounds({"en": queries}), strict=True))
+    assert len(bounds) == len(queries)
+    for products, (lower, upper) in zip(exact, bounds, strict=True):
+        assert (lower <= products).all()
+        assert (products <= upper).all()
+    return bounds
+
+
+@pytest.mark.parametrize("count", [1, 20_003])
+@pytest.mark.parametrize("length", [1.0, 300.0])
+def test_inner_products_are_within_their_bounds(count: int, length: float) -> None:
+    chance = np.random.default_rng(0)
+    vectors = _like_an_encoder(chance, count) * np.float32(length)
+    queries = np.concatenate((_like_an_encoder(chance, 3), vectors[:1], np.zeros((1, DIM), np.float32)))
+    queries[1] *= np.float32(50)
+    lower, upper = _require_bounds(vectors, queries)[0]
+    assert lower.dtype == upper.dtype == np.float32
+    assert (upper - lower).max() < 0.015 * length
+
+
+def test_bounds_hold_for_queries_along_what_quantising_lost() -> None:
+    vectors = _like_an_encoder(np.random.default_rng(0), 50)
+    rest = vectors - vectors.mean(axis=0)
+    residuals = rest - int8_rows(rest) * (np.abs(rest).max(axis=1, keepdims=True) / np.float32(127))
+    bounds = _require_bounds(vectors, np.concatenate((unit_rows(residuals), -unit_rows(residuals))))
+    rows = np.arange(50)
+    lower, upper = (np.stack(of_queries)[rows, rows] for of_queries in zip(*bounds[:50], strict=True))
+    products = (unit_rows(residuals).astype(np.float64) * vectors).sum(axis=1)
+    assert ((upper - products) < 0.05 * (upper - lower)).all()  # the bound is reached, so a smaller one would not hold
+
+
+def test_bounds_hold_for_vectors_along_what_a_query_s_digits_leave_out() -> None:
+    query = _like_an_encoder(np.random.default_rng(0), 1)
+    left_out = unit_rows(QueryDigits.of(query).residuals)[0]
+    vectors = np.zeros((2, DIM), np.float32)
+    for row, sign in enumerate((1, -1)):  # numbers that int8 holds
+        vectors[row] = np.rint(left_out * (127 * sign / np.abs(left_out).max()))
+    _require_bounds(vectors, query)
+
+
+def test_two_products_fit_in_sixteen_bits_and_the_largest_numbers_are_right() -> None:
+    vectors = np.concatenate((np.ones((2, DIM), np.float32), -np.ones((2, DIM), np.float32)))
+    digits = QueryDigits.of(vectors[[0, 2]]).moved
+    assert (digits.min(), digits.max()) == (0, 2 * LARGEST_DIGIT)
+    assert 2 * int(digits.max()) * 127 < 2**15
+    for (lower, upper), sign in zip(_require_bounds(vectors, vectors[[0, 2]]), (1, -1), strict=True):
+        assert (lower + upper) / 2 == pytest.approx(sign * np.array([DIM, DIM, -DIM, -DIM]), abs=0.01 * DIM)
+    queries = _like_an_encoder(np.random.default_rng(0), 4)
+    of_queries = QueryDigits.of(queries)
+    high, low = np.split(of_queries.moved.astype(np.float64) - LARGEST_DIGIT, 2)
+    whole = high * of_queries.high_units + low * of_queries.low_units + of_queries.residuals
+    assert whole == pytest.approx(queries, abs=1e-7)
+    assert np.linalg.norm(of_queries.residuals, axis=1).max() < 2e-4
+
+
+def test_small_languages_share_a_block_and_a_large_language_has_several() -> None:
+    sizes = {"a": 300, "b": 3_000, "c": 800, "d": 100, "e": 4_000, "f": 45_001, "g": 0, "h": 5}
+    ends = np.cumsum([0, *sizes.values()]).tolist()
+    blocks = row_blocks({lang: slice(*ends[place : place + 2]) for place, lang in enumerate(sizes)})
+    assert ["".join(block.languages) for block in blocks] == ["abc", "de", "f", "f", "f", "h"]
+    assert [block.rows for block in blocks] == [
+        slice(min(rows.start for rows in spans), max(rows.stop for rows in spans))
+        for spans in (block.languages.values() for block in blocks)
+    ]
+    rows = [span for block in blocks for span in block.languages.values()]
+    assert [(span.start, span.stop) for span in rows] == list(pairwise([*ends[:6], 23_200, 38_200, *ends[-2:]]))

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from encoders.document import Document, Passages
 from encoders.errors import StoreError
 from indexer.collection.store_location import StoreLocation
 from indexer.stores import word_tables
-from indexer.stores.contract import LexicalQuery, StoredDocument
+from indexer.stores.contract import LexicalQuery, StoredDocument, VectorStore
 from indexer.stores.embedded import EmbeddedStore
 
 MODEL = "model-a"
@@ -36,26 +37,29 @@ def tables(store: EmbeddedStore) -> set[str]:
         return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE name LIKE 'lexical%'")}
 
 
-def test_a_store_keeps_no_words_before_somebody_looks_for_them(store: EmbeddedStore) -> None:
+def found(store: VectorStore, text: str) -> list[str]:
+    return sorted(doc_id for doc_id, _ in store.lexical(LexicalQuery([text], ["en"], 99))[0]["en"])
+
+
+def test_a_store_keeps_words_when_somebody_looks_for_them_until_a_text_changes(store: EmbeddedStore) -> None:
     store.put(MODEL, [item("a", "river")])
     assert tables(store) == set()
-    assert store.lexical(LexicalQuery(["river"], ["en"], 5))[0]["en"][0][0] == "a"
+    assert found(store, "river") == ["a"]
     assert "lexical_en" in tables(store)
+    with closing(sqlite3.connect(store.path)) as connection:
+        before = connection.execute("SELECT * FROM lexical_en_data").fetchall()
+        changed = Document("a", "en", "river", fields={"label": "news"}, revision=3)
+        store.put(MODEL, [replace(item("a", "river"), document=changed)])
+        assert connection.execute("SELECT * FROM lexical_en_data").fetchall() == before
 
 
-def test_a_file_of_before_there_were_words_gets_them_when_they_are_looked_for(tmp_path: Path) -> None:
-    before = EmbeddedStore(tmp_path, "c")
-    before.create(MODEL, 2)
-    before.put(MODEL, [item("a", "river")])
-    before.close()
-    with closing(sqlite3.connect(before.path)) as connection:
+def test_a_file_of_before_there_were_words_gets_them_when_they_are_looked_for(store: EmbeddedStore) -> None:
+    store.put(MODEL, [item("a", "river")])
+    with closing(sqlite3.connect(store.path)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (1,)
-    after = StoreLocation(tmp_path.as_uri(), "c").open()
-    assert [doc_id for doc_id, _ in after.lexical(LexicalQuery(["rivers"], ["en"], 5))[0]["en"]] == ["a"]
-    after.close()
-    again = StoreLocation(tmp_path.as_uri(), "c").open()
-    assert [doc_id for doc_id, _ in again.lexical(LexicalQuery(["rivers"], ["en"], 5))[0]["en"]] == ["a"]
-    again.close()
+    for _ in range(2):
+        with closing(StoreLocation(store.path.parent.as_uri(), "c").open()) as after:
+            assert found(after, "rivers") == ["a"]
 
 
 def test_a_build_that_was_killed_half_way_goes_on_and_loses_no_write_of_the_meantime(
@@ -66,21 +70,19 @@ def test_a_build_that_was_killed_half_way_goes_on_and_loses_no_write_of_the_mean
     with store._file.writing() as connection:
         word_tables.index_batch(connection)
     store.close()
-    other = EmbeddedStore(store.path.parent, "c")
-    other.put(MODEL, [item("d0", "opal"), item("d5", "pearl"), item("d7", "quartz")])
-    other.delete(["d1", "d6"])
-    everything = "opal pearl quartz " + " ".join(f"stone{at}" for at in range(7))
-    hits = other.lexical(LexicalQuery([everything], ["en"], 99))[0]["en"]
-    assert sorted(doc_id for doc_id, _ in hits) == ["d0", "d2", "d3", "d4", "d5", "d7"]
-    assert other.lexical(LexicalQuery(["stone0 stone1 stone5 stone6"], ["en"], 99))[0]["en"] == []
-    other.close()
+    with closing(EmbeddedStore(store.path.parent, "c")) as other:
+        other.put(MODEL, [item("d0", "opal"), item("d5", "pearl"), item("d7", "quartz")])
+        other.delete(["d1", "d6"])
+        everything = "opal pearl quartz " + " ".join(f"stone{at}" for at in range(7))
+        assert found(other, everything) == ["d0", "d2", "d3", "d4", "d5", "d7"]
+        assert found(other, "stone0 stone1 stone5 stone6") == []
 
 
 def test_a_put_that_fails_leaves_documents_and_words_as_they_were(
     store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.put(MODEL, [item("a", "river"), item("b", "lake")])
-    store.lexical(LexicalQuery(["river"], ["en"], 5))[0]["en"]
+    assert found(store, "river") == ["a"]
 
     def fail(*_: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
@@ -89,18 +91,5 @@ def test_a_put_that_fails_leaves_documents_and_words_as_they_were(
         patch.setattr("indexer.stores.embedded_tables.count_change", fail)
         with pytest.raises(StoreError, match=r"full.*see that the disk has room"):
             store.put(MODEL, [item("a", "ocean"), item("c", "ocean")])
-    assert store.lexical(LexicalQuery(["ocean"], ["en"], 5))[0]["en"] == []
-    assert [doc_id for doc_id, _ in store.lexical(LexicalQuery(["river"], ["en"], 5))[0]["en"]] == ["a"]
+    assert (found(store, "ocean"), found(store, "river")) == ([], ["a"])
     assert store.get(["a"])[0].text == "river"
-
-
-def test_a_field_that_changes_does_not_touch_the_words(store: EmbeddedStore) -> None:
-    store.put(MODEL, [item("a", "river")])
-    store.lexical(LexicalQuery(["river"], ["en"], 5))[0]["en"]
-    with closing(sqlite3.connect(store.path)) as connection:
-        before = connection.execute("SELECT * FROM lexical_en_data").fetchall()
-    same = item("a", "river")
-    changed = Document("a", "en", "river", fields={"label": "news"}, revision=3)
-    store.put(MODEL, [StoredDocument(changed, same.vector, same.passages)])
-    with closing(sqlite3.connect(store.path)) as connection:
-        assert connection.execute("SELECT * FROM lexical_en_data").fetchall() == before
