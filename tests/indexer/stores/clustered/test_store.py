@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -58,6 +58,16 @@ def client(elastic_url: str) -> Iterator[Elasticsearch]:
         yield asked
 
 
+@pytest.fixture
+def prefix(elastic_url: str) -> str:
+    return elastic_url.rpartition("/")[2]
+
+
+def nearest(store: ElasticStore, doc_id: str = "a") -> Sequence[str]:
+    """Ids of the five that are nearest to a document."""
+    return store.search(VectorQuery(MODEL, {"en": item(doc_id).vector[None]}, 5))["en"][0].doc_ids
+
+
 class Answer(BaseHTTPRequestHandler):
     """A server that searches nothing: the real ones that answer so can't be had here."""
 
@@ -98,12 +108,14 @@ def stranger(request: pytest.FixtureRequest) -> Iterator[str]:
     server.server_close()
 
 
-UNSUITABLE = ([""], ["", "knn"], ["Elasticsearch", "rescore_vector"], ["Elasticsearch", "knn"])
 """Another product twice, and Elasticsearch 8.17 and 7.17: real ones refuse these parts."""
 
 
-@pytest.mark.parametrize("stranger", UNSUITABLE, indirect=True)
+@pytest.mark.parametrize(
+    "stranger", [[""], ["", "knn"], ["Elasticsearch", "rescore_vector"], ["Elasticsearch", "knn"]], indirect=True
+)
 def test_what_is_too_old_or_not_elasticsearch_is_refused(stranger: str) -> None:
+    """Another product twice, and Elasticsearch 8.17 and 7.17: real ones refuse these parts."""
     with pytest.raises(StoreError, match=r"is too old; Dragoman needs Elasticsearch 8\.18 or later"):
         StoreLocation(stranger, "c").open()
 
@@ -124,63 +136,63 @@ def test_a_server_is_asked_for_its_abilities(stranger: str, expected: Abilities)
         assert cluster_client.abilities(client, server) == expected
 
 
-@pytest.mark.parametrize("stranger", [["Elasticsearch"]], indirect=True)
-def test_requests_name_no_version_of_the_client(stranger: str) -> None:
-    """A server of an older version refuses a media type that names a newer one."""
-    Answer.formats.clear()
-    server = stranger.rpartition("/")[0]
-    with cluster_client.connect(server, Credentials()) as client:
-        client.search(index="i", query={"match_all": {}})
-        assert Answer.formats == {"application/json"}
-        Answer.formats.clear()
-        client.msearch(searches=[{"index": "i"}, {"query": {"match_all": {}}}])
-        assert Answer.formats == {"application/x-ndjson", "application/json"}
-
-
-@pytest.mark.parametrize("stranger", [["Elasticsearch"]], indirect=True)
-def test_an_address_that_leads_elsewhere_is_one_sentence(stranger: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Answer, "status", 404)
-    with pytest.raises(StoreError, match=r"has no Elasticsearch \(it answers 404 to a search\); check the address"):
-        StoreLocation(stranger, "c").open()
-
-
-def test_numbers_have_no_more_digits_than_a_float_needs() -> None:
-    vector = unit_rows(np.random.default_rng(0).standard_normal((1, 384)).astype(np.float32))[0]
-    numbers = Layout(abilities=Abilities(False, False)).sent_vector(vector)
-    assert np.array_equal(np.array(numbers, dtype=np.float32), vector)
-    assert len(json.dumps(numbers)) < 5_100
-
-
 def test_the_tests_server_has_the_abilities_of_its_version(elastic: ElasticServer, client: Elasticsearch) -> None:
     version = tuple(map(int, VERSION.split(".")))
     assert cluster_client.abilities(client, elastic.url) == Abilities(version >= (9, 3), version >= (9, 2))
 
 
-def test_a_vector_that_is_sent_as_numbers_is_the_same_as_a_packed_one() -> None:
-    vector = item("a").vector
+@pytest.mark.parametrize("stranger", [["Elasticsearch"]], indirect=True)
+def test_requests_name_no_version_of_the_client_and_an_address_that_leads_elsewhere_is_one_sentence(
+    stranger: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server of an older version refuses a media type that names a newer one."""
+    Answer.formats.clear()
+    with cluster_client.connect(stranger.rpartition("/")[0], Credentials()) as client:
+        client.search(index="i", query={"match_all": {}})
+        assert Answer.formats == {"application/json"}
+        Answer.formats.clear()
+        client.msearch(searches=[{"index": "i"}, {"query": {"match_all": {}}}])
+        assert Answer.formats == {"application/x-ndjson", "application/json"}
+    monkeypatch.setattr(Answer, "status", 404)
+    with pytest.raises(StoreError, match=r"has no Elasticsearch \(it answers 404 to a search\); check the address"):
+        StoreLocation(stranger, "c").open()
+
+
+def test_a_vector_that_is_sent_as_numbers_is_the_same_as_a_packed_one_and_no_longer_than_it_must_be() -> None:
+    vector = unit_rows(np.random.default_rng(0).standard_normal((1, 384)).astype(np.float32))[0]
     packed, numbers = Layout().sent_vector(vector), Layout(abilities=Abilities(False, False)).sent_vector(vector)
     assert isinstance(packed, str)
     assert isinstance(numbers, list)
     assert vector_bytes(packed) == vector_bytes(numbers) == vector.astype(">f4").tobytes()
+    assert np.array_equal(np.array(numbers, dtype=np.float32), vector)
+    assert len(json.dumps(numbers)) < 5_100
 
 
-@pytest.mark.parametrize("vectors", INDEX_TYPES)
-def test_vectors_come_back_bit_for_bit(elastic_url: str, vectors: str) -> None:
-    rows = unit_rows(np.random.default_rng(1).standard_normal((200, 64)).astype(np.float32))
-    with closing(ElasticStore(Address.parse(f"{elastic_url}?vectors={vectors}"), "c", Credentials())) as store:
+@pytest.mark.parametrize("kind", INDEX_TYPES)
+def test_vectors_come_back_bit_for_bit_and_cosines_are_exact(elastic_url: str, kind: str) -> None:
+    chance = np.random.default_rng(5)
+    rows = unit_rows(chance.standard_normal((300, 64)).astype(np.float32))
+    queries = np.concatenate((rows[:1], chance.standard_normal((4, 64)).astype(np.float32)))
+    with closing(ElasticStore(Address.parse(f"{elastic_url}?vectors={kind}"), "c", Credentials())) as store:
         store.create(MODEL, 64)
         ids = [str(number) for number in range(len(rows))]
         store.put(MODEL, [replace(item(doc_id), vector=row) for doc_id, row in zip(ids, rows, strict=True)])
         store.publish()
         assert np.array_equal(store.vectors(MODEL, ids), rows)
-        (near,) = store.search(VectorQuery(MODEL, {"en": rows[:1]}, 10))["en"]
-        exact = [float(rows[int(doc_id)] @ rows[0]) for doc_id in near.doc_ids]
-        assert near.scores == pytest.approx(exact, abs=2e-6)
+        for query, near in zip(queries, store.search(VectorQuery(MODEL, {"en": queries}, 20))["en"], strict=True):
+            assert len(near.doc_ids) == 20
+            exact = rows[[int(doc_id) for doc_id in near.doc_ids]] @ query
+            np.testing.assert_allclose(near.scores / np.linalg.norm(query), exact / np.linalg.norm(query), atol=2e-6)
 
 
-def test_a_server_that_is_away_is_said_at_once() -> None:
-    with pytest.raises(StoreError, match=r"http://127\.0\.0\.1:9 can't be reached"):
-        StoreLocation("http://127.0.0.1:9/p", "c").open()
+def test_a_server_that_can_not_be_reached_as_it_is_named_is_said_at_once(elastic_url: str) -> None:
+    for url, ca, said in (
+        ("http://127.0.0.1:9/p", "", r"http://127\.0\.0\.1:9 can't be reached"),
+        (elastic_url.replace("http:", "https:"), "", "http and https are not mixed up"),
+        ("https://127.0.0.1:9/p", "/nowhere.crt", r"the CA file /nowhere\.crt is not there"),
+    ):
+        with pytest.raises(StoreError, match=said):
+            StoreLocation(url, "c", Credentials(ca=ca)).open()
 
 
 def test_a_number_that_json_can_not_carry_is_not_said_to_be_a_server_that_is_away() -> None:
@@ -207,50 +219,33 @@ def test_what_another_put_a_moment_ago_has_its_vectors_and_passages_as_soon_as_i
             reader.vectors(MODEL, ["a", "gone"])
 
 
-def test_tls_where_none_is_spoken_is_said(elastic_url: str) -> None:
-    with pytest.raises(StoreError, match="http and https are not mixed up"):
-        StoreLocation(elastic_url.replace("http:", "https:"), "c").open()
-
-
-def test_a_ca_file_that_is_not_there_is_said() -> None:
-    with pytest.raises(StoreError, match=r"the CA file /nowhere\.crt is not there"):
-        StoreLocation("https://127.0.0.1:9/p", "c", Credentials(ca="/nowhere.crt")).open()
-
-
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("rest", "said"),
     [
-        ("https://host:9200/a/b", "is no store"),
-        ("https://host:9200/News", "in small letters"),
-        ("https://host:9200/p?shard=2", "has no option 'shard'"),
-        ("https://host:9200/p?shards=two", "shards=two in the store's URL is no number"),
-        ("https://host:9200/p?shards=²", "shards=² in the store's URL is no number"),
-        ("https://host:9200/p?replicas=٣", "is no number"),
-        (f"https://host:9200/p?shards={'9' * 5000}", "is no number"),
-        ("https://host:9200/p?vectors=ivf", "there is no vector index 'ivf'"),
-        ("https://host:9200/x*", "in small letters"),
-        ("https://host:9200/-p", "in small letters"),
-        ("https://host:9200/p?field=a.b", "can't be named 'a.b'"),
-        ("https://host:port/p", "the port in the server's URL is no number"),
-        ("https://host:99999/p", "the port in the server's URL is no number"),
-        ("https://[host/p", "can't be read"),
+        ("host:9200/a/b", "is no store"),
+        ("host:9200/News", "in small letters"),
+        ("host:9200/x*", "in small letters"),
+        ("host:9200/-p", "in small letters"),
+        ("host:9200/p?shard=2", "has no option 'shard'"),
+        ("host:9200/p?shards=two", "shards=two in the store's URL is no number"),
+        ("host:9200/p?shards=²", "shards=² in the store's URL is no number"),
+        ("host:9200/p?replicas=٣", "is no number"),
+        (f"host:9200/p?shards={'9' * 5000}", "is no number"),
+        ("host:9200/p?vectors=ivf", "there is no vector index 'ivf'"),
+        ("host:9200/p?field=a.b", "can't be named 'a.b'"),
+        ("host:port/p", "the port in the server's URL is no number"),
+        ("host:99999/p", "the port in the server's URL is no number"),
+        ("[host/p", "can't be read"),
     ],
 )
-def test_a_url_that_is_none_is_refused(url: str, said: str) -> None:
+def test_a_url_that_is_none_is_refused(rest: str, said: str) -> None:
     with pytest.raises(BadInput, match=said):
-        Address.parse(url)
+        Address.parse(f"https://{rest}")
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://ann:sec/ret@host:9200/p",
-        "https://ann:1/secret@host:9200/p",
-        "https://ann:sec#ret@host/p",
-        "https://ann:sec?ret@host/p",
-    ],
-)
-def test_a_password_that_breaks_its_url_is_kept_and_shown_nowhere(tmp_path: Path, url: str) -> None:
+@pytest.mark.parametrize("rest", ["sec/ret@host:9200/p", "1/secret@host:9200/p", "sec#ret@host/p", "sec?ret@host/p"])
+def test_a_password_that_breaks_its_url_is_kept_and_shown_nowhere(tmp_path: Path, rest: str) -> None:
+    url = f"https://ann:{rest}"
     calls: list[Callable[[], object]] = [
         lambda: Settings.read(home=tmp_path, store=url),
         lambda: Address.parse(url),
@@ -262,10 +257,6 @@ def test_a_password_that_breaks_its_url_is_kept_and_shown_nowhere(tmp_path: Path
             call()
         assert "sec" not in str(refused.value)
         assert refused.value.__suppress_context__ or refused.value.__context__ is None
-
-
-def test_a_folder_may_have_an_at_sign(tmp_path: Path) -> None:
-    assert Settings.read(home=tmp_path, store=f"file://{tmp_path}/me@home").store.endswith("me@home")
 
 
 def test_credentials_are_taken_from_the_url_and_shown_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,6 +271,7 @@ def test_credentials_are_taken_from_the_url_and_shown_nowhere(tmp_path: Path, mo
     assert Settings.read(home=tmp_path, store="https://host:9200/").credentials.api_key == "a2V5"
     assert Settings.read(home=tmp_path, store="https://ann:s%40cret@host:9200/").credentials == settings.credentials
     assert Address.parse("https://host:9200").prefix == "dragoman"
+    assert Settings.read(home=tmp_path, store=f"file://{tmp_path}/me@home").store.endswith("me@home")
 
 
 @pytest.mark.parametrize("stranger", [[""]], indirect=True)
@@ -322,32 +314,16 @@ def test_a_line_break_at_the_end_of_a_variable_is_no_part_of_it(monkeypatch: pyt
 
 
 def test_a_mapping_holds_the_stated_type_of_index(elastic_url: str, client: Elasticsearch) -> None:
-    store = ElasticStore(Address.parse(f"{elastic_url}?vectors=hnsw&field=ours&shards=2"), "c", Credentials())
-    store.create(MODEL, DIM)
-    store.put(MODEL, [item("a")])
-    store.publish()
-    described = client.indices.get(index=store.alias)[store.index]
-    vector = described["mappings"]["properties"]["ours"]["properties"]["models"]["properties"][MODEL]["properties"]
-    assert vector["vector"]["index_options"]["type"] == "hnsw"
-    assert described["settings"]["index"]["number_of_shards"] == "2"
-    assert list(store.search(VectorQuery(MODEL, {"en": item("a").vector[None]}, 3))["en"][0].doc_ids) == ["a"]
-    store.close()
-
-
-@pytest.mark.parametrize("kind", INDEX_TYPES)
-def test_cosines_are_exact_whatever_the_type_of_index(elastic_url: str, kind: str) -> None:
-    chance = np.random.default_rng(5)
-    vectors = unit_rows(chance.standard_normal((300, 64)).astype(np.float32))
-    queries = chance.standard_normal((3, 64)).astype(np.float32)
-    store = ElasticStore(Address.parse(f"{elastic_url}?vectors={kind}"), "c", Credentials())
-    store.create(MODEL, 64)
-    passages = Passages(np.ones((1, 64), np.int8), np.zeros((1, 2), np.int32))
-    store.put(MODEL, [StoredDocument(Document(str(at), "en", "t"), row, passages) for at, row in enumerate(vectors)])
-    for query, found in zip(queries, store.search(VectorQuery(MODEL, {"en": queries}, 20))["en"], strict=True):
-        assert len(found.doc_ids) == 20
-        exact = vectors[[int(doc_id) for doc_id in found.doc_ids]] @ query
-        np.testing.assert_allclose(found.scores / np.linalg.norm(query), exact / np.linalg.norm(query), atol=1e-5)
-    store.close()
+    address = Address.parse(f"{elastic_url}?vectors=hnsw&field=ours&shards=2")
+    with closing(ElasticStore(address, "c", Credentials())) as store:
+        store.create(MODEL, DIM)
+        store.put(MODEL, [item("a")])
+        store.publish()
+        described = client.indices.get(index=store.alias)[store.index]
+        vector = described["mappings"]["properties"]["ours"]["properties"]["models"]["properties"][MODEL]["properties"]
+        assert vector["vector"]["index_options"]["type"] == "hnsw"
+        assert described["settings"]["index"]["number_of_shards"] == "2"
+        assert list(nearest(store)) == ["a"]
 
 
 @pytest.mark.data
@@ -382,10 +358,9 @@ def test_another_process_s_searches_find_a_deleted_document_no_more(
     store.publish()
     client.indices.put_settings(index=store.index, settings={"refresh_interval": "-1"})
     with closing(ElasticStore(Address.parse(elastic_url), "c", Credentials(), make=False)) as reader:
-        query = VectorQuery(MODEL, {"en": item("a").vector[None]}, 5)
-        assert set(reader.search(query)["en"][0].doc_ids) == {"a", "b"}
+        assert set(nearest(reader)) == {"a", "b"}
         assert store.delete(["a"]) == 1
-        assert reader.search(query)["en"][0].doc_ids == ["b"]
+        assert nearest(reader) == ["b"]
 
 
 def test_documents_are_read_as_searches_find_them_until_another_process_has_published(
@@ -396,15 +371,13 @@ def test_documents_are_read_as_searches_find_them_until_another_process_has_publ
     store.publish()
     client.indices.put_settings(index=store.index, settings={"refresh_interval": "-1"})
     with closing(ElasticStore(Address.parse(elastic_url), "c", Credentials(), make=False)) as reader:
-        query = VectorQuery(MODEL, {"en": item("a").vector[None]}, 5)
-        reader.search(query)  # the first search of a process refreshes
+        nearest(reader)  # the first search of a process refreshes
         store._index.delete(["a"])
         store.put(MODEL, [item("b", "after")])
-        found = reader.search(query)["en"][0].doc_ids
-        assert [document.text for document in reader.get(sorted(found))] == ["text", "before"]
+        assert [document.text for document in reader.get(sorted(nearest(reader)))] == ["text", "before"]
         assert reader.originals(["a", "b"])["b"]["text"] == "before"
         store.publish()
-        assert reader.search(query)["en"][0].doc_ids == ["b"]
+        assert nearest(reader) == ["b"]
         assert [document.text for document in reader.get(["b"])] == ["after"]
         with pytest.raises(MissingDocuments):
             reader.get(["a"])
@@ -413,22 +386,27 @@ def test_documents_are_read_as_searches_find_them_until_another_process_has_publ
 def test_an_index_that_vanished_is_said(store: ElasticStore, client: Elasticsearch, elastic_url: str) -> None:
     store.put(MODEL, [item("a")])
     client.indices.delete(index=store.index)
-    for ask in (store.count, lambda: store.search(VectorQuery(MODEL, {"en": item("a").vector[None]}, 3))):
+    acts: list[Callable[[], object]] = [
+        store.count,
+        lambda: nearest(store),
+        lambda: store.put(MODEL, [item("a")]),
+        lambda: StoreLocation(elastic_url, "c").open(make=False),
+    ]
+    for act in acts:
         with pytest.raises(StoreError, match="is gone from http"):
-            ask()
-    with pytest.raises(StoreError, match="is gone from http"):
-        store.put(MODEL, [item("a")])
+            act()
     assert not client.indices.exists(index=store.index), "a write made an index with a mapping of the server's own"
-    with pytest.raises(StoreError, match="is gone from http"):
-        StoreLocation(elastic_url, "c").open(make=False)
 
 
 def test_a_disk_past_its_watermark_is_waited_for_then_said_and_nothing_is_half_written(
     store: ElasticStore, client: Elasticsearch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client.indices.put_settings(index=store.index, settings={"index.blocks.read_only_allow_delete": True})
+    def block(name: str, value: bool | None) -> None:
+        client.indices.put_settings(index=store.index, settings={f"index.blocks.{name}": value})
+
+    block("read_only_allow_delete", True)
     with monkeypatch.context() as patch:
-        patch.setattr(writing, "PATIENCE", 1.0)
+        patch.setattr(writing, "PATIENCE", 0.5)
         with pytest.raises(StoreError, match=r"^http://.* a disk of its nodes is too full.*free disk") as full:
             store.put(MODEL, [item("a"), item("b")])
         with pytest.raises(StoreError, match=r"a disk of its nodes is too full"):
@@ -444,24 +422,22 @@ def test_a_disk_past_its_watermark_is_waited_for_then_said_and_nothing_is_half_w
     with ThreadPoolExecutor(1) as pool:
         stored = pool.submit(store.put, MODEL, [item("c")])
         assert waited.wait(60)
-        client.indices.put_settings(index=store.index, settings={"index.blocks.read_only_allow_delete": None})
+        block("read_only_allow_delete", None)
         assert stored.result(60).stored == 1
     assert store.delete(["c"]) == 1
-    client.indices.put_settings(index=store.index, settings={"index.blocks.read_only_allow_delete": None})
+    block("read_only_allow_delete", None)
     assert store.count() == {}
     assert store.put(MODEL, [item("a"), item("b")]).stored == 2
-
-
-def test_a_block_of_its_owner_is_said_at_once(store: ElasticStore, client: Elasticsearch) -> None:
-    client.indices.put_settings(index=store.index, settings={"index.blocks.write": True})
+    block("write", True)  # its owner's, which nobody waits for
     with pytest.raises(StoreError, match=r"blocks the index .*lift the block"):
         store.put(MODEL, [item("a")])
 
 
-def test_a_red_index_is_said(elastic_url: str, client: Elasticsearch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_red_index_is_said(
+    elastic_url: str, prefix: str, client: Elasticsearch, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("indexer.stores.clustered.own_index._YELLOW_WITHIN", "100ms")
-    monkeypatch.setattr("indexer.stores.clustered.own_index._SHARDS_WITHIN", "2s")
-    prefix = elastic_url.rpartition("/")[2]
+    monkeypatch.setattr("indexer.stores.clustered.own_index._SHARDS_WITHIN", "500ms")
     nowhere = {"index.routing.allocation.require._name": "nobody", "index.write.wait_for_active_shards": "0"}
     mapping = Layout().mapping()
     client.indices.create(index=f"{prefix}-c-000001", mappings=mapping, settings=nowhere, wait_for_active_shards=0)
@@ -473,33 +449,30 @@ def test_a_red_index_is_said(elastic_url: str, client: Elasticsearch, monkeypatc
     assert not client.indices.exists(index=f"{prefix}-other-000001"), "an index that can hold nothing stays"
 
 
-def test_what_the_server_would_not_take_is_refused_with_the_reason_and_the_rest_goes_on(store: ElasticStore) -> None:
+def test_what_the_server_would_not_take_is_refused_with_the_reason_and_the_rest_goes_on(
+    store: ElasticStore, client: Elasticsearch
+) -> None:
     deep: dict[str, object] = {"end": 1}
     for _ in range(40):
         deep = {"in": deep}
-    nested = StoredDocument(Document("deep", "en", "text", fields=deep), item("a").vector, item("a").passages)
+    nested = replace(item("deep"), document=Document("deep", "en", "text", fields=deep))
     report = store.put(MODEL, [item("a"), nested, item("x" * 600), item("broken", text="\ud800")])
     assert report.stored == 1
     assert "Elasticsearch takes 512" in report.refused["x" * 600]
     assert "not Unicode" in report.refused["broken"]
     assert "deep" in report.refused
     assert list(store.ids()) == ["a"]
-
-
-def test_a_document_of_megabytes_with_thousands_of_passages_comes_back_whole(store: ElasticStore) -> None:
-    long = item("long", text="word " * 1_000_000, passages=40_000)
-    store.put(MODEL, [long])
-    assert len(store.get(["long"])[0].text) == 5_000_000
-    assert store.passages(MODEL, ["long"])[0].vectors.shape == (40_000, DIM)
-
-
-def test_a_full_write_by_somebody_else_that_lost_the_vector_is_seen(store: ElasticStore, client: Elasticsearch) -> None:
-    """The index is ours, and still an operator may reindex a document by hand."""
-    store.put(MODEL, [item("a")])
-    client.index(index=store.index, id="a", document={"title": "", "text": "other"}, refresh=True)
+    client.index(index=store.index, id="a", document={"title": "", "text": "an operator's"}, refresh=True)
     assert store.stamps(MODEL, ["a"]) == {}
     assert store.put(MODEL, [item("a")]).stored == 1
     assert list(store.ids()) == ["a"]
+
+
+def test_a_document_of_megabytes_with_thousands_of_passages_comes_back_whole(store: ElasticStore) -> None:
+    long = item("long", text="word " * 400_000, passages=15_000)
+    store.put(MODEL, [long])
+    assert len(store.get(["long"])[0].text) == 2_000_000
+    assert store.passages(MODEL, ["long"])[0].vectors.shape == (15_000, DIM)
 
 
 @contextmanager
@@ -512,15 +485,15 @@ def templated(client: Elasticsearch, prefix: str, template: dict[str, Any]) -> I
         client.indices.delete_index_template(name=prefix)
 
 
-def names(client: Elasticsearch, url: str) -> list[str]:
+def names(client: Elasticsearch, prefix: str) -> list[str]:
     """Indices under a prefix."""
-    return sorted(client.indices.get(index=f"{url.rpartition('/')[2]}*", expand_wildcards="all").body)
+    return sorted(client.indices.get(index=f"{prefix}*", expand_wildcards="all").body)
 
 
-def test_indices_behind_a_rollover_alias_of_our_name_stay_their_owners(
-    elastic_url: str, client: Elasticsearch, settings: Settings
+def test_indices_behind_an_alias_of_our_name_stay_their_owners(
+    elastic_url: str, prefix: str, client: Elasticsearch, settings: Settings, store: ElasticStore
 ) -> None:
-    alias = f"{elastic_url.rpartition('/')[2]}-app"
+    alias = f"{prefix}-app"
     theirs = [f"{alias}-{at:06d}" for at in (1, 2, 3)]
     for one in theirs:
         client.indices.create(index=one, mappings={"properties": {"hello": {"type": "text"}}}, aliases={alias: {}})
@@ -531,45 +504,54 @@ def test_indices_behind_a_rollover_alias_of_our_name_stay_their_owners(
     with open_database(settings.database) as engine:
         collection = register(engine, "app", replace(settings, store=elastic_url), "x", FakeEncoder().spec)
         remove(engine, collection, settings)
-    assert names(client, elastic_url) == theirs
     assert sorted(client.indices.get_alias(name=alias).body) == theirs
+    client.indices.create(index=f"{prefix}-name")
+    with pytest.raises(BadInput, match=rf"{prefix}-name is the name of an index"):
+        StoreLocation(elastic_url, "name").open()
+    client.indices.create(index=f"{store.alias}s", aliases={store.alias: {}})  # since the store was opened
+    with pytest.raises(BadInput, match="is the name of an alias of"):
+        store.publish()
+    assert list(client.indices.get_alias(name=store.alias).body) == [f"{store.alias}s"]
+    assert names(client, prefix) == sorted([*theirs, f"{prefix}-name", store.index, f"{store.alias}s"])
 
 
 def test_another_home_with_the_same_collection_and_prefix_is_refused_and_removes_nothing(
-    elastic_url: str, client: Elasticsearch
+    elastic_url: str, prefix: str, client: Elasticsearch
 ) -> None:
-    mine = StoreLocation(elastic_url, "c", database_id="mine").open()
+    ours, theirs = (StoreLocation(elastic_url, "c", database_id=name) for name in ("mine", "theirs"))
+    mine = ours.open()
     with pytest.raises(BadInput, match=r"belongs to a collection of another database, and is left alone"):
-        StoreLocation(elastic_url, "c", database_id="theirs").open()
+        theirs.open()
     mine.publish()
     with pytest.raises(BadInput, match=r"is the name of an alias of .*-c-000001, which is not this collection's"):
-        StoreLocation(elastic_url, "c", database_id="theirs").open(2)
-    assert StoreLocation(elastic_url, "c", database_id="theirs").generations() == []
-    StoreLocation(elastic_url, "c", database_id="theirs").drop()
-    assert names(client, elastic_url) == [f"{elastic_url.rpartition('/')[2]}-c-000001"]
-    assert StoreLocation(elastic_url, "c", database_id="mine").generations() == [1]
+        theirs.open(2)
+    assert theirs.generations() == []
+    theirs.drop()
+    assert names(client, prefix) == [f"{prefix}-c-000001"]
+    assert ours.generations() == [1]
     mine.drop()
-    assert names(client, elastic_url) == []
+    assert names(client, prefix) == []
 
 
-def test_a_store_made_before_there_were_marks_is_taken_over_once(elastic_url: str, client: Elasticsearch) -> None:
-    index = f"{elastic_url.rpartition('/')[2]}-c-000001"
-    client.indices.create(index=index, mappings=Layout().mapping())
-    old = StoreLocation(elastic_url, "c").open()
-    old.create(MODEL, DIM)
-    assert StoreLocation(elastic_url, "c", database_id="mine").generations() == [1]
-    StoreLocation(elastic_url, "c", database_id="mine").open(make=False).close()
-    with pytest.raises(BadInput, match="of another database"):
-        StoreLocation(elastic_url, "c", database_id="theirs").open()
-    StoreLocation(elastic_url, "c").open(make=False).close()
-    assert old.models() == {MODEL: DIM}
-    old.close()
+def test_a_store_made_before_there_were_marks_is_taken_over_once(
+    elastic_url: str, prefix: str, client: Elasticsearch
+) -> None:
+    client.indices.create(index=f"{prefix}-c-000001", mappings=Layout().mapping())
+    ours, theirs = (StoreLocation(elastic_url, "c", database_id=name) for name in ("mine", "theirs"))
+    with closing(StoreLocation(elastic_url, "c").open()) as old:
+        old.create(MODEL, DIM)
+        assert ours.generations() == [1]
+        ours.open(make=False).close()
+        with pytest.raises(BadInput, match="of another database"):
+            theirs.open()
+        StoreLocation(elastic_url, "c").open(make=False).close()
+        assert old.models() == {MODEL: DIM}
 
 
 def test_an_index_without_a_mark_is_ours_by_its_fields_whatever_a_template_put_beside_them(
-    elastic_url: str, client: Elasticsearch
+    elastic_url: str, prefix: str, client: Elasticsearch
 ) -> None:
-    mapping, prefix = Layout().mapping(), elastic_url.rpartition("/")[2]
+    mapping = Layout().mapping()
     mapping["properties"]["@timestamp"] = {"type": "date"}
     client.indices.create(index=f"{prefix}-c-000001", mappings=mapping)
     StoreLocation(elastic_url, "c").open().close()
@@ -579,47 +561,21 @@ def test_an_index_without_a_mark_is_ours_by_its_fields_whatever_a_template_put_b
         StoreLocation(elastic_url, "d").open()
 
 
-def test_a_name_that_an_index_has_is_refused_before_anything_is_made(elastic_url: str, client: Elasticsearch) -> None:
-    prefix = elastic_url.rpartition("/")[2]
-    client.indices.create(index=f"{prefix}-c")
-    with pytest.raises(BadInput, match=rf"{prefix}-c is the name of an index"):
-        StoreLocation(elastic_url, "c").open()
-    assert names(client, elastic_url) == [f"{prefix}-c"]
-
-
-def test_an_alias_that_was_given_to_another_index_meanwhile_stays_there(
-    store: ElasticStore, client: Elasticsearch
+def test_an_index_template_that_would_change_what_is_stored_is_named(
+    elastic_url: str, prefix: str, client: Elasticsearch
 ) -> None:
-    client.indices.create(index=f"{store.alias}s", aliases={store.alias: {}})
-    with pytest.raises(BadInput, match="is the name of an alias of"):
-        store.publish()
-    assert list(client.indices.get_alias(name=store.alias).body) == [f"{store.alias}s"]
-
-
-@pytest.mark.parametrize(
-    ("template", "what"),
-    [
+    templates: list[tuple[dict[str, Any], str]] = [
         ({"mappings": {"_source": {"excludes": ["text"]}}}, "another _source"),
         ({"mappings": {"_source": {"enabled": False}}}, "another _source"),
         ({"settings": {"index.mapping.source.mode": "synthetic"}}, "another _source"),
         ({"aliases": {"half-built": {}}}, "the alias half-built"),
         ({"mappings": {"_routing": {"required": True}}}, "required routing"),
-    ],
-)
-def test_an_index_template_that_would_change_what_is_stored_is_named(
-    elastic_url: str, client: Elasticsearch, template: dict[str, Any], what: str
-) -> None:
-    prefix = elastic_url.rpartition("/")[2]
-    with (
-        templated(client, prefix, template),
-        pytest.raises(StoreError, match=rf"an index template .* gives {prefix}-c-000001 {what} \({prefix}\); exempt"),
-    ):
-        StoreLocation(elastic_url, "c").open()
-    assert names(client, elastic_url) == []
-
-
-def test_an_index_template_that_changes_nothing_of_ours_is_no_matter(elastic_url: str, client: Elasticsearch) -> None:
-    prefix = elastic_url.rpartition("/")[2]
+    ]
+    for template, what in templates:
+        named = rf"an index template .* gives {prefix}-c-000001 {what} \({prefix}\); exempt"
+        with templated(client, prefix, template), pytest.raises(StoreError, match=named):
+            StoreLocation(elastic_url, "c").open()
+        assert names(client, prefix) == []
     beside = {"mappings": {"properties": {"@timestamp": {"type": "date"}, "title": {"type": "keyword"}}}}
     with templated(client, prefix, beside):
         StoreLocation(elastic_url, "c").open().close()
