@@ -8,7 +8,6 @@ import signal
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -35,12 +34,14 @@ def built() -> Iterator[Containers]:
 
 @pytest.fixture(scope="module")
 def started(built: Containers) -> Containers:
-    """The servers, the service and a worker, started in the order that ``depends_on`` demands."""
+    """The servers, the service and a worker, started in the order that ``depends_on`` demands, and healthy."""
     built.compose("up", "-d", "--no-build", "elasticsearch", "account", "postgres", "rabbitmq")
     for server in ("postgres", "elasticsearch", "rabbitmq"):
         built.wait_until_healthy(server)
     built.dragoman("db", "upgrade")
     built.compose("up", "-d", "--no-build", "--no-deps", "serve", "worker")
+    for service in ("serve", "worker"):
+        built.wait_until_healthy(service)
     return built
 
 
@@ -68,11 +69,6 @@ def test_the_image_runs_as_a_user_without_rights_on_a_file_system_that_it_cannot
         inside("--entrypoint=touch", "localhost/dragoman:cpu", "/opt/dragoman/x")
 
 
-def test_every_health_check_of_compose_succeeds(started: Containers) -> None:
-    for service in ("postgres", "elasticsearch", "rabbitmq", "serve", "worker"):
-        started.wait_until_healthy(service)
-
-
 def test_a_health_check_fails_when_its_service_hangs(started: Containers) -> None:
     init = started.podman("inspect", "--format", "{{.State.Pid}}", "dragoman_serve_1").strip()
     (process,) = map(int, Path(f"/proc/{init}/task/{init}/children").read_text(encoding="ascii").split())
@@ -85,28 +81,27 @@ def test_a_health_check_fails_when_its_service_hangs(started: Containers) -> Non
     started.wait_until_healthy("serve")
 
 
-def test_what_one_container_indexes_another_finds_and_the_service_answers(started: Containers) -> None:
-    name = _write(
-        started.documents,
-        "news.jsonl",
-        {"id": "flood", "lang": "en", "text": "The flood broke the bridge over the river."},
-        {"id": "bread", "lang": "de", "text": "Die Bäckerei öffnet morgens um sechs."},
-    )
-    started.dragoman("index", "-q", name, "-c", "news")
+def test_what_one_container_or_worker_indexes_others_and_the_service_find(started: Containers) -> None:
+    flood = {"id": "flood", "lang": "en", "text": "The flood broke the bridge over the river."}
+    bread = {"id": "bread", "lang": "de", "text": "Die Bäckerei öffnet morgens um sechs."}
+    started.dragoman("index", "-q", _write(started.documents, "news.jsonl", flood, bread), "-c", "news")
     found = json.loads(started.dragoman("search", "Hochwasser am Fluss", "-c", "news", "--lang", "de", "--json"))
     assert found["hits"][0]["id"] == "flood"
     started.wait_until_healthy("serve")
-    answer = _ask(started, {"query": "boulangerie", "lang": "fr", "collection": "news"})
-    assert answer["hits"][0]["id"] == "bread"
-
-
-def test_a_worker_in_its_container_indexes_what_the_publisher_hands_out(started: Containers) -> None:
+    credentials = base64.b64encode(f"user:{started.passwords['SERVE_PASSWORD']}".encode()).decode()
+    request = urllib.request.Request(
+        "http://127.0.0.1:8300/api/search",
+        json.dumps({"query": "boulangerie", "lang": "fr", "collection": "news"}).encode(),
+        {"Content-Type": "application/json", "Authorization": f"Basic {credentials}"},
+    )
+    with urllib.request.urlopen(request, timeout=30) as response:
+        assert json.load(response)["hits"][0]["id"] == "bread"
     name = _write(started.documents, "bread.jsonl", {"id": "pain", "lang": "fr", "text": "Le pain est cuit le matin."})
     started.wait_until_healthy("worker")
     started.dragoman("index", "-q", name, "-c", "bread", service="publisher")
-    status = json.loads(started.dragoman("status", "-c", "bread", "--json"))
-    assert status["documents"] == 1
+    assert json.loads(started.dragoman("status", "-c", "bread", "--json"))["documents"] == 1
     assert "pain" in started.dragoman("search", "bread", "-c", "bread", "--lang", "en")
+    assert "MAP" in started.dragoman("demo")
 
 
 def test_systemd_starts_service_and_worker_and_starts_them_again_when_they_die(
@@ -130,18 +125,3 @@ def test_systemd_starts_service_and_worker_and_starts_them_again_when_they_die(
     run("systemctl", "stop", *units)
     for unit in units:
         assert run("systemctl", "show", "--property=Result", "--value", unit) == "success"
-
-
-def test_the_demo_runs_in_a_container(started: Containers) -> None:
-    assert "MAP" in started.dragoman("demo")
-
-
-def _ask(started: Containers, body: dict[str, str]) -> Any:
-    credentials = base64.b64encode(f"user:{started.passwords['SERVE_PASSWORD']}".encode()).decode()
-    request = urllib.request.Request(
-        "http://127.0.0.1:8300/api/search",
-        json.dumps(body).encode(),
-        {"Content-Type": "application/json", "Authorization": f"Basic {credentials}"},
-    )
-    with urllib.request.urlopen(request, timeout=30) as response:
-        return json.load(response)

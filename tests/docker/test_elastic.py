@@ -8,7 +8,8 @@ import ssl
 import subprocess
 import threading
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,7 +32,7 @@ _IN_IMAGE = "/usr/share/elasticsearch"
 _SERVICES = compose()["services"]
 NAMES = {"DNS:elasticsearch", "DNS:localhost", "IP Address:127.0.0.1"}
 """By which the server is called: in Compose, on its machine, by its health check."""
-Request = Callable[..., dict[str, Any]]
+BACKUPS = readme_commands("docker compose exec elasticsearch sh /setup/request.sh ")
 
 
 class Asked(NamedTuple):
@@ -92,6 +93,25 @@ def account_asks() -> list[Asked]:
     return _asked(_SERVICES["account"]["entrypoint"][1])
 
 
+class Secured(NamedTuple):
+    """The server with the account, and the CA's certificate."""
+
+    server: ElasticServer
+    ca: Path
+
+    def asked(self, *arguments: str) -> dict[str, Any]:
+        """The answer to the script that the README's commands name."""
+        done = _run("/setup/request.sh", *arguments, url=self.server.url, ca=str(self.ca))
+        assert done.returncode == 0, done.stdout + done.stderr
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+
+    def store(self, prefix: str = "dragoman") -> ElasticStore:
+        """A collection's store, opened as the account."""
+        address = Address.parse(f"{self.server.url}/{prefix}?replicas=0")
+        return ElasticStore(address, "news", Credentials("dragoman", ACCOUNT, ca=str(self.ca)))
+
+
 def _make_certificates(server: ElasticServer, certificates: Path, ca: Path, snapshots: Path) -> None:
     """What the service ``setup`` does, at the first start and at the second."""
     for _ in range(2):
@@ -104,12 +124,8 @@ def _make_certificates(server: ElasticServer, certificates: Path, ca: Path, snap
 
 def _names(certificate: Path) -> set[str]:
     """Names that a certificate is for."""
-    shown = subprocess.run(
-        ["openssl", "x509", "-in", certificate, "-noout", "-ext", "subjectAltName"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    command = ["openssl", "x509", "-in", str(certificate), "-noout", "-ext", "subjectAltName"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return {name.strip() for name in shown.splitlines()[1].split(",")}
 
 
@@ -128,8 +144,7 @@ def _set_up(server: ElasticServer, ca: Path, role: Any, user: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory, account_asks: list[Asked]) -> Iterator[tuple[ElasticServer, Path]]:
-    """The server with the account, and the CA's certificate."""
+def secured_by_compose(tmp_path_factory: pytest.TempPathFactory, account_asks: list[Asked]) -> Iterator[Secured]:
     ca = tmp_path_factory.mktemp("trusted") / "ca"
     settings = {name: value for name, value in _SERVICES["elasticsearch"]["environment"].items() if name.islower()}
 
@@ -139,57 +154,26 @@ def server(tmp_path_factory: pytest.TempPathFactory, account_asks: list[Asked]) 
 
     try:
         with running(settings, prepare) as started:
-            yield started, ca / "ca.crt"
+            yield Secured(started, ca / "ca.crt")
     except ServerMissing as missing:
         skip_or_fail(str(missing))
 
 
-@pytest.fixture(scope="module")
-def request_as_superuser(server: tuple[ElasticServer, Path]) -> Request:
-    """Asks with the script that the README's commands name."""
-    started, ca = server
-
-    def ask(*arguments: str) -> dict[str, Any]:
-        done = _run("/setup/request.sh", *arguments, url=started.url, ca=str(ca))
-        assert done.returncode == 0, done.stdout + done.stderr
-        answer: dict[str, Any] = json.loads(done.stdout)
-        return answer
-
-    return ask
-
-
-@pytest.fixture
-def open_as_account(server: tuple[ElasticServer, Path]) -> Iterator[Callable[[], ElasticStore]]:
-    """Opens one collection's store as the account; it is empty again afterwards."""
-    started, ca = server
-
-    def opener() -> ElasticStore:
-        address = Address.parse(f"{started.url}/dragoman?replicas=0")
-        return ElasticStore(address, "news", Credentials("dragoman", ACCOUNT, ca=str(ca)))
-
-    yield opener
-    opener().drop()
-
-
 @pytest.mark.long
-def test_its_health_check_says_that_it_is_well_and_that_it_is_not(server: tuple[ElasticServer, Path]) -> None:
-    started, ca = server
+def test_its_health_check_says_how_it_is_and_its_certificate_is_for_the_names_it_is_called_by(
+    secured_by_compose: Secured,
+) -> None:
+    server, ca = secured_by_compose
     check = _SERVICES["elasticsearch"]["healthcheck"]["test"][2:]
-    assert _run(*check, url=started.url, ca=str(ca)).returncode == 0
-    assert _run(*check, url="https://127.0.0.1:1", ca=str(ca)).returncode != 0
-    refused = _run("/setup/request.sh", "GET", "no-such-index", url=started.url, ca=str(ca))
+    assert _run(*check, url=server.url, ca=str(ca)).returncode == 0
+    refused = _run("/setup/request.sh", "GET", "no-such-index", url=server.url, ca=str(ca))
     assert refused.returncode != 0
     assert "index_not_found" in refused.stdout
-
-
-@pytest.mark.long
-def test_it_shows_a_certificate_of_the_ca_for_the_names_it_is_called_by(server: tuple[ElasticServer, Path]) -> None:
-    started, ca = server
     certificate = ca.parent.parent / "server.crt"
-    certificate.write_text(ssl.get_server_certificate(("127.0.0.1", started.port)))
+    certificate.write_text(ssl.get_server_certificate(("127.0.0.1", server.port)))
     assert _names(certificate) >= NAMES
     with pytest.raises(OSError, match="CERTIFICATE_VERIFY_FAILED"):
-        urllib.request.urlopen(started.url, timeout=10)
+        urllib.request.urlopen(server.url, timeout=10)
 
 
 def test_the_certificate_is_for_the_names_it_is_called_by_and_the_ca_s_key_is_kept_nowhere(
@@ -217,20 +201,26 @@ def _stored(number: int) -> StoredDocument:
 
 
 @pytest.mark.long
-def test_the_account_stores_and_searches_and_has_no_rights_elsewhere(
-    open_as_account: Callable[[], ElasticStore], server: tuple[ElasticServer, Path]
+def test_the_account_has_no_rights_elsewhere_and_a_backup_restored_as_the_readme_says_is_whole(
+    secured_by_compose: Secured,
 ) -> None:
-    store = open_as_account()
-    store.create("model-a", 32)
-    store.put("model-a", [_stored(number) for number in range(5)])
-    store.publish()
-    assert store.count() == {"en": 5}
-    assert store.search(VectorQuery("model-a", {"en": _stored(3).vector[None]}, 1))["en"][0].doc_ids == ["d3"]
-    store.close()
-    started, ca = server
-    elsewhere = Address.parse(f"{started.url}/accounts")
-    with pytest.raises(StoreError, match="does not allow it"):
-        ElasticStore(elsewhere, "news", Credentials("dragoman", ACCOUNT, ca=str(ca))).create("model-a", 32)
+    with closing(secured_by_compose.store()) as store:
+        store.create("model-a", 32)
+        store.put("model-a", [_stored(number) for number in range(5)])
+        store.publish()
+        assert store.count() == {"en": 5}
+        assert store.search(VectorQuery("model-a", {"en": _stored(3).vector[None]}, 1))["en"][0].doc_ids == ["d3"]
+        with pytest.raises(StoreError, match="does not allow it"):
+            secured_by_compose.store("accounts").create("model-a", 32)
+        register, snapshot, restore = (shlex.split(command) for command in BACKUPS)
+        assert secured_by_compose.asked(*register) == {"acknowledged": True}
+        assert secured_by_compose.asked(*snapshot)["snapshot"]["state"] == "SUCCESS"
+        store.drop()
+    assert secured_by_compose.asked(*restore)["snapshot"]["shards"]["failed"] == 0
+    restored = secured_by_compose.store()
+    assert restored.count() == {"en": 5}
+    assert restored.vectors("model-a", ["d4"])[0].tobytes() == _stored(4).vector.tobytes()
+    restored.drop()
 
 
 def test_the_account_is_made_when_the_server_is_ready_with_rights_on_the_named_indices_only(
@@ -247,8 +237,7 @@ def test_the_account_is_made_when_the_server_is_ready_with_rights_on_the_named_i
 
 def test_its_health_check_and_the_backups_of_the_readme_ask_as_the_superuser() -> None:
     script, *health = _SERVICES["elasticsearch"]["healthcheck"]["test"][2:]
-    backups = [shlex.split(one) for one in readme_commands("docker compose exec elasticsearch sh /setup/request.sh ")]
-    asked = [one for arguments in (health, *backups) for one in _asked(script, *arguments)]
+    asked = [one for arguments in (health, *map(shlex.split, BACKUPS)) for one in _asked(script, *arguments)]
     assert [(one.method, one.path.partition("?")[0]) for one in asked] == [
         ("GET", "/_cluster/health"),
         ("PUT", "/_snapshot/backup"),
@@ -257,21 +246,3 @@ def test_its_health_check_and_the_backups_of_the_readme_ask_as_the_superuser() -
     ]
     assert {one.credentials for one in asked} == {f"elastic:{SUPERUSER}"}
     assert _run(script, *health, url="https://127.0.0.1:1", ca=os.devnull).returncode != 0
-
-
-@pytest.mark.long
-def test_a_backup_made_and_restored_as_the_readme_says_is_whole(
-    open_as_account: Callable[[], ElasticStore], request_as_superuser: Request
-) -> None:
-    register, snapshot, restore = readme_commands("docker compose exec elasticsearch sh /setup/request.sh ")
-    store = open_as_account()
-    store.create("model-a", 32)
-    store.put("model-a", [_stored(number) for number in range(5)])
-    store.publish()
-    assert request_as_superuser(*shlex.split(register)) == {"acknowledged": True}
-    assert request_as_superuser(*shlex.split(snapshot))["snapshot"]["state"] == "SUCCESS"
-    store.drop()
-    assert request_as_superuser(*shlex.split(restore))["snapshot"]["shards"]["failed"] == 0
-    restored = open_as_account()
-    assert restored.count() == {"en": 5}
-    assert restored.vectors("model-a", ["d4"])[0].tobytes() == _stored(4).vector.tobytes()
