@@ -1,6 +1,9 @@
-"""The evaluation log: what is written is found again."""
+"""The evaluation log: what is written is found again, and runs that were ranked differently are told apart."""
 
+import json
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -9,16 +12,22 @@ from alembic.migration import MigrationContext
 from ir_measures import Qrel
 
 from encoders.errors import BadInput, StoreError
+from indexer.collection.settings import Settings
 from indexer.ledger.database import Base, transaction
+from query.cli import run as dragoman
 from query.evaluation import evaluation_log
 from query.evaluation.collection_evaluation import Earlier, read_earlier
-from query.evaluation.evaluation_log import Setup
+from query.evaluation.evaluation_log import EvaluationRow, LoggedRun, Setup
+from query.evaluation.run_settings import default_tag, differences, ranking_in_words, settings_in_words
 from query.evaluation.scored_runs import EvaluationPlan, ScoredRun
 from query.measures.fairness import RelevantCounts
 from query.measures.quality_measures import Scores, parse_measures, pooled, score
+from query.ranking.ranking_options import RankingOptions
+from query.ranking.searcher import Searcher
 from query.report.language_pairs import logged_rankings
 from query.trec_files.topic_set import TopicSet
 from query.trec_files.trec_run import Run, pack
+from trials import DEMO
 
 MEASURES = parse_measures(["AP", "P@10"])
 GERMAN = Run("e5", {"1": [("a b", 0.9), ("c", 0.8)], "2": [("c", 0.5)]})
@@ -26,18 +35,7 @@ FINNISH = Run("e5", {"1": [("c", 0.7), ("a b", 0.7)]})
 QRELS = [Qrel("1", "a b", 1), Qrel("2", "d", 1)]
 
 
-def setup(collection: str = "news") -> Setup:
-    return Setup(
-        collection=collection,
-        tag="e5",
-        model="m1",
-        build="b1",
-        space="s1",
-        settings={"depth": 1000, "to": None},
-        topics="topics.tsv",
-        topics_hash="t1",
-        qrels_hash="q1",
-    )
+SETUP = Setup("news", "e5", "m1", "b1", "s1", {"depth": 1000, "to": None}, "topics.tsv", "t1", "q1")
 
 
 def outcomes() -> list[ScoredRun]:
@@ -57,129 +55,158 @@ def test_the_migrations_make_the_tables_the_code_declares(engine: sa.Engine) -> 
 
 
 def test_a_logged_run_is_found_with_all_that_made_it(engine: sa.Engine) -> None:
-    number = evaluation_log.log(engine, setup(), outcomes())
-    run = evaluation_log.find(engine, f"{number}.de")
-    assert run.id == "1.de"
-    assert run.setup == setup()
-    assert (run.kind, run.lang, run.topics) == ("language", "de", 2)
-    assert run.unjudged == ["3"]
+    assert evaluation_log.log(engine, SETUP, outcomes()) == 1
+    run, pooled_run = (evaluation_log.find(engine, run_id) for run_id in ("1.de", "1"))
+    assert (run.id, run.setup, pooled_run.name) == ("1.de", SETUP, "all")
+    assert (run.kind, run.lang, run.topics, run.unjudged) == ("language", "de", 2, ["3"])
     assert run.means == {"AP": 0.5, "P@10": 0.05, "Judged@10": 0.25}
-
-
-def test_every_topics_score_is_kept(engine: sa.Engine) -> None:
-    number = evaluation_log.log(engine, setup(), outcomes())
-    assert evaluation_log.scores(engine, f"{number}.all") == {
+    assert run.judged_as(pooled_run)
+    assert not run.judged_as(evaluation_log.find(engine, "1.de-same"))
+    assert evaluation_log.scores(engine, "1.all") == {
         "1.de": {"AP": 1.0, "P@10": 0.1, "Judged@10": 0.5},
         "2.de": {"AP": 0.0, "P@10": 0.0, "Judged@10": 0.0},
         "1.fi": {"AP": 0.5, "P@10": 0.1, "Judged@10": 0.5},
     }
-    with engine.connect() as connection:
+    with engine.begin() as connection:
         langs = connection.execute(sa.text("SELECT DISTINCT qid, lang FROM evaluation_scores WHERE qid LIKE '%.%'"))
         assert dict(langs.all()) == {"1.de": "de", "2.de": "de", "1.fi": "fi"}
+        connection.execute(sa.text("UPDATE evaluation_runs SET found = NULL"))  # as before fairness was logged
+    assert evaluation_log.find(engine, "1").relevant_counts == {}
+    assert "".join(evaluation_log.export(engine, "1.de")) == GERMAN.to_trec()
+    whole = Run.from_trec(evaluation_log.export(engine, "1"), "export")
+    assert whole.rankings == {"1.de": GERMAN.rankings["1"], "2.de": GERMAN.rankings["2"], "1.fi": FINNISH.rankings["1"]}
+    assert evaluation_log.find(engine, str(evaluation_log.log(engine, SETUP, outcomes()[:1]))).name == "de"
+    with pytest.raises(StoreError, match="UNIQUE"):
+        evaluation_log.log(engine, SETUP, [*outcomes(), outcomes()[0]])
+    assert len(evaluation_log.runs(engine)) == 2
 
 
 def test_fairness_is_kept_and_a_topic_may_lack_a_measure(engine: sa.Engine) -> None:
     scores = Scores({"AP": 0.5, "own-language": 1.0}, {"1.de": {"AP": 1.0, "own-language": 1.0}, "1.ko": {"AP": 0}})
     found = {"de": RelevantCounts(3, 4), "fi": RelevantCounts(0, 2)}
-    number = evaluation_log.log(engine, setup(), [ScoredRun("all", "pooled", "mul", scores, None, found)])
+    number = evaluation_log.log(engine, SETUP, [ScoredRun("all", "pooled", "mul", scores, None, found)])
     assert evaluation_log.find(engine, str(number)).relevant_counts == found
     assert evaluation_log.scores(engine, str(number)) == scores.topics
 
 
 def test_a_run_of_version_0_1_0_has_the_measures_of_today_but_its_peer(engine: sa.Engine) -> None:
-    topics = {"1.de": {"own-language@9": 1.0, "PEER@100": 0.5}}
-    run = ScoredRun("all", "pooled", "mul", Scores({"own-language@9": 1.0, "PEER@100": 0.5}, topics), None)
-    old, new = (evaluation_log.log(engine, one, [run]) for one in (setup(), replace(setup(), settings={"targets": 9})))
-    assert evaluation_log.find(engine, str(old)).means == {"own-language": 1.0, "PEER-0.1.0@100": 0.5}
-    assert evaluation_log.scores(engine, str(old)) == {"1.de": {"own-language": 1.0, "PEER-0.1.0@100": 0.5}}
-    assert evaluation_log.find(engine, str(new)).means == {"own-language": 1.0, "PEER@100": 0.5}
-    assert [evaluation_log.find(engine, str(number)).targets for number in (old, new)] == [9, 9]
+    means = {"own-language@9": 1.0, "PEER@100": 0.5}
+    run = ScoredRun("all", "pooled", "mul", Scores(means, {"1.de": means}), None)
+    for one in (SETUP, replace(SETUP, settings={"targets": 9})):
+        evaluation_log.log(engine, one, [run])
+    old, new = (evaluation_log.find(engine, number) for number in "12")
+    assert old.means == {"own-language": 1.0, "PEER-0.1.0@100": 0.5}
+    assert evaluation_log.scores(engine, "1") == {"1.de": old.means}
+    assert new.means == {"own-language": 1.0, "PEER@100": 0.5}
+    assert (old.targets, new.targets) == (9, 9)
 
 
 def test_a_report_knows_the_topics_without_hits(engine: sa.Engine) -> None:
     run = Run("e5", {"1": [("a b", 0.9), ("c", 0.8)]})
     scores = score(run, QRELS, MEASURES, ["1", "2"])
-    number = evaluation_log.log(engine, setup(), [ScoredRun("de", "language", "de", scores, pack(run))])
+    number = evaluation_log.log(engine, SETUP, [ScoredRun("de", "language", "de", scores, pack(run))])
     assert logged_rankings(engine, number, lambda *_: True) == {"de": {"1": ["a b", "c"], "2": []}}
 
 
-def test_an_evaluation_of_a_single_pair_is_compared_by_that_pair(engine: sa.Engine) -> None:
-    number = evaluation_log.log(engine, setup(), [ScoredRun("de-fi", "pair", "de", outcomes()[0].scores, None)])
-    earlier = read_earlier(engine, str(number), TopicSet({}, [], "", "", ""), EvaluationPlan(MEASURES, ""))
-    assert isinstance(earlier, Earlier)
-    assert [run.run for run in earlier.runs] == [f"{number}.de-fi"]
-
-
 def test_the_language_of_a_pairs_documents_is_in_its_name(engine: sa.Engine) -> None:
-    scores = outcomes()[0].scores
-    number = evaluation_log.log(engine, setup(), [ScoredRun("zh-Hant-sr-Latn", "pair", "zh-Hant", scores, None)])
-    (pair,) = evaluation_log.pairs(engine, evaluation_log.find(engine, str(number)))
+    name, scores = "zh-Hant-sr-Latn", outcomes()[0].scores
+    number = str(evaluation_log.log(engine, SETUP, [ScoredRun(name, "pair", "zh-Hant", scores, None)]))
+    (pair,) = evaluation_log.pairs(engine, evaluation_log.find(engine, number))
     assert pair.pair == ("zh-Hant", "sr-Latn")
-    assert evaluation_log.find(engine, f"{number}.zh-Hant-sr-Latn").documents_in == ["sr-Latn"]
+    assert evaluation_log.find(engine, f"{number}.{name}").documents_in == ["sr-Latn"]
+    earlier = read_earlier(engine, number, TopicSet({}, [], "", "", ""), EvaluationPlan(MEASURES, ""))
+    assert isinstance(earlier, Earlier)
+    assert [run.run for run in earlier.runs] == [f"{number}.{name}"]  # a single pair is compared by itself
 
 
-def test_a_run_logged_before_fairness_was_has_none(engine: sa.Engine) -> None:
-    evaluation_log.log(engine, setup(), outcomes())
-    with engine.begin() as connection:
-        connection.execute(sa.text("UPDATE evaluation_runs SET found = NULL"))
-    assert evaluation_log.find(engine, "1").relevant_counts == {}
+def test_runs_are_listed_newest_first_and_by_collection_until_it_is_forgotten(engine: sa.Engine) -> None:
+    def listed(collection: str | None = None, **how: Any) -> list[str]:
+        return [run.id for run in evaluation_log.runs(engine, collection, **how)]
 
-
-def test_a_number_alone_is_the_pooled_run(engine: sa.Engine) -> None:
-    assert evaluation_log.find(engine, str(evaluation_log.log(engine, setup(), outcomes()))).name == "all"
-    assert evaluation_log.find(engine, str(evaluation_log.log(engine, setup(), outcomes()[:1]))).name == "de"
-
-
-def test_an_exported_run_is_the_file_that_was_written(engine: sa.Engine) -> None:
-    number = evaluation_log.log(engine, setup(), outcomes())
-    assert "".join(evaluation_log.export(engine, f"{number}.de")) == GERMAN.to_trec()
-    whole = Run.from_trec(evaluation_log.export(engine, str(number)), "export")
-    assert whole.rankings == {"1.de": GERMAN.rankings["1"], "2.de": GERMAN.rankings["2"], "1.fi": FINNISH.rankings["1"]}
-
-
-def test_runs_are_listed_newest_first_and_by_collection(engine: sa.Engine) -> None:
     for collection in ("news", "help", "news"):
-        evaluation_log.log(engine, setup(collection), outcomes())
-    assert [run.id for run in evaluation_log.runs(engine)] == ["3.all", "2.all", "1.all"]
-    assert [run.id for run in evaluation_log.runs(engine, "news")] == ["3.all", "1.all"]
-    assert [run.id for run in evaluation_log.runs(engine, every=True, limit=1)] == [
-        "3.de",
-        "3.de-same",
-        "3.fi",
-        "3.all",
-    ]
+        evaluation_log.log(engine, replace(SETUP, collection=collection), outcomes())
+    assert (listed(), listed("news")) == (["3.all", "2.all", "1.all"], ["3.all", "1.all"])
+    assert listed(every=True, limit=1) == ["3.de", "3.de-same", "3.fi", "3.all"]
     assert [run.id for run in evaluation_log.members(engine, 2)] == ["2.de", "2.de-same", "2.fi", "2.all"]
-
-
-def test_a_forgotten_collection_leaves_nothing_and_its_numbers_are_not_used_again(engine: sa.Engine) -> None:
-    evaluation_log.log(engine, setup("help"), outcomes())
-    evaluation_log.log(engine, setup("news"), outcomes())
     with transaction(engine) as session:
         evaluation_log.forget(session, "news")
-    assert [run.id for run in evaluation_log.runs(engine)] == ["1.all"]
+    assert listed() == ["2.all"]
     with engine.connect() as connection:
         left = connection.execute(sa.text("SELECT count(DISTINCT run_id) FROM evaluation_scores")).scalar()
     assert left == 4
-    assert evaluation_log.log(engine, setup("news"), outcomes()) == 3
+    assert evaluation_log.log(engine, SETUP, outcomes()) == 4  # no number is used again
 
 
-def test_a_log_that_fails_halfway_leaves_nothing(engine: sa.Engine) -> None:
-    with pytest.raises(StoreError, match="UNIQUE"):
-        evaluation_log.log(engine, setup(), [*outcomes(), outcomes()[0]])
-    assert evaluation_log.runs(engine) == []
+def test_an_unknown_id_says_how_to_see_ids(engine: sa.Engine) -> None:
+    evaluation_log.log(engine, SETUP, outcomes())
+    for run_id in ("7", "1.xx", "x", "", "1.", "-1", "99999999999999999999"):
+        with pytest.raises(BadInput, match=r"there is no run .*dragoman runs list --all"):
+            evaluation_log.find(engine, run_id)
+        with pytest.raises(BadInput):
+            list(evaluation_log.export(engine, run_id))
 
 
-def test_runs_judged_otherwise_are_told_apart(engine: sa.Engine) -> None:
-    number = evaluation_log.log(engine, setup(), outcomes())
-    run = evaluation_log.find(engine, f"{number}.de")
-    assert run.judged_as(evaluation_log.find(engine, f"{number}.all"))
-    assert not run.judged_as(evaluation_log.find(engine, f"{number}.de-same"))
+RANKINGS: dict[str, tuple[Mapping[str, Any], str]] = {
+    "plain": ({"calibration": "none"}, "plain cosine"),
+    "fair": ({}, "balance 0.75, mates"),
+    "fair-balance-1": ({"balance": 1.0}, "balance 1, mates"),
+    "fair-hybrid": ({"hybrid": True}, "balance 0.75, mates, hybrid"),
+}
 
 
-@pytest.mark.parametrize("run_id", ["7", "1.xx", "x", "", "1.", "-1", "99999999999999999999"])
-def test_an_unknown_id_says_how_to_see_ids(engine: sa.Engine, run_id: str) -> None:
-    evaluation_log.log(engine, setup(), outcomes())
-    with pytest.raises(BadInput, match=r"there is no run .*dragoman runs list --all"):
-        evaluation_log.find(engine, run_id)
-    with pytest.raises(BadInput):
-        list(evaluation_log.export(engine, run_id))
+def setup_of(searcher: Searcher) -> Setup:
+    return Setup("demo", "tag", "model", "build", "space", searcher.describe(), "topics", "", "")
+
+
+def test_a_tag_says_what_was_chosen(calibrated: Settings) -> None:
+    for name, (options, words) in RANKINGS.items():
+        with Searcher.open("demo", calibrated, device="cpu", ranking=RankingOptions(**options)) as searcher:
+            assert default_tag(searcher, None) == f"multilingual-e5-small-{name}"
+            assert default_tag(searcher, ["de", "fr"]) == f"multilingual-e5-small-{name}-to-de-fr"
+            run = LoggedRun(kind="language", evaluation_row=EvaluationRow(setup=setup_of(searcher)))
+            assert ranking_in_words(run) == words
+
+
+def test_a_run_of_an_earlier_version_is_listed_and_compared_with_its_settings(calibrated: Settings) -> None:
+    with Searcher.open("demo", calibrated, device="cpu") as searcher:
+        setup = setup_of(searcher)
+    kept = {name: value for name, value in setup.settings.items() if name not in {"mates", "maps"}}
+    gone = {
+        "margin": "ratio", "passages": True, "lift": 0.8, "bar": 0.5, "second_look": False, "mix": [1, 1, 1, 2],
+        "calibration": "0123456789abcdef",
+    }  # fmt: skip
+    new, old = (
+        LoggedRun(kind="language", lang="de", evaluation_row=EvaluationRow(setup=one))
+        for one in (setup, replace(setup, settings={**kept, **gone}))
+    )
+    assert ranking_in_words(old) == ranking_in_words(new) == "balance 0.75, mates"
+    words = settings_in_words(old)
+    assert {"margin": "ratio", "lift": "0.8", "second look": "no", "mix": "1 1 1 2"}.items() <= words.items()
+    assert "mates" not in words
+    assert settings_in_words(new)["mates"] == "yes"
+    assert differences(new, old) == [f"calibration {setup.settings['calibration']} (not 0123456789abcdef)"]
+
+
+def test_lists_show_and_compare_say_how_runs_were_ranked(
+    calibrated: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(*command: str) -> str:
+        assert dragoman([*command, "--home", str(calibrated.home)]) == 0
+        return capsys.readouterr().out
+
+    judged = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt"), "--langs", "de", "-q"]
+    for options in (["--calibration", "none"], ["--hybrid", "--to", "de,en"]):
+        said("evaluate", *judged, "-c", "demo", "--baseline", "none", *options)
+    second, first = map(json.loads, said("runs", "list", "--json").splitlines()[:2])
+    assert [first["tag"], first["ranking"]] == ["multilingual-e5-small-plain", "plain cosine"]
+    assert second["tag"] == "multilingual-e5-small-fair-hybrid-to-de-en"
+    shown = said("runs", "show", second["id"])
+    assert "· balance 0.75 · mates yes · weights 1 · hybrid yes ·" in shown
+    assert "· documents in de en · depth 1,000" in shown
+    compared = said("runs", "compare", first["id"], second["id"])
+    assert f"{second['id']} against {first['id']}: calibration " in compared
+    assert "mates yes (not no), hybrid yes (not no)" in compared
+    assert "documents in de en (not all languages)" in compared
+    assert "encoder" not in compared
+    differing = json.loads(said("runs", "compare", first["id"], second["id"], "--json"))["differences"]
+    assert "mates yes (not no)" in differing[second["id"]]
