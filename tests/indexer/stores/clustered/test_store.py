@@ -307,9 +307,8 @@ def test_credentials_that_no_header_can_carry_are_refused_and_shown_nowhere(
 
 
 def test_a_line_break_at_the_end_of_a_variable_is_no_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DRAGOMAN_ELASTIC_USER", "ann")
-    monkeypatch.setenv("DRAGOMAN_ELASTIC_PASSWORD", "größer als \r\n")
-    monkeypatch.setenv("DRAGOMAN_ELASTIC_API_KEY", f" {SECRET}\n")
+    for name, value in (("USER", "ann"), ("PASSWORD", "größer als \r\n"), ("API_KEY", f" {SECRET}\n")):
+        monkeypatch.setenv(f"DRAGOMAN_ELASTIC_{name}", value)
     assert Credentials.read("https://host:9200/p") == Credentials("ann", "größer als ", SECRET)
 
 
@@ -332,46 +331,35 @@ def test_the_ten_nearest_of_real_vectors_are_found(
     elastic_url: str, data_dir: Path, encoder: Encoder, pages: int
 ) -> None:
     model, dim = encoder.spec.model, encoder.spec.dim
-    store = ElasticStore(Address.parse(elastic_url), "c", Credentials())
-    store.create(model, dim)
-    found, queries = 0, {}
-    held = {}
-    for lang in ("en", "ja"):
-        read = read_documents(data_dir / "lohelp" / f"docs.{lang}.jsonl.gz", pages)
-        texts = [replace(page, text=page.text[:200]) for page in read]
-        encoded = encoder.encode_documents(texts)
-        store.put(model, [StoredDocument.of(one, encoded, at) for at, one in enumerate(texts)])
-        held[lang] = {one.doc_id: row for one, row in zip(texts, encoded.vectors, strict=True)}
-        queries[lang] = encoder.encode_queries([Document(one.doc_id, lang, one.title) for one in texts[: pages // 4]])
-    for lang, other in (("en", queries["ja"]), ("ja", queries["en"])):
-        for query, near in zip(other, store.search(VectorQuery(model, {lang: other}, 10))[lang], strict=True):
-            tenth = np.sort(np.stack(list(held[lang].values())) @ query)[-10]
-            found += sum(held[lang][doc_id] @ query >= tenth - 1e-6 for doc_id in near.doc_ids)
-    store.close()
+    found, queries, held = 0, {}, {}
+    with closing(ElasticStore(Address.parse(elastic_url), "c", Credentials())) as store:
+        store.create(model, dim)
+        for lang in ("en", "ja"):
+            read = read_documents(data_dir / "lohelp" / f"docs.{lang}.jsonl.gz", pages)
+            texts = [replace(page, text=page.text[:200]) for page in read]
+            encoded = encoder.encode_documents(texts)
+            store.put(model, [StoredDocument.of(one, encoded, at) for at, one in enumerate(texts)])
+            held[lang] = {one.doc_id: row for one, row in zip(texts, encoded.vectors, strict=True)}
+            titles = [Document(one.doc_id, lang, one.title) for one in texts[: pages // 4]]
+            queries[lang] = encoder.encode_queries(titles)
+        for lang, other in (("en", queries["ja"]), ("ja", queries["en"])):
+            for query, near in zip(other, store.search(VectorQuery(model, {lang: other}, 10))[lang], strict=True):
+                tenth = np.sort(np.stack(list(held[lang].values())) @ query)[-10]
+                found += sum(held[lang][doc_id] @ query >= tenth - 1e-6 for doc_id in near.doc_ids)
     assert found >= 0.99 * 2 * (pages // 4) * 10
-
-
-def test_another_process_s_searches_find_a_deleted_document_no_more(
-    store: ElasticStore, client: Elasticsearch, elastic_url: str
-) -> None:
-    store.put(MODEL, [item("a"), item("b")])
-    store.publish()
-    client.indices.put_settings(index=store.index, settings={"refresh_interval": "-1"})
-    with closing(ElasticStore(Address.parse(elastic_url), "c", Credentials(), make=False)) as reader:
-        assert set(nearest(reader)) == {"a", "b"}
-        assert store.delete(["a"]) == 1
-        assert nearest(reader) == ["b"]
 
 
 def test_documents_are_read_as_searches_find_them_until_another_process_has_published(
     store: ElasticStore, client: Elasticsearch, elastic_url: str
 ) -> None:
     """Else searches would fail from the first deletion of a long prune until its end."""
-    store.put(MODEL, [item("a"), item("b", "before")])
+    store.put(MODEL, [item("a"), item("b", "before"), item("c")])
     store.publish()
     client.indices.put_settings(index=store.index, settings={"refresh_interval": "-1"})
     with closing(ElasticStore(Address.parse(elastic_url), "c", Credentials(), make=False)) as reader:
-        nearest(reader)  # the first search of a process refreshes
+        assert set(nearest(reader)) == {"a", "b", "c"}  # the first search of a process refreshes
+        assert store.delete(["c"]) == 1
+        assert set(nearest(reader)) == {"a", "b"}
         store._index.delete(["a"])
         store.put(MODEL, [item("b", "after")])
         assert [document.text for document in reader.get(sorted(nearest(reader)))] == ["text", "before"]
@@ -533,10 +521,12 @@ def test_another_home_with_the_same_collection_and_prefix_is_refused_and_removes
     assert names(client, prefix) == []
 
 
-def test_a_store_made_before_there_were_marks_is_taken_over_once(
+def test_a_store_made_before_there_were_marks_is_ours_by_its_fields_and_taken_over_once(
     elastic_url: str, prefix: str, client: Elasticsearch
 ) -> None:
-    client.indices.create(index=f"{prefix}-c-000001", mappings=Layout().mapping())
+    mapping = Layout().mapping()
+    mapping["properties"]["@timestamp"] = {"type": "date"}  # a template put it beside ours
+    client.indices.create(index=f"{prefix}-c-000001", mappings=mapping)
     ours, theirs = (StoreLocation(elastic_url, "c", database_id=name) for name in ("mine", "theirs"))
     with closing(StoreLocation(elastic_url, "c").open()) as old:
         old.create(MODEL, DIM)
@@ -546,15 +536,6 @@ def test_a_store_made_before_there_were_marks_is_taken_over_once(
             theirs.open()
         StoreLocation(elastic_url, "c").open(make=False).close()
         assert old.models() == {MODEL: DIM}
-
-
-def test_an_index_without_a_mark_is_ours_by_its_fields_whatever_a_template_put_beside_them(
-    elastic_url: str, prefix: str, client: Elasticsearch
-) -> None:
-    mapping = Layout().mapping()
-    mapping["properties"]["@timestamp"] = {"type": "date"}
-    client.indices.create(index=f"{prefix}-c-000001", mappings=mapping)
-    StoreLocation(elastic_url, "c").open().close()
     mapping["properties"]["title"] = {"type": "keyword"}
     client.indices.create(index=f"{prefix}-d-000001", mappings=mapping)
     with pytest.raises(BadInput, match="was not made by Dragoman"):
