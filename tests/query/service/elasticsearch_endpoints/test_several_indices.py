@@ -15,8 +15,14 @@ from query.service.elasticsearch_endpoints.search_response import collapsed
 from query.service.service_options import ServiceOptions
 from trials.servers.service import serving
 
-CLAUSE = {"cross_lingual": {"query": "night trains", "lang": "en"}}
 pytestmark = pytest.mark.parts
+
+
+def clause(**more: Any) -> dict[str, Any]:
+    return {"cross_lingual": {"query": "night trains", "lang": "en", **more}}
+
+
+CLAUSE = clause()
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +55,8 @@ def test_several_indices_are_ranked_as_one_collection(halves: Settings, service:
 
 def test_several_indices_are_reranked_as_one_collection(halves: Settings, reranker: ModelFolder) -> None:
     ranking = RankingOptions(rerank=str(reranker.path))
-    query = {"cross_lingual": {**CLAUSE["cross_lingual"], "rerank": True}}
     with serving(ServiceOptions(halves, device="cpu", rerank=ranking.rerank)) as client:
-        answer = search(client, "north,south", query, size=40)
+        answer = search(client, "north,south", clause(rerank=True), size=40)
     with (
         Searcher.open("north", halves, device="cpu", ranking=ranking) as north,
         Searcher.open("south", halves, device="cpu") as south,
@@ -95,41 +100,31 @@ def test_a_search_of_several_indices_is_counted_for_each_and_not_logged(service:
 
 
 @pytest.mark.parametrize(
-    ("index", "clause", "status", "sentence"),
+    ("index", "asked", "status", "sentence"),
     [
         ("north,nope", {}, 404, "no collection is served for the index 'nope'"),
         ("nope*", {}, 404, "no collection is served for the index 'nope*'"),
         ("nope*,none*", {}, 404, "no collection is served for the index 'nope*,none*'"),
         ("north,south", {"hybrid": True}, 400, "hybrid can't be combined with several indices"),
-        (
-            "north,south",
-            {"rerank": True},
-            400,
-            "this service has no reranker; start the service with --rerank FOLDER",
-        ),
+        ("north,south", {"rerank": True}, 400, "no reranker; start the service with --rerank FOLDER"),
         ("north,south", {"calibration": "abc"}, 400, "calibration can't be combined with several indices"),
         ("north,south", {"to": ["tlh"]}, 400, "collection north, south has no documents in 'tlh'"),
     ],
 )
 def test_what_holds_in_one_collection_alone_is_refused(
-    service: httpx.Client, index: str, clause: dict[str, Any], status: int, sentence: str
+    service: httpx.Client, index: str, asked: dict[str, Any], status: int, sentence: str
 ) -> None:
-    body = {"query": {"cross_lingual": {"query": "night trains", **clause}}}
-    answer = service.post(f"/{index}/_search", json=body)
+    answer = service.post(f"/{index}/_search", json={"query": clause(**asked)})
     assert answer.status_code == status
     assert sentence in answer.json()["error"]["reason"]
 
 
-def test_a_pattern_that_matches_nothing_is_left_out_beside_an_index(service: httpx.Client) -> None:
-    query = {"cross_lingual": {"query": "night trains", "lang": "en"}}
-    assert places(search(service, "north,nope*", query)) == places(search(service, "north", query))
-
-
 def test_by_plain_cosine_several_indices_need_no_calibration(service: httpx.Client) -> None:
-    query = {"cross_lingual": {"query": "night trains", "lang": "en", "calibration": "none"}}
+    query = clause(calibration="none")
     both, whole = (search(service, index, query, size=20) for index in ("north,south", "whole"))
     scores = [[hit["_score"] for hit in answer["hits"]["hits"]] for answer in (both, whole)]
     assert scores[0] == pytest.approx(scores[1], abs=1e-5)
+    assert places(search(service, "north,nope*")) == places(search(service, "north"))  # a pattern that matches nothing
 
 
 def test_hits_are_collapsed_once_for_the_answer_and_the_log(
