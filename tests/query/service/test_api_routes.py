@@ -2,8 +2,7 @@
 
 import json
 import re
-import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -23,6 +22,7 @@ from query.ranking.ranking_options import RankingOptions
 from query.ranking.search_hits import Hit, as_json
 from query.ranking.searcher import Searcher
 from query.service.service_options import ServiceOptions
+from tests.query.conftest import copied
 from trials.servers.service import serving
 
 QUERIES = (
@@ -34,6 +34,9 @@ QUERIES = (
 )
 
 
+BREAD = "demo:de:sourdough"
+
+
 def search(client: httpx.Client, query: str, **more: Any) -> dict[str, Any]:
     answer = client.post("/api/search", json={"query": query, **more})
     assert answer.status_code == 200, answer.text
@@ -41,41 +44,28 @@ def search(client: httpx.Client, query: str, **more: Any) -> dict[str, Any]:
     return found
 
 
+def refused(client: httpx.Client, path: str = "/api/search", **asked: Any) -> tuple[int, str]:
+    answer = client.post(path, json=asked)
+    return answer.status_code, answer.json()["error"]
+
+
 def answered(hit: Hit) -> dict[str, Any]:
     """A hit as the service answers it: with the documents about the same thing, even if there are none."""
     return {**as_json(hit), "also": [answered(other) for other in hit.also]}
 
 
-def rounded(hits: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def rounded(hits: Iterable[dict[str, Any] | Hit]) -> list[dict[str, Any]]:
     """Hits with their parts to five digits: float32 sums differ in the last by the documents compared at once."""
-    return [
-        {
-            **hit,
-            "parts": {name: round(part, 5) if isinstance(part, float) else part for name, part in hit["parts"].items()},
-            "also": rounded(hit["also"]),
-        }
-        for hit in hits
-    ]
+    shown = (answered(hit) if isinstance(hit, Hit) else hit for hit in hits)
+    return [{**hit, "parts": pytest.approx(hit["parts"], abs=1e-5), "also": rounded(hit["also"])} for hit in shown]
 
 
-@pytest.mark.parametrize(
-    ("asked", "ranking"),
-    [
-        ({}, RankingOptions()),
-        ({"balance": 0.0}, RankingOptions(balance=0.0)),
-        ({"balance": 1.0}, RankingOptions(balance=1.0)),
-        ({"calibration": "none"}, RankingOptions(calibration="none")),
-    ],
-    ids=["as calibrated", "nothing balanced", "every language equal", "plain"],
-)
-def test_it_finds_what_the_command_finds(
-    service: httpx.Client, calibrated: Settings, asked: dict[str, Any], ranking: RankingOptions
-) -> None:
-    with Searcher.open("demo", calibrated, device="cpu", ranking=ranking) as searcher:
+@pytest.mark.parametrize("asked", [{}, {"balance": 0.0}, {"balance": 1.0}, {"calibration": "none"}])
+def test_it_finds_what_the_command_finds(service: httpx.Client, calibrated: Settings, asked: dict[str, Any]) -> None:
+    with Searcher.open("demo", calibrated, device="cpu", ranking=RankingOptions(**asked)) as searcher:
         for lang, text in QUERIES:
             found = search(service, text, lang=lang, explain=True, **asked)
-            ours = [answered(hit) for hit in searcher.search(text, lang=lang, explain=True)]
-            assert rounded(found["hits"]) == rounded(ours)
+            assert found["hits"] == rounded(searcher.search(text, lang=lang, explain=True))
             assert (found["lang"], found["confidence"], found["space"]) == (lang, None, searcher.space)
 
 
@@ -88,12 +78,10 @@ def test_subjects_are_answered_once_in_the_preferred_language_if_that_is_asked(
             for first, more in ((lang, {}), ("fr", {"prefer": ["fr", "tr"]})):
                 asked: dict[str, Any] = {"lang": lang, "k": 5, "subjects": True, "explain": True, **more}
                 found = search(service, text, **asked)["hits"]
-                assert rounded(found) == rounded([answered(hit) for hit in searcher.search(text, **asked)])
+                assert found == rounded(searcher.search(text, **asked))
                 assert all(hit["lang"] == first for hit in found if first in {other["lang"] for other in hit["also"]})
                 several |= {lang for hit in found if hit["also"]}
-    assert (
-        len(several) >= 3
-    )  # pages of the demo on one subject are no translations, and few are as near as translations
+    assert len(several) >= 3  # pages of the demo on one subject are no translations, and few are as near
     assert not any(hit["also"] for hit in search(service, text, lang=lang, k=5)["hits"])
 
 
@@ -116,11 +104,6 @@ def test_the_parts_of_a_score_name_the_mate_that_adds_most_to_it(service: httpx.
     assert {hit["parts"]["mate"] for hit in alone} == {None}
 
 
-def test_a_whole_number_may_be_written_with_a_point_as_in_json_schema(service: httpx.Client) -> None:
-    assert len(search(service, "coffee", k=3.0)["hits"]) == 3
-    assert service.post("/api/search", json={"query": "coffee", "k": 3.5}).status_code == 422
-
-
 def test_the_language_is_detected_and_said(service: httpx.Client) -> None:
     for lang, text in QUERIES:
         found = search(service, text)
@@ -132,40 +115,30 @@ def test_languages_and_fields_filter(service: httpx.Client) -> None:
     found = search(service, "bread", lang="en", to=["de", "fr"], filters={"label": "digital"}, k=50)
     assert {hit["lang"] for hit in found["hits"]} == {"de", "fr"}
     assert {hit["fields"]["label"] for hit in found["hits"]} == {"digital"}
+    assert search(service, "bread", filters={"label": "no such label"})["hits"] == []
 
 
 def test_facets_count_the_best_documents_by_language_and_field(service: httpx.Client, calibrated: Settings) -> None:
-    asked: dict[str, Any] = {"lang": "en", "to": ["de", "fr"], "filters": {"label": ["digital", "home"]}}
-    found = search(service, "bread", facets=["lang", "label", "label"], k=2, **asked)
+    asked: dict[str, Any] = {"lang": "en", "to": ["de", "fr"], "filters": {"label": ["digital", "home"]}, "k": 2}
+    found = search(service, "bread", facets=["lang", "label", "label"], **asked)
     with Searcher.open("demo", calibrated, device="cpu") as searcher:
-        ours = searcher.search(
-            "bread", to=["de", "fr"], k=2, lang="en", filters=asked["filters"], facets=["lang", "label"]
-        )
-    assert ours.facets
-    assert found["facets"] == asdict(ours.facets)
+        ours = searcher.search("bread", facets=["lang", "label"], **asked).facets
+    assert ours
+    assert found["facets"] == asdict(ours)
     assert found["facets"]["counts"].keys() == {"lang", "label"}
     assert len(found["hits"]) == 2 < found["facets"]["counted"] <= found["facets"]["total"] < 235
     assert search(service, "bread", **asked)["facets"] is None
-    refused = service.post("/api/search", json={"query": "bread", "facets": ["labels"]})
-    assert (refused.status_code, refused.json()["error"].split(",")[0]) == (409, "no document has the field 'labels'")
-    assert service.post("/api/search", json={"query": "bread", "facets": ["lang"] * 11}).status_code == 422
 
 
 def test_documents_like_a_document_are_those_that_the_searcher_finds(
     service: httpx.Client, calibrated: Settings
 ) -> None:
-    asked: dict[str, Any] = {
-        "id": "demo:de:sourdough",
-        "to": ["fr", "de", "ja"],
-        "k": 7,
-        "filters": {"label": ["food", "home"]},
-    }
-    answer = service.post("/api/similar", json={"collection": "demo", **asked}).json()
+    asked: dict[str, Any] = {"to": ["fr", "de", "ja"], "k": 7, "filters": {"label": ["food", "home"]}}
+    answer = service.post("/api/similar", json={"collection": "demo", "id": BREAD, **asked}).json()
     with Searcher.open("demo", calibrated, device="cpu") as searcher:
-        hits = searcher.similar(asked["id"], to=asked["to"], k=7, filters=asked["filters"])
-        assert answer["hits"] == [{"parts": None, **answered(hit)} for hit in hits]
-        assert (answer["id"], answer["lang"], answer["space"]) == (asked["id"], "de", searcher.space)
-    (only,) = service.post("/api/similar", json={"id": asked["id"], "k": 1}).json()["hits"]
+        assert answer["hits"] == [{"parts": None, **answered(hit)} for hit in searcher.similar(BREAD, **asked)]
+        assert (answer["id"], answer["lang"], answer["space"]) == (BREAD, "de", searcher.space)
+    (only,) = service.post("/api/similar", json={"id": BREAD, "k": 1}).json()["hits"]
     assert only["lang"] != "de"
 
 
@@ -173,19 +146,17 @@ def test_documents_like_a_document_are_those_that_the_searcher_finds(
     ("body", "status", "sentence"),
     [
         ({"id": "nothing"}, 404, "collection demo has no document of this id"),
-        ({"id": "demo:de:sourdough", "to": ["fi"]}, 409, "collection demo has no documents in 'fi'"),
-        ({"id": "demo:de:sourdough", "filters": {"labels": 1}}, 409, "no document has the field 'labels'"),
-        ({"id": "demo:de:sourdough", "collection": "news"}, 404, "there is no collection 'news'"),
+        ({"id": BREAD, "to": ["fi"]}, 409, "collection demo has no documents in 'fi'"),
+        ({"id": BREAD, "filters": {"labels": 1}}, 409, "no document has the field 'labels'"),
+        ({"id": BREAD, "collection": "news"}, 404, "there is no collection 'news'"),
         ({"query": "bread"}, 422, "the request is not as /openapi.json says"),
     ],
-    ids=["document", "language", "field", "collection", "body"],
 )
 def test_what_has_no_like_is_refused_in_a_sentence(
     service: httpx.Client, body: dict[str, Any], status: int, sentence: str
 ) -> None:
-    answer = service.post("/api/similar", json=body)
-    assert answer.status_code == status
-    assert answer.json()["error"].startswith(sentence)
+    given, said = refused(service, "/api/similar", **body)
+    assert (given, said[: len(sentence)]) == (status, sentence)
 
 
 def test_words_count_where_it_is_served_so(calibrated: Settings) -> None:
@@ -202,16 +173,15 @@ def test_words_count_where_it_is_served_so(calibrated: Settings) -> None:
             found = [search(client, text, **asked, **more)["hits"] for more in ({}, {"hybrid": False})]
             ours = [searcher.search(text, lang=lang, k=30, explain=True) for searcher in (hybrid, usual)]
             for hits, expected in zip(found, ours, strict=True):
-                assert rounded(hits) == rounded([answered(hit) for hit in expected])
+                assert hits == rounded(expected)
             differ += found[0] != found[1]
         assert differ
 
 
 @pytest.fixture
-def own(calibrated: Settings, tmp_path: Path) -> Settings:
-    """The calibrated collection, in a home that a test may change."""
-    shutil.copytree(calibrated.home, tmp_path / "home")
-    return Settings.read(home=tmp_path / "home")
+def own(calibrated_by_words: Settings, tmp_path: Path) -> Settings:
+    """A calibrated collection, in a home that a test may change."""
+    return copied(calibrated_by_words.home, tmp_path)
 
 
 def asked_by_another(settings: Settings, migrate: Callable[[], object]) -> None:
@@ -225,8 +195,7 @@ def asked_by_another(settings: Settings, migrate: Callable[[], object]) -> None:
             assert after["model"] == searcher.spec.model != before["model"]
             for lang, text in QUERIES:
                 found = search(client, text, lang=lang, explain=True)
-                ours = [answered(hit) for hit in searcher.search(text, lang=lang, explain=True)]
-                assert rounded(found["hits"]) == rounded(ours)
+                assert found["hits"] == rounded(searcher.search(text, lang=lang, explain=True))
                 assert found["space"] == searcher.space
 
 
@@ -234,8 +203,7 @@ def test_a_collection_that_has_migrated_is_asked_by_its_new_encoder(
     migrated_by_words: Settings, tmp_path: Path
 ) -> None:
     """The migration was left, and is taken up again while the collection is served."""
-    shutil.copytree(migrated_by_words.home, tmp_path / "home")
-    settings = Settings.read(home=tmp_path / "home")
+    settings = copied(migrated_by_words.home, tmp_path)
     with open_database(settings.database) as engine:
         first, second = calibration_table.all_calibrations(engine, "demo")
         calibration_table.use(engine, require(engine, "demo"), first.id)
@@ -243,7 +211,10 @@ def test_a_collection_that_has_migrated_is_asked_by_its_new_encoder(
 
 
 @pytest.mark.long
-def test_a_collection_that_migrates_while_it_is_served_is_asked_by_its_new_encoder(own: Settings) -> None:
+def test_a_collection_that_migrates_while_it_is_served_is_asked_by_its_new_encoder(
+    calibrated: Settings, tmp_path: Path
+) -> None:
+    own = copied(calibrated.home, tmp_path)
     asked_by_another(own, lambda: migrate("demo", DEFAULT, "first", own, anyway=True, device="cpu"))
 
 
@@ -274,17 +245,13 @@ def test_many_threads_get_what_one_gets(service: httpx.Client, calibrated: Setti
         ({"query": "  "}, 422, "the query is empty"),
         ({"query": "coffee", "to": ["fi"]}, 409, "no documents in 'fi'; it has ar, de, en"),
         ({"query": "coffee", "to": []}, 422, "to: List should have at least 1 item"),
-        ({"query": "coffee", "lang": "klingonian"}, 409, "is no language code|is no known language"),
+        ({"query": "coffee", "lang": "klingonian"}, 409, "is no (language code|known language)"),
         ({"query": "coffee", "collection": "nope"}, 404, "there is no collection 'nope'"),
         ([], 422, "the body: Input should be a valid dictionary"),
         ({"query": "coffee", "calibration": "ffff"}, 409, "no calibrations of demo begin with 'ffff'"),
         ({"query": "coffee", "balance": 1.5}, 422, "balance"),
         ({"query": "coffee", "calibration": "none", "balance": 0.5}, 409, "plain cosine has no balance"),
-        (
-            {"query": "coffee", "subjects": True, "prefer": ["klingonian"]},
-            409,
-            "is no language code|is no known language",
-        ),
+        ({"query": "coffee", "subjects": True, "prefer": ["klingonian"]}, 409, "is no (language code|known language)"),
         ({"query": "coffee", "prefer": []}, 422, "prefer: List should have at least 1 item"),
         ({"query": "coffee", "hybrid": True}, 409, "dragoman serve --hybrid"),
         ({"query": "coffee", "frobnicate": 1}, 422, "frobnicate"),
@@ -298,6 +265,9 @@ def test_many_threads_get_what_one_gets(service: httpx.Client, calibrated: Setti
             for name in ("margin", "weights", "passages", "mates", "fold")
         ),
         ({"query": "coffee", "balance": float("nan")}, 422, "balance"),
+        ({"query": "coffee", "facets": ["labels"]}, 409, "^no document has the field 'labels',"),
+        ({"query": "coffee", "facets": ["lang"] * 11}, 422, "facets"),
+        ({"query": "coffee", "k": 3.5}, 422, "k: Input should be a valid integer"),
         ({"query": "coffee", "k": "10"}, 422, "k: Input should be a valid integer"),
         ({"query": "coffee", "k": True}, 422, "k: Input should be a valid integer"),
         ({"query": "coffee", "collection": "a\x00"}, 422, "collection"),
@@ -314,13 +284,8 @@ def test_what_cannot_be_searched_is_a_sentence(service: httpx.Client, asked: Any
     [
         ("application/json", "{query: coffee}", "the body is no JSON: Expecting .* at character 1"),
         ("application/json", "", "the body: Field required"),
-        (
-            "application/x-www-form-urlencoded",
-            '{"query": "coffee"}',
-            "the body is read as JSON only with the header Content-Type: application/json",
-        ),
+        ("application/x-www-form-urlencoded", "{}", "JSON only with the header Content-Type: application/json"),
     ],
-    ids=["no JSON", "no body", "as curl sends it by itself"],
 )
 def test_a_body_that_cannot_be_read_is_a_sentence(service: httpx.Client, media: str, body: str, sentence: str) -> None:
     answer = service.post("/api/search", content=body, headers={"Content-Type": media})
@@ -339,7 +304,7 @@ def test_collections_are_described(service: httpx.Client) -> None:
 
 
 def test_documents_are_read_by_their_id(service: httpx.Client) -> None:
-    (hit,) = search(service, "sourdough bread", lang="en", k=1)["hits"]
+    (hit,) = search(service, "sourdough bread", lang="en", k=1.0)["hits"]  # a whole number, as in JSON Schema
     document = service.get(f"/api/documents/{hit['id']}", params={"collection": "demo"}).json()
     assert document["title"] == hit["title"]
     content = f"{document['title']}\n{document['text']}"
@@ -352,11 +317,11 @@ def test_documents_are_read_by_their_id(service: httpx.Client) -> None:
 def test_health_readiness_and_metrics(service: httpx.Client) -> None:
     assert service.get("/api/health").json() == {"status": "ok"}
     assert service.get("/api/ready").json() == {"ready": True, "collections": {"demo": "ready"}}
-    search(service, "a query that was asked twice", lang="en")
-    search(service, "a query that was asked twice", lang="en")
+    for _ in range(2):
+        search(service, "a query that was asked twice", lang="en")
     metrics = service.get("/metrics").text
-    assert 'dragoman_requests_total{route="/api/search",status="200"}' in metrics
-    assert 'dragoman_query_vectors_total{kept="yes"}' in metrics
+    for counter in ('requests_total{route="/api/search",status="200"}', 'query_vectors_total{kept="yes"}'):
+        assert f"dragoman_{counter}" in metrics
     assert 'dragoman_searches_total{collection="demo",lang="en"}' in metrics
 
 
@@ -395,11 +360,11 @@ def test_another_method_on_our_path_gets_405(service: httpx.Client) -> None:
         assert answer.headers["Allow"]
 
 
-@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
 @pytest.mark.parametrize("path", ["/api", "/api/", "/api/nowhere", "/api/search/", "/api/documents", "/api/_search"])
-def test_a_path_under_api_that_is_none_gets_404_in_our_shape(service: httpx.Client, method: str, path: str) -> None:
-    answer = service.request(method, path, follow_redirects=False)
-    assert (answer.status_code, answer.json()) == (404, {"error": "there is nothing at this path"})
+def test_a_path_under_api_that_is_none_gets_404_in_our_shape(service: httpx.Client, path: str) -> None:
+    for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
+        answer = service.request(method, path, follow_redirects=False)
+        assert (answer.status_code, answer.json()) == (404, {"error": "there is nothing at this path"})
 
 
 def test_a_monitor_that_asks_for_heads_gets_them(calibrated: Settings) -> None:
@@ -415,11 +380,7 @@ def test_a_monitor_that_asks_for_heads_gets_them(calibrated: Settings) -> None:
 
 @pytest.mark.parametrize("field", ["\x00", 'a"b', "a\\", "$", "a.b[0]", "", "labels"])
 def test_a_filter_by_a_missing_field_is_a_sentence(service: httpx.Client, field: str) -> None:
-    answer = service.post("/api/search", json={"query": "bread", "filters": {field: "x"}})
-    assert answer.status_code == 409
-    assert answer.json()["error"].startswith(f"no document has the field {field!r}")
-    assert ("did you mean 'label'?" in answer.json()["error"]) == (field == "labels")
-
-
-def test_a_filter_that_no_document_passes_finds_nothing(service: httpx.Client) -> None:
-    assert search(service, "bread", filters={"label": "no such label"})["hits"] == []
+    status, said = refused(service, query="bread", filters={field: "x"})
+    assert status == 409
+    assert said.startswith(f"no document has the field {field!r}")
+    assert ("did you mean 'label'?" in said) == (field == "labels")
