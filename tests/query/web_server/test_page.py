@@ -2,8 +2,9 @@
 
 import json
 import re
-import shutil
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,14 @@ import sqlalchemy as sa
 from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
 from indexer.index_sources import index
-from indexer.ledger.database import connect, transaction
+from indexer.ledger.database import open_database, transaction
 from query.cli import run
 from query.query_log.query_log_tables import SearchRow
 from query.service.service_options import ServiceOptions
 from query.web_server.search_page import SearchPage
 from tests.conftest import fallen, skip_or_fail
 from tests.conftest import until as happens
+from tests.query.conftest import copied
 from trials import DEMO, page_attacks
 from trials.documents import write_records
 from trials.servers.service import serving
@@ -38,31 +40,48 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def page(browser: Any, service: httpx.Client) -> Iterator[Any]:
     """A window; whatever the console complains of is a failure."""
-    context = browser.new_context(base_url=str(service.base_url))
-    context.set_default_timeout(60_000)
-    opened = context.new_page()
     said: list[str] = []
-    opened.on("console", lambda message: said.append(message.text) if message.type in {"error", "warning"} else None)
-    opened.on("pageerror", lambda error: said.append(str(error)))
-    yield opened
-    context.close()
+    with window(browser, service) as opened:
+        opened.set_default_timeout(60_000)
+        opened.on(
+            "console", lambda one: said.append(one.text) if one.type in {"error", "warning"} else None
+        )
+        opened.on("pageerror", lambda error: said.append(str(error)))
+        yield opened
     assert said == []
+
+
+def enter(page: Any, text: str) -> None:
+    page.fill("#q", text)
+    page.keyboard.press("Enter")
 
 
 def ask(page: Any, text: str) -> None:
     page.goto("/")
-    page.fill("#q", text)
-    page.keyboard.press("Enter")
+    enter(page, text)
     page.wait_for_selector("#hits h2")
+
+
+def see(page: Any, address: str, selector: str = "#hits h2") -> None:
+    """Open an address, until something is there."""
+    page.goto(address)
+    page.wait_for_selector(selector)
+
+
+@contextmanager
+def window(browser: Any, client: httpx.Client, **options: Any) -> Iterator[Any]:
+    """Another window, whose console nobody reads."""
+    context = browser.new_context(base_url=str(client.base_url), **options)
+    yield context.new_page()
+    context.close()
 
 
 def until(page: Any, condition: str) -> None:
     """Wait for a condition of the page's; the page lets nobody evaluate one in it."""
-    for _ in range(1200):
-        if page.evaluate(condition):
-            return
+    deadline = time.monotonic() + 60
+    while not page.evaluate(condition):
+        assert time.monotonic() < deadline, condition
         page.wait_for_timeout(50)
-    raise AssertionError(condition)
 
 
 def ids(page: Any) -> list[str]:
@@ -108,10 +127,8 @@ def test_a_search_asked_for_before_the_collections_are_known_waits_for_them(page
         if enters:
             page.locator("#lang").dispatch_event("change")
             page.keyboard.press("Enter")
-        for _ in range(1200):
+        while not held:
             page.wait_for_timeout(50)
-            if held:
-                break
         held.pop().continue_()
         page.wait_for_selector("#hits h2" if enters else "#hits .hint")
         assert page.locator("#q").input_value() == "flood in the old town"
@@ -124,16 +141,13 @@ def test_the_collections_are_asked_for_again_where_that_failed(browser: Any, ser
     def answer(route: Any) -> None:
         route.fulfill(status=429 if fails else 200, body='{"error": "busy"}' if fails else collections)
 
-    page = browser.new_page(base_url=str(service.base_url))
-    page.route("**/api/collections", answer)
-    page.goto("/")
-    page.wait_for_selector("#status.bad")
-    fails.clear()
-    page.fill("#q", "flood in the old town")
-    page.keyboard.press("Enter")
-    page.wait_for_selector("#hits h2")
-    assert page.locator("#status.bad").count() == 0
-    page.close()
+    with window(browser, service) as page:
+        page.route("**/api/collections", answer)
+        see(page, "/", "#status.bad")
+        fails.clear()
+        enter(page, "flood in the old town")
+        page.wait_for_selector("#hits h2")
+        assert page.locator("#status.bad").count() == 0
 
 
 def test_a_query_that_is_too_long_for_an_address_is_searched(page: Any) -> None:
@@ -143,31 +157,24 @@ def test_a_query_that_is_too_long_for_an_address_is_searched(page: Any) -> None:
     assert page.reload().status == 200
 
 
-def test_the_address_is_the_search(page: Any, browser: Any) -> None:
+def test_the_address_is_the_search(page: Any, browser: Any, service: httpx.Client) -> None:
     ask(page, "flood in the old town")
     page.select_option("#lang", "de")
     until(page, "document.querySelector('#every').hidden")
     page.locator("#langs label", has_text="French").click()
     until(page, "[...document.querySelectorAll('.tongue')].every(one => one.textContent === 'French')")
-    shared, shown = page.url, ids(page)
-    assert "q=flood" in shared
-    assert "lang=de" in shared
-    assert "to=fr" in shared
-    other = browser.new_page()
-    other.goto(shared)
-    other.wait_for_selector("#hits h2")
-    assert ids(other) == shown
-    assert other.locator("#lang").input_value() == "de"
-    assert other.locator("#langs input:checked").count() == 1
-    until(other, "document.querySelectorAll('#langs b').length > 2")
-    counts = [int(one) for one in other.locator("#langs b").all_inner_texts()]
-    assert sum(counts) >= 50
-    assert other.locator("#langs label", has_text="French").locator("b").inner_text() != "50"
-    other.fill("#q", "bread")
-    other.keyboard.press("Enter")
-    until(other, "location.search.includes('q=bread')")
-    until(other, "!document.querySelector('.old') && document.querySelectorAll('#langs b').length > 2")
-    other.close()
+    assert all(part in page.url for part in ("q=flood", "lang=de", "to=fr"))
+    with window(browser, service) as other:
+        see(other, page.url)
+        assert ids(other) == ids(page)
+        assert other.locator("#lang").input_value() == "de"
+        assert other.locator("#langs input:checked").count() == 1
+        until(other, "document.querySelectorAll('#langs b').length > 2")
+        assert sum(int(one) for one in other.locator("#langs b").all_inner_texts()) >= 50
+        assert other.locator("#langs label", has_text="French").locator("b").inner_text() != "50"
+        enter(other, "bread")
+        until(other, "location.search.includes('q=bread')")
+        until(other, "!document.querySelector('.old') && document.querySelectorAll('#langs b').length > 2")
     page.go_back()
     until(page, "new Set([...document.querySelectorAll('.tongue')].map(one => one.textContent)).size > 1")
 
@@ -175,23 +182,21 @@ def test_the_address_is_the_search(page: Any, browser: Any) -> None:
 def test_a_bookmark_of_a_collection_that_is_gone_shows_no_hits_of_another(
     browser: Any, demo_by_words: Settings, word_model: ModelFolder, tmp_path: Path
 ) -> None:
-    shutil.copytree(demo_by_words.home, tmp_path / "home")
-    own, source = Settings.read(home=tmp_path / "home"), str(DEMO / "docs.de.jsonl")
-    index([source], "alpha", settings=own, encoder=str(word_model.path), device="cpu")
-    with serving(ServiceOptions(own, device="cpu")) as client:
-        page = browser.new_page(base_url=str(client.base_url))
-        page.goto("/?c=demo")
-        page.wait_for_selector("#hits .hint")
-        page.fill("#q", "Brot backen")
-        page.keyboard.press("Enter")
+    own = copied(demo_by_words.home, tmp_path)
+    index([str(DEMO / "docs.de.jsonl")], "alpha", settings=own, encoder=str(word_model.path), device="cpu")
+    with serving(ServiceOptions(own, device="cpu")) as client, window(browser, client) as page:
+        see(page, "/?c=demo", "#hits .hint")
+        enter(page, "Brot backen")
         page.wait_for_selector("#hits h2")
         bookmark = page.url
         assert "c=demo" in bookmark
         assert run(["delete", "-c", "demo", "--all", "-y", "--home", str(own.home), "-q"]) == 0
-        for address in (bookmark, bookmark.replace("c=demo", "c=toString"), "/?c=demo"):
-            page.goto(address)
-            page.wait_for_selector("#status.bad")
-            name = "toString" if "toString" in address else "demo"
+        for address, name in (
+            (bookmark, "demo"),
+            (bookmark.replace("c=demo", "c=toString"), "toString"),
+            ("/?c=demo", "demo"),
+        ):
+            see(page, address, "#status.bad")
             assert page.locator("#status").inner_text() == f"There is no collection “{name}” here. Choose another."
             assert page.locator("#hits li").count() == 0
             page.keyboard.press("Enter")
@@ -203,14 +208,12 @@ def test_a_bookmark_of_a_collection_that_is_gone_shows_no_hits_of_another(
         page.go_back()
         page.wait_for_selector("#status.bad")
         assert page.locator("#hits li").count() == 0
-        page.close()
 
 
 def test_the_address_of_a_search_names_its_collection_though_there_is_one(page: Any) -> None:
     ask(page, "flood in the old town")
     assert "c=demo" in page.url
-    page.goto("/?q=bread")
-    page.wait_for_selector("#hits h2")
+    see(page, "/?q=bread")
     assert "c=demo" in page.url
 
 
@@ -219,17 +222,14 @@ def test_a_search_of_many_collections_that_names_none_is_not_made_in_the_first(
 ) -> None:
     (demo,) = service.get("/api/collections").json()["collections"]
     answer = json.dumps({"collections": [{**demo, "name": "alpha"}, demo], "away": {"beta": "it can't be read"}})
-    page = browser.new_page(base_url=str(service.base_url))
-    page.route("**/api/collections", lambda route: route.fulfill(body=answer))
-    page.goto("/?q=bread")
-    page.wait_for_selector("#status.bad")
-    assert "does not say which collection" in page.locator("#status").inner_text()
-    page.select_option("#collection", "demo")
-    page.wait_for_selector("#hits h2, #hits .hint")
-    page.goto("/?q=bread&c=beta")
-    page.wait_for_selector("#status.bad")
-    assert page.locator("#status").inner_text() == "Beta: it can't be read."
-    page.close()
+    with window(browser, service) as page:
+        page.route("**/api/collections", lambda route: route.fulfill(body=answer))
+        see(page, "/?q=bread", "#status.bad")
+        assert "does not say which collection" in page.locator("#status").inner_text()
+        page.select_option("#collection", "demo")
+        page.wait_for_selector("#hits h2, #hits .hint")
+        see(page, "/?q=bread&c=beta", "#status.bad")
+        assert page.locator("#status").inner_text() == "Beta: it can't be read."
 
 
 def test_the_language_of_each_text_is_marked_for_the_browser_s_translation(page: Any) -> None:
@@ -264,27 +264,20 @@ def test_the_dial_ranks_anew(page: Any) -> None:
     until(page, "!location.search.includes('balance')")
 
 
-def test_what_nobody_typed_is_not_logged(browser: Any, calibrated: Settings, tmp_path: Path) -> None:
-    shutil.copytree(calibrated.home, tmp_path / "home")
-    own = Settings.read(home=tmp_path / "home")
-    with serving(ServiceOptions(own, device="cpu", log=True)) as client:
-        page = browser.new_page()
-        page.goto(f"{client.base_url}?q=flood&lang=en&to=fr")
-        page.wait_for_selector("#langs b")
+def test_what_nobody_typed_is_not_logged(browser: Any, calibrated_by_words: Settings, tmp_path: Path) -> None:
+    own = copied(calibrated_by_words.home, tmp_path)
+    options = ServiceOptions(own, device="cpu", log=True)
+    with serving(options) as client, window(browser, client) as page:
+        see(page, "/?q=flood&lang=en&to=fr", "#langs b")
         for balance in ("0", "0.25", "1"):
             page.locator("#balance").fill(balance)
             until(page, f"location.search.includes('balance={balance}') && !document.querySelector('.old')")
-        page.fill("#q", "bread")
-        page.keyboard.press("Enter")
+        enter(page, "bread")
         until(page, "location.search.includes('q=bread') && !document.querySelector('.old')")
-        page.close()
-    engine = connect(own.database)
-    with transaction(engine) as session:
-        asked = {one.query: one.settings for one in session.scalars(sa.select(SearchRow))}
-        assert session.scalar(sa.select(sa.func.count()).select_from(SearchRow)) == 2
-    engine.dispose()
-    assert asked.keys() == {"flood", "bread"}
-    assert asked["bread"]["balance"] == 1.0
+    with open_database(own.database) as engine, transaction(engine) as session:
+        asked = [(one.query, one.settings["balance"]) for one in session.scalars(sa.select(SearchRow))]
+    assert sorted(query for query, _ in asked) == ["bread", "flood"]
+    assert dict(asked)["bread"] == 1.0
 
 
 def test_why_and_the_whole_document_are_shown_on_demand(page: Any) -> None:
@@ -332,8 +325,7 @@ def test_why_names_the_mate_that_adds_most_to_a_document(page: Any) -> None:
     name = mate.inner_text()
     mate.click()
     page.wait_for_selector("dialog[open] #text")
-    title = page.locator("#title").inner_text()
-    assert name.endswith(f": {title}")
+    assert name.endswith(f": {page.locator('#title').inner_text()}")
 
 
 def test_why_says_where_another_version_gives_a_subject_its_place(page: Any) -> None:
@@ -357,12 +349,11 @@ def test_the_best_are_reranked_where_that_is_asked_and_served(
     ask(page, "flood in the old town")
     assert page.locator("#second").is_hidden()
     reranked = "document.querySelector('#status').textContent.includes(', reranked in 0.')"
-    with serving(ServiceOptions(calibrated_by_words, device="cpu", rerank=str(reranker.path))) as client:
+    options = ServiceOptions(calibrated_by_words, device="cpu", rerank=str(reranker.path))
+    with serving(options) as client, window(browser, client) as own:
         asked = {"query": "flood", "lang": "en", "rerank": True}
         happens(lambda: client.post("/api/search", json=asked).status_code == 200)
-        own = browser.new_page()
-        own.goto(f"{client.base_url}?q=a bicycle with a broken chain")  # whose best subjects change places
-        own.wait_for_selector("#hits h2")
+        see(own, "/?q=a bicycle with a broken chain")  # whose best subjects change places
         fair = ids(own)
         own.locator("#rerank").check()
         until(own, f"location.search.includes('rerank=1') && {reranked}")
@@ -376,18 +367,14 @@ def test_the_best_are_reranked_where_that_is_asked_and_served(
         own.locator("#rerank").uncheck()
         until(own, f"!location.search.includes('rerank') && !{reranked}")
         assert ids(own) == fair
-        own.close()
 
 
-def test_each_document_is_a_hit_where_documents_have_no_mates(browser: Any, demo: Settings) -> None:
-    with serving(ServiceOptions(demo, device="cpu")) as client:
-        page = browser.new_page()
-        page.goto(f"{client.base_url}?q=flood")
-        page.wait_for_selector("#hits h2")
+def test_each_document_is_a_hit_where_documents_have_no_mates(browser: Any, demo_by_words: Settings) -> None:
+    with serving(ServiceOptions(demo_by_words, device="cpu")) as client, window(browser, client) as page:
+        see(page, "/?q=flood")
         assert not page.locator(".also").count()
         assert page.locator("#status").inner_text().startswith("The best 50 of 235 documents in ")
         assert "subject" not in page.locator("#status").inner_text()
-        page.close()
 
 
 def test_everything_is_done_from_the_keyboard(page: Any) -> None:
@@ -405,7 +392,7 @@ def test_everything_is_done_from_the_keyboard(page: Any) -> None:
     assert page.evaluate("document.activeElement.id") == "q"
 
 
-def test_hits_are_narrowed_by_a_field_as_the_address_says(page: Any, browser: Any) -> None:
+def test_hits_are_narrowed_by_a_field_as_the_address_says(page: Any, browser: Any, service: httpx.Client) -> None:
     ask(page, "flood in the old town")
     status = page.locator("#status").inner_text()
     assert re.match(r"The best \d+ of 235 documents in \d+ languages, about 50 subjects\.", status)
@@ -424,15 +411,13 @@ def test_hits_are_narrowed_by_a_field_as_the_address_says(page: Any, browser: An
     page.locator("#langs label", has_text="French").click()
     until(page, "location.search.includes('to=fr') && !document.querySelector('.old')")
     until(page, "document.querySelectorAll('#values b').length > 2")
-    other = browser.new_page()
-    other.goto(page.url)
-    until(
-        other, "document.querySelectorAll('#values b').length > 2 && document.querySelectorAll('#langs b').length > 2"
-    )
-    assert ids(other) == ids(page)
-    for chips in ("#values label", "#langs label"):
-        assert other.locator(chips).all_inner_texts() == page.locator(chips).all_inner_texts()
-    other.close()
+    with window(browser, service) as other:
+        other.goto(page.url)
+        for counted in ("#values b", "#langs b"):
+            until(other, f"document.querySelectorAll('{counted}').length > 2")
+        assert ids(other) == ids(page)
+        for chips in ("#values label", "#langs label"):
+            assert other.locator(chips).all_inner_texts() == page.locator(chips).all_inner_texts()
     page.click("#any")
     until(page, "!location.search.includes('is=') && !document.querySelector('.old')")
     page.select_option("#by", "")
@@ -470,26 +455,20 @@ def test_right_to_left_text_is_laid_out_so(page: Any) -> None:
     ask(page, "من اخترع الطباعة؟")
     page.locator("#langs label", has_text="Arabic").click()
     until(page, "[...document.querySelectorAll('.tongue')].every(one => one.textContent === 'Arabic')")
-    assert page.locator("#q").evaluate("one => getComputedStyle(one).direction") == "rtl"
-    assert page.locator("blockquote").first.evaluate("one => getComputedStyle(one).direction") == "rtl"
+    for place in ("#q", "blockquote", "#hits h2 button"):
+        assert page.locator(place).first.evaluate("one => getComputedStyle(one).direction") == "rtl"
     assert page.locator("blockquote").first.evaluate("one => getComputedStyle(one).borderRightWidth") == "3px"
-    assert page.locator("#hits h2 button").first.evaluate("one => getComputedStyle(one).direction") == "rtl"
 
 
 def test_empty_and_failed_searches_say_so(page: Any, browser: Any, service: httpx.Client) -> None:
-    page.goto("/")
-    page.wait_for_selector("#hits .hint")
+    see(page, "/", "#hits .hint")
     assert "235 documents in 10 languages" in page.locator("#hits").inner_text()
-    context = browser.new_context(base_url=str(service.base_url))
-    other = context.new_page()
-    other.goto("/")
-    other.wait_for_selector("#hits li")
-    context.set_offline(True)
-    other.fill("#q", "coffee")
-    other.keyboard.press("Enter")
-    other.wait_for_selector("#status.bad")
-    assert "can’t be reached" in other.locator("#status").inner_text()
-    context.close()
+    with window(browser, service) as other:
+        see(other, "/", "#hits li")
+        other.context.set_offline(True)
+        enter(other, "coffee")
+        other.wait_for_selector("#status.bad")
+        assert "can’t be reached" in other.locator("#status").inner_text()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -497,28 +476,24 @@ def test_empty_and_failed_searches_say_so(page: Any, browser: Any, service: http
 def test_axe_finds_nothing_to_complain_of(browser: Any, service: httpx.Client, scheme: str, width: int) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
-    context = browser.new_context(
-        base_url=str(service.base_url), color_scheme=scheme, viewport={"width": width, "height": 800}
-    )
-    page = context.new_page()
-    page.goto("/?q=مقهى&to=ar,en,fr,ja,tr&balance=0.6&by=label")
-    page.wait_for_selector("#hits h2")
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    for why in page.get_by_role("button", name="why here?").all():
-        why.click()
-    assert page.locator(".why dt button").count()
-    page.get_by_role("button", name="more like this").first.click()
-    page.wait_for_selector(".like li")
-    until(page, "document.querySelectorAll('#values b').length > 1")
-    assert page.locator(".also").count()
-    for state in ("the list", "a document"):
-        if state == "a document":
-            page.locator("#hits h2 button").first.click()
-            page.wait_for_selector("dialog[open]")
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        found = Axe().run(page).response["violations"]
-        assert [(state, one["id"], [node["html"] for node in one["nodes"]]) for one in found] == []
-    context.close()
+    size, fits = {"width": width, "height": 800}, "document.documentElement.scrollWidth <= innerWidth"
+    with window(browser, service, color_scheme=scheme, viewport=size) as page:
+        see(page, "/?q=مقهى&to=ar,en,fr,ja,tr&balance=0.6&by=label")
+        assert page.evaluate(fits)
+        for why in page.get_by_role("button", name="why here?").all():
+            why.click()
+        assert page.locator(".why dt button").count()
+        page.get_by_role("button", name="more like this").first.click()
+        page.wait_for_selector(".like li")
+        until(page, "document.querySelectorAll('#values b').length > 1")
+        assert page.locator(".also").count()
+        for state in ("the list", "a document"):
+            if state == "a document":
+                page.locator("#hits h2 button").first.click()
+                page.wait_for_selector("dialog[open]")
+            assert page.evaluate(fits)
+            found = Axe().run(page).response["violations"]
+            assert [(state, one["id"], [node["html"] for node in one["nodes"]]) for one in found] == []
 
 
 @pytest.fixture(scope="module")
@@ -551,6 +526,6 @@ def test_no_address_runs_a_script_or_turns_the_pages_words(browser: Any, hostile
 
 
 def test_hostile_names_are_text_in_a_report(browser: Any, calibrated_by_words: Settings, tmp_path: Path) -> None:
-    home = Path(shutil.copytree(calibrated_by_words.home, tmp_path / "home"))
+    home = copied(calibrated_by_words.home, tmp_path).home
     (tmp_path / "report").mkdir()
     assert fallen(page_attacks.hostile_report(browser, home, tmp_path / "report")) == []
