@@ -11,25 +11,21 @@ from trials import DEMO
 LANGS = {"ar", "de", "en", "es", "fr", "ja", "pt", "ru", "tr", "zh"}
 
 
-def articles() -> list[dict[str, Any]]:
-    return [json.loads(line) for file in DEMO.glob("docs.*.jsonl") for line in file.read_text("utf-8").splitlines()]
+ARTICLES: list[dict[str, Any]] = [
+    json.loads(line) for file in DEMO.glob("docs.*.jsonl") for line in file.read_text("utf-8").splitlines()
+]
 
 
-def test_there_are_24_subjects_in_ten_languages_and_some_lack_one() -> None:
+def test_there_are_24_subjects_in_ten_languages_some_lack_one_and_each_has_the_length_of_an_article() -> None:
     subjects: dict[str, set[str]] = defaultdict(set)
-    for article in articles():
+    for article in ARTICLES:
         subjects[article["lang"]].add(article["concept"])
-    every = set().union(*subjects.values())
-    assert subjects.keys() == LANGS
-    assert len(every) >= 24
-    assert {len(one) for one in subjects.values()} >= {23, 24}
-    assert len(articles()) == sum(len(one) for one in subjects.values())
-
-
-def test_an_article_has_the_length_of_one() -> None:
-    for article in articles():
         size = len(article["text"]) / 2 if article["lang"] in ("ja", "zh") else len(article["text"].split())
         assert 80 <= size <= 160, article["id"]
+    assert subjects.keys() == LANGS
+    assert len(set().union(*subjects.values())) >= 24
+    assert {len(one) for one in subjects.values()} >= {23, 24}
+    assert len(ARTICLES) == sum(len(one) for one in subjects.values())
 
 
 def test_topics_are_asked_in_every_language_and_judgements_are_graded() -> None:
@@ -40,4 +36,4 @@ def test_topics_are_asked_in_every_language_and_judgements_are_graded() -> None:
     qrels = read_qrels([DEMO / "qrels.txt"])
     assert {qrel.query_id for qrel in qrels} == qids
     assert {1, 2} <= {qrel.relevance for qrel in qrels}
-    assert {qrel.doc_id for qrel in qrels} <= {article["id"] for article in articles()}
+    assert {qrel.doc_id for qrel in qrels} <= {article["id"] for article in ARTICLES}

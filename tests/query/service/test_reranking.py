@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
-import httpx
 import pytest
 from mcp import Client
 
@@ -72,22 +71,14 @@ def test_it_reranks_as_the_command_does_and_says_how_long_it_took(
     assert 0 <= answer.reranking <= answer.took
 
 
-def test_a_search_that_does_not_ask_for_it_is_not_reranked(
-    calibrated_by_words: Settings, reranker: ModelFolder, api: Api
-) -> None:
-    reranked = search(api, rerank=True)
+def test_a_search_that_does_not_ask_for_it_is_not_reranked(calibrated_by_words: Settings, api: Api) -> None:
+    reranked, answer = search(api, rerank=True), search(api)
     with opened(calibrated_by_words, None) as (without, _):
-        expected = search(without)
-    answer = search(api)
-    assert answer.hits == expected.hits != reranked.hits
+        assert answer.hits == search(without).hits != reranked.hits
     assert answer.reranking is None
-
-
-def test_a_calibration_by_its_name_is_reranked_too(api: Api) -> None:
-    expected = search(api, rerank=True)
-    active = expected.calibration or ""
+    active = reranked.calibration or ""
     for spelling in (active, active[:6]):
-        assert search(api, rerank=True, calibration=spelling).hits == expected.hits
+        assert search(api, rerank=True, calibration=spelling).hits == reranked.hits
 
 
 def test_an_agent_s_search_is_reranked_and_says_so(api: Api) -> None:
@@ -126,18 +117,13 @@ def test_the_commands_open_it_before_they_answer(
     assert "there is no reranker 'nowhere'" in capsys.readouterr().err
 
 
-@pytest.fixture(scope="module")
-def served(calibrated_by_words: Settings, reranker: ModelFolder) -> Iterator[httpx.Client]:
-    with serving(ServiceOptions(calibrated_by_words, device="cpu", rerank=str(reranker.path))) as client:
-        yield client
-
-
-def test_it_is_served_in_both_shapes(served: httpx.Client, api: Api) -> None:
+def test_it_is_served_in_both_shapes(calibrated_by_words: Settings, reranker: ModelFolder, api: Api) -> None:
     expected = [hit.id for hit in search(api, rerank=True).hits]
-    found = served.post("/api/search", json={**QUERY, "k": 40, "rerank": True}).json()
-    assert [hit["id"] for hit in found["hits"]] == expected
-    assert found["reranking"] >= 0
-    clause = {"cross_lingual": {**QUERY, "rerank": True}}
-    body = served.post("/demo/_search", json={"query": clause, "size": 40}).json()
-    assert [hit["_id"] for hit in body["hits"]["hits"]] == expected
-    assert served.get("/api/collections").json()["collections"][0]["reranker"] == "tokens"
+    with serving(ServiceOptions(calibrated_by_words, device="cpu", rerank=str(reranker.path))) as served:
+        found = served.post("/api/search", json={**QUERY, "k": 40, "rerank": True}).json()
+        assert [hit["id"] for hit in found["hits"]] == expected
+        assert found["reranking"] >= 0
+        clause = {"cross_lingual": {**QUERY, "rerank": True}}
+        body = served.post("/demo/_search", json={"query": clause, "size": 40}).json()
+        assert [hit["_id"] for hit in body["hits"]["hits"]] == expected
+        assert served.get("/api/collections").json()["collections"][0]["reranker"] == "tokens"
