@@ -7,10 +7,10 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
+import tracemalloc
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -32,13 +32,15 @@ from indexer.indexing import chunk_encoding, pipeline
 from indexer.indexing.duplicates import OnDuplicate
 from indexer.indexing.pipeline import IndexReport
 from indexer.indexing.reading import CHUNK_DOCUMENTS, read_chunks, readings
+from indexer.indexing.storing import existing_documents
 from indexer.ledger import index_runs
 from indexer.ledger.database import connect
 from indexer.ledger.findings import findings_of
 from indexer.readers.records.record import TEXT_LIMIT
 from indexer.readers.records.source import ReadOptions
 from tests.conftest import fallen, until
-from trials import DEMO, ROOT
+from tests.indexer.workers.conftest import records
+from trials import ROOT
 from trials.command_attacks import chunk_states, kills_while_indexing
 from trials.fake_encoder import FakeEncoder
 
@@ -60,33 +62,45 @@ class Bench:
         self, *others: str, prune: bool = False, on_duplicate: OnDuplicate = "error", console: Console | None = None
     ) -> IndexReport:
         return pipeline.index(
-            [str(self.source), *others],
-            ReadOptions(),
-            self.encoder,
-            self.store,
-            self.engine,
-            "c",
-            prune=prune,
-            on_duplicate=on_duplicate,
-            checkpoints=self.settings.checkpoints("c"),
+            [str(self.source), *others], ReadOptions(), self.encoder, self.store, self.engine, "c", prune=prune,
+            on_duplicate=on_duplicate, checkpoints=self.settings.checkpoints("c"),
             console=console or Console(quiet=True),
-        )
+        )  # fmt: skip
+
+    def break_off(self, after: int) -> None:
+        """Begin a run that breaks when so many more documents are encoded."""
+        self.encoder.broken_at = len(self.encoder.encoded) + after
+        with pytest.raises(RuntimeError, match="power"):
+            self.index()
+        self.encoder.broken_at = -1
+        self.encoder.encoded.clear()
+
+    def size(self) -> int:
+        return sum(self.store.count().values())
 
 
 @pytest.fixture
-def bench(settings: Settings, tmp_path: Path) -> Bench:
-    return Bench(settings, tmp_path)
+def bench(settings: Settings, tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(settings, tmp_path)
+    yield made
+    made.store.close()
+    made.engine.dispose()
 
 
-def records(count: int) -> list[dict[str, object]]:
-    return [{"id": f"d{number:04d}", "lang": "en", "text": f"text {number}"} for number in range(count)]
-
-
-def test_a_second_run_over_the_same_documents_encodes_nothing(bench: Bench) -> None:
-    bench.write(records(150))
-    assert (bench.index().encoded, len(bench.encoder.encoded)) == (150, 150)
+def test_only_what_is_new_or_changed_is_encoded(bench: Bench) -> None:
+    bench.write(records(70))
+    assert (bench.index().encoded, len(bench.encoder.encoded)) == (70, 70)
+    bench.encoder.encoded.clear()
     report = bench.index()
-    assert (report.encoded, report.unchanged, len(bench.encoder.encoded)) == (0, 150, 150)
+    assert (report.encoded, report.unchanged, bench.encoder.encoded) == (0, 70, [])
+    changed = records(71)
+    changed[7]["text"], changed[8]["title"] = "another text", "a title now"
+    changed[9]["label"], changed[10]["revision"] = "new", 5
+    bench.write(changed)
+    assert bench.index().encoded == 5
+    assert sorted(bench.encoder.encoded) == ["d0007", "d0008", "d0009", "d0010", "d0070"]
+    text, field, revision = bench.store.get(["d0007", "d0009", "d0010"])
+    assert (text.text, field.fields["label"], revision.revision) == ("another text", "new", 5)
 
 
 def test_the_encoder_is_freed_when_the_run_is_done(bench: Bench) -> None:
@@ -102,53 +116,50 @@ def test_the_encoder_is_freed_when_the_run_is_done(bench: Bench) -> None:
         gc.enable()
 
 
-def test_only_what_changed_is_encoded_again(bench: Bench) -> None:
-    bench.write(records(100))
+def test_prune_removes_what_the_sources_lost_and_spares_what_they_may_still_have(bench: Bench, tmp_path: Path) -> None:
+    bench.write(records(10))
     bench.index()
-    changed = records(101)
-    changed[7]["text"] = "another text"
-    changed[8]["title"] = "a title now"
-    bench.write(changed)
-    bench.encoder.encoded.clear()
-    assert bench.index().encoded == 3
-    assert sorted(bench.encoder.encoded) == ["d0007", "d0008", "d0100"]
-    assert bench.store.get(["d0007"])[0].text == "another text"
-
-
-def test_prune_removes_what_the_sources_lost_and_nothing_else(bench: Bench) -> None:
-    bench.write(records(100))
-    bench.index()
-    bench.write(records(90)[10:])
+    bench.write(records(8)[2:])
     assert bench.index().pruned == 0
-    assert bench.index(prune=True).pruned == 20
-    assert list(bench.store.ids()) == [record["id"] for record in records(90)[10:]]
+    with bench.source.open("a") as out:
+        out.write("{broken\n")
+    assert (bench.index(prune=True).pruned, bench.size()) == (0, 10)
+    refused: dict[str, object] = {"id": "d0007", "lang": "klingon language", "text": "x"}
+    bench.write([*records(7)[2:], refused])
+    assert bench.index(prune=True).pruned == 4
+    left = [f"d000{number}" for number in range(2, 8)]
+    assert list(bench.store.ids()) == left
+    bench.source = tmp_path / "others.jsonl"
+    bench.write([{"id": "other", "lang": "en", "text": "x"}])
+    assert bench.index(prune=True).pruned == 0
+    assert list(bench.store.ids()) == [*left, "other"]
 
 
 def test_an_error_half_way_keeps_what_is_stored_and_the_next_run_goes_on_there(bench: Bench) -> None:
-    bench.write(records(10 * CHUNK_DOCUMENTS))
-    bench.encoder.broken_at = 5 * CHUNK_DOCUMENTS
-    with pytest.raises(RuntimeError, match="power"):
-        bench.index()
-    stored = sum(bench.store.count().values())
-    assert 0 < stored <= 6 * CHUNK_DOCUMENTS
-    bench.encoder.broken_at = -1
-    bench.encoder.encoded.clear()
+    bench.write(records(6 * CHUNK_DOCUMENTS))
+    bench.break_off(4 * CHUNK_DOCUMENTS)
+    stored = bench.size()
+    assert 0 < stored <= 5 * CHUNK_DOCUMENTS
     report = bench.index()
-    assert report.resumed
-    assert report.encoded == 10 * CHUNK_DOCUMENTS == sum(bench.store.count().values())
-    assert len(bench.encoder.encoded) == 10 * CHUNK_DOCUMENTS - stored
+    assert (report.resumed, report.encoded, bench.size()) == (True, 6 * CHUNK_DOCUMENTS, 6 * CHUNK_DOCUMENTS)
+    assert len(bench.encoder.encoded) == 6 * CHUNK_DOCUMENTS - stored
 
 
-def test_a_run_over_sources_that_changed_in_between_begins_anew(bench: Bench) -> None:
-    bench.write(records(4 * CHUNK_DOCUMENTS))
-    bench.encoder.broken_at = CHUNK_DOCUMENTS
-    with pytest.raises(RuntimeError, match="power"):
-        bench.index()
-    bench.encoder.broken_at = -1
-    bench.write(records(5 * CHUNK_DOCUMENTS))
-    report = bench.index()
-    assert not report.resumed
-    assert sum(bench.store.count().values()) == 5 * CHUNK_DOCUMENTS
+@pytest.mark.parametrize("other", ["sources", "rule for duplicates", "chunks"])
+def test_a_run_that_would_read_other_chunks_than_the_broken_one_begins_anew(bench: Bench, other: str) -> None:
+    size = 4 * CHUNK_DOCUMENTS
+    bench.write(records(size))
+    bench.break_off(CHUNK_DOCUMENTS)
+    if other == "sources":
+        size += CHUNK_DOCUMENTS
+        bench.write(records(size))
+    if other == "chunks":
+        with bench.engine.begin() as connection:
+            connection.execute(sa.text("UPDATE chunks SET digest = 'other' WHERE number = 0"))
+        with pytest.raises(StoreError, match="and a new run begins"):
+            bench.index()
+    assert not bench.index(on_duplicate="first" if other == "rule for duplicates" else "error").resumed
+    assert bench.size() == size
 
 
 @pytest.mark.parametrize(
@@ -193,169 +204,6 @@ def test_ids_that_clash_are_refused_by_their_places_before_anything_is_indexed(b
     assert (bench.store.count(), index_runs.runs(bench.engine, "c")) == ({}, [])
 
 
-def test_a_run_with_another_rule_for_duplicates_does_not_resume_the_interrupted_run(bench: Bench) -> None:
-    bench.write(records(4 * CHUNK_DOCUMENTS))
-    bench.encoder.broken_at = CHUNK_DOCUMENTS
-    with pytest.raises(RuntimeError, match="power"):
-        bench.index()
-    bench.encoder.broken_at = -1
-    assert not bench.index(on_duplicate="first").resumed
-
-
-def test_a_source_that_is_named_twice_is_read_once(
-    settings: Settings, tmp_path: Path, default_folder: ModelFolder
-) -> None:
-    (tmp_path / "doc.txt").write_text("The river rose and the town was under water.")
-    source = str(tmp_path / "doc.txt")
-    report = index([source, source], "c", settings=settings, device="cpu")
-    assert (report.encoded, report.duplicates) == (1, 0)
-
-
-def test_findings_of_the_run_before_stay_until_one_over_the_same_sources_is_done(bench: Bench) -> None:
-    bench.write([*records(2 * CHUNK_DOCUMENTS), {"id": "empty", "lang": "en", "text": ""}])
-    bench.index()
-    bench.write([*records(2 * CHUNK_DOCUMENTS), {"id": "new", "lang": "en", "text": "text"}])
-    bench.encoder.broken_at = len(bench.encoder.encoded)
-    with pytest.raises(RuntimeError, match="power"):
-        bench.index()
-    runs = [run.id for run in index_runs.runs(bench.engine, "c")]
-    assert [note.doc_id for note in findings_of(bench.engine, runs)] == ["empty"]
-    bench.encoder.broken_at = -1
-    bench.index()
-    assert findings_of(bench.engine, runs) == []
-
-
-def test_a_changed_field_or_revision_is_stored_though_the_text_is_the_same(bench: Bench) -> None:
-    bench.write([{"id": "a", "lang": "en", "text": "A", "label": "old", "revision": 1}])
-    bench.index()
-    bench.write([{"id": "a", "lang": "en", "text": "A", "label": "new", "revision": 5}])
-    assert bench.index().encoded == 1
-    stored = bench.store.get(["a"])[0]
-    assert (stored.fields["label"], stored.revision) == ("new", 5)
-
-
-@pytest.mark.parametrize(
-    ("method", "characters"),
-    [
-        pytest.param("first", 5_000_000, marks=pytest.mark.parts),
-        pytest.param("segments", 120_000, marks=pytest.mark.long),
-    ],
-)
-def test_a_text_of_one_line_of_megabytes_is_indexed_with_its_neighbours(
-    method: str, characters: int, settings: Settings, tmp_path: Path, default_folder: ModelFolder
-) -> None:
-    """*first* takes the whole size through reading, tokenising and storing; *segments* encodes more than one block."""
-    text = ("Rivers carry their floods to the sea. " * (characters // 38 + 1))[:characters]
-    source = tmp_path / "docs.jsonl"
-    lines = [{"id": "a", "lang": "en", "text": "a river"}, {"id": "long", "lang": "en", "text": text}]
-    source.write_text("".join(json.dumps(line) + "\n" for line in [*lines, {**lines[0], "id": "b"}]), encoding="utf-8")
-    report = index([str(source)], "c", settings=settings, method=method, device="cpu")
-    assert (report.encoded, report.refused) == (3, [])
-    store = StoreLocation(settings.store, "c").open()
-    assert store.get(["long"])[0].text == text
-    (passages,) = store.passages(next(iter(store.models())), ["long"])
-    store.close()
-    if method == "segments":
-        assert passages.offsets[-1, 1] >= characters - 1
-        assert (passages.offsets[1:, 0] <= passages.offsets[:-1, 1]).all()
-
-
-def test_a_very_long_document_is_named_while_progress_stands_still(bench: Bench) -> None:
-    said = threading.Event()
-
-    class Heard(Console):
-        def say(self, sentence: str) -> None:
-            assert sentence == "encoding d0001, one document of 300,000 characters …"
-            said.set()
-
-    class Waiting(FakeEncoder):
-        def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-            assert said.wait(30)
-            return super().encode_documents(documents)
-
-    bench.encoder = Waiting()
-    two = records(2)
-    two[1]["text"] = "word" * 75_000
-    bench.write(two)
-    assert bench.index(console=Heard()).encoded == 2
-
-
-def test_progress_inside_a_long_document_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunk_encoding, "_EVERY", 0.0)
-    told = []
-
-    class Heard(Console):
-        def say(self, sentence: str) -> None:
-            told.append(sentence)
-
-    class InBatches(FakeEncoder):
-        def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-            checkpoint = current_checkpoint.get()
-            assert checkpoint
-            list(checkpoint.batches("key", [1] * 4, 8, lambda _: iter(np.ones((4, 1, 8), np.float32))))
-            return super().encode_documents(documents)
-
-    bench.encoder = InBatches()
-    two = records(2)
-    two[1]["text"] = "word" * 75_000
-    bench.write(two)
-    bench.index(console=Heard())
-    of_document = "encoding d0001, one document of 300,000 characters"
-    assert [f"{of_document}: {share}" for share in ("25%", "50%", "75%", "100%")] == [
-        sentence for sentence in told if sentence.endswith("%")
-    ]
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("interruptible")
-def test_a_killed_run_goes_on_inside_a_long_document(
-    tmp_path: Path, default_folder: ModelFolder, request: pytest.FixtureRequest
-) -> None:
-    source = tmp_path / "long.jsonl"
-    source.write_text(json.dumps({"id": "a", "lang": "en", "text": "rivers and floods " * 12_000}) + "\n")
-
-    def start(home: Path) -> subprocess.Popen[str]:
-        command = ["index", str(source), "-c", "c", "--home", str(home), "--no-calibration"]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "query.cli", *command],
-            env=dict(os.environ, PYTHONPATH=str(ROOT)),
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        request.addfinalizer(lambda: process.kill())  # noqa: PLW0108 - if the test fails
-        return process
-
-    def kept() -> int:
-        return sum(file.stat().st_size for file in (tmp_path / "killed" / "c.encoding").glob("*.f32"))
-
-    process = start(tmp_path / "killed")
-    until(lambda: kept() > 0 or process.poll() is not None)
-    process.kill()
-    process.communicate()
-    before = kept()
-    assert before > 0
-    process = start(tmp_path / "killed")
-    until(lambda: kept() > before or process.poll() is not None)
-    process.communicate(timeout=120)
-    assert process.returncode == 0
-    assert not (tmp_path / "killed" / "c.encoding").exists()
-    undisturbed = start(tmp_path / "undisturbed")
-    undisturbed.communicate(timeout=120)
-    assert _contents(tmp_path / "killed") == _contents(tmp_path / "undisturbed")
-
-
-def test_a_text_longer_than_the_bound_is_refused_with_what_to_do(bench: Bench) -> None:
-    bench.write([{"id": "book", "lang": "en", "text": "x" * (TEXT_LIMIT + 1)}, {"id": "a", "lang": "en", "text": "x"}])
-    report = bench.index()
-    assert report.encoded == 1
-    (refused,) = report.refused
-    assert (refused.doc_id, refused.text) == (
-        "book",
-        "it has 10,000,001 characters and 10,000,000 are the most; split it, say by chapters, into documents with ids "
-        "of their own",
-    )
-
-
 def test_a_lower_revision_replaces_neither_a_higher_one_of_the_sources_nor_the_stored_one(bench: Bench) -> None:
     revisions: list[dict[str, object]] = [
         {"id": "a", "lang": "en", "text": str(revision), "revision": revision} for revision in (9, 5, 3)
@@ -375,46 +223,116 @@ def test_a_lower_revision_replaces_neither_a_higher_one_of_the_sources_nor_the_s
     assert bench.store.get(["a"])[0].text == "9"
 
 
-def test_prune_spares_everything_while_something_of_the_sources_can_not_be_read(bench: Bench) -> None:
-    bench.write(records(100))
+def test_findings_of_the_run_before_stay_until_one_over_the_same_sources_is_done(bench: Bench) -> None:
+    bench.write([*records(3), {"id": "empty", "lang": "en", "text": ""}])
     bench.index()
-    with bench.source.open("a") as out:
-        out.write("{broken\n")
-    bench.source.write_text("".join(bench.source.read_text().splitlines(keepends=True)[50:]))
-    assert bench.index(prune=True).pruned == 0
-    assert sum(bench.store.count().values()) == 100
-
-
-def test_prune_spares_a_document_whose_new_version_is_refused(bench: Bench) -> None:
-    bench.write(records(3))
+    bench.write(records(4))
+    bench.break_off(0)
+    runs = [run.id for run in index_runs.runs(bench.engine, "c")]
+    assert [note.doc_id for note in findings_of(bench.engine, runs)] == ["empty"]
     bench.index()
-    bench.write([*records(1), {"id": "d0001", "lang": "klingon language", "text": "x"}])
-    assert bench.index(prune=True).pruned == 1
-    assert list(bench.store.ids()) == ["d0000", "d0001"]
+    assert findings_of(bench.engine, runs) == []
 
 
-def test_a_second_process_on_the_same_collection_is_turned_away(
-    settings: Settings, default_folder: ModelFolder
+@pytest.mark.parametrize(
+    ("method", "characters"),
+    [
+        pytest.param("first", 5_000_000, marks=pytest.mark.parts),
+        pytest.param("segments", 120_000, marks=pytest.mark.long),
+    ],
+)
+def test_a_text_of_one_line_of_megabytes_is_indexed_with_its_neighbours(
+    method: str, characters: int, bench: Bench, default_folder: ModelFolder
 ) -> None:
-    with (
-        FileLock(settings.home / "dragoman.db.c.indexing.lock"),
-        pytest.raises(StoreError, match="another process is indexing"),
-    ):
-        index([str(DEMO / "docs.de.jsonl")], "c", settings=settings, device="cpu")
+    """*first* takes the whole size through reading, tokenising and storing; *segments* encodes more than one block."""
+    text = ("Rivers carry their floods to the sea. " * (characters // 38 + 1))[:characters]
+    bench.write(
+        [{"id": doc_id, "lang": "en", "text": text if doc_id == "long" else "a"} for doc_id in ("a", "long", "b")]
+    )
+    report = index([str(bench.source)], "long", settings=bench.settings, method=method, device="cpu")
+    assert (report.encoded, report.refused) == (3, [])
+    with closing(StoreLocation(bench.settings.store, "long").open()) as store:
+        assert store.get(["long"])[0].text == text
+        (passages,) = store.passages(next(iter(store.models())), ["long"])
+    if method == "segments":
+        assert passages.offsets[-1, 1] >= characters - 1
+        assert (passages.offsets[1:, 0] <= passages.offsets[:-1, 1]).all()
 
 
-def test_a_run_whose_sources_are_cut_otherwise_than_they_were_begins_anew(bench: Bench) -> None:
-    bench.write(records(4 * CHUNK_DOCUMENTS))
-    bench.encoder.broken_at = CHUNK_DOCUMENTS
-    with pytest.raises(RuntimeError, match="power"):
-        bench.index()
-    bench.encoder.broken_at = -1
-    with bench.engine.begin() as connection:
-        connection.execute(sa.text("UPDATE chunks SET digest = 'other' WHERE number = 0"))
-    with pytest.raises(StoreError, match="and a new run begins"):
-        bench.index()
-    assert not bench.index().resumed
-    assert sum(bench.store.count().values()) == 4 * CHUNK_DOCUMENTS
+def test_progress_inside_a_very_long_document_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunk_encoding, "_EVERY", 0.0)
+    told = list[str]()
+
+    class Heard(Console):
+        def say(self, sentence: str) -> None:
+            told.append(sentence)
+
+    class InBatches(FakeEncoder):
+        def encode_documents(self, documents: Sequence[Document]) -> Encoded:
+            until(lambda: bool(told))  # that it is begun is told meanwhile
+            checkpoint = current_checkpoint.get()
+            assert checkpoint
+            list(checkpoint.batches("key", [1] * 4, 8, lambda _: iter(np.ones((4, 1, 8), np.float32))))
+            return super().encode_documents(documents)
+
+    bench.encoder = InBatches()
+    bench.write([*records(1), {"id": "long", "lang": "en", "text": "word" * 75_000}])
+    assert bench.index(console=Heard()).encoded == 2
+    of_document = "encoding long, one document of 300,000 characters"
+    assert told[0] == f"{of_document} …"
+    shares = [f"{of_document}: {share}" for share in ("25%", "50%", "75%", "100%")]
+    assert [sentence for sentence in told if sentence.endswith("%")] == shares
+
+
+def begun(request: pytest.FixtureRequest, source: Path, text: str, home: Path, *more: str) -> subprocess.Popen[str]:
+    """The command, at a document with a text; it is killed with the test."""
+    source.write_text(json.dumps({"id": "a", "lang": "en", "text": text}) + "\n")
+    command = [sys.executable, "-m", "query.cli", "index", str(source), "-c", "c", "--home", str(home), *more]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    request.addfinalizer(lambda: process.kill())  # noqa: PLW0108 - if the test fails
+    return process
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("interruptible", "default_folder")
+def test_a_killed_run_goes_on_inside_a_long_document(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    def start(home: Path) -> subprocess.Popen[str]:
+        return begun(request, tmp_path / "long.jsonl", "rivers and floods " * 12_000, home, "--no-calibration")
+
+    def kept() -> int:
+        return sum(file.stat().st_size for file in (tmp_path / "killed" / "c.encoding").glob("*.f32"))
+
+    process = start(tmp_path / "killed")
+    until(lambda: kept() > 0 or process.poll() is not None)
+    process.kill()
+    process.communicate()
+    before = kept()
+    assert before > 0
+    process = start(tmp_path / "killed")
+    until(lambda: kept() > before or process.poll() is not None)
+    process.communicate(timeout=120)
+    assert process.returncode == 0
+    assert not (tmp_path / "killed" / "c.encoding").exists()
+    start(tmp_path / "undisturbed").communicate(timeout=120)
+    assert _contents(tmp_path / "killed") == _contents(tmp_path / "undisturbed")
+
+
+def _contents(home: Path) -> list[tuple[Document, bytes, bytes, bytes]]:
+    settings = Settings.read(home=home)
+    collection = collections.require(connect(settings.database), "c")
+    with closing(collection.open_store(settings)) as store:
+        return [
+            (one.document, one.vector.tobytes(), one.passages.vectors.tobytes(), one.passages.offsets.tobytes())
+            for page in store.scan(collection.model)
+            for one in page
+        ]
+
+
+def test_a_second_process_on_the_same_collection_is_turned_away(settings: Settings) -> None:
+    lock = FileLock(settings.home / "dragoman.db.c.indexing.lock")
+    with lock, pytest.raises(StoreError, match="another process is indexing"):
+        index([__file__], "c", settings=settings, device="cpu")
 
 
 def test_what_can_not_be_read_or_encoded_is_refused_and_the_rest_is_indexed(bench: Bench) -> None:
@@ -425,13 +343,17 @@ def test_what_can_not_be_read_or_encoded_is_refused_and_the_rest_is_indexed(benc
         '{"id": "c", "lang": "klingon language", "text": "x"}\n'
         '{"id": "d", "lang": "en", "text": "nothing known"}\n'
         '{"id": "e", "lang": "en", "text": "fine too"}\n'
+        f'{{"id": "book", "lang": "en", "text": "{"x" * (TEXT_LIMIT + 1)}"}}\n'
     )
     report = bench.index()
     assert list(bench.store.ids()) == ["a", "e"]
     places = [note.place.rsplit("/", 1)[-1] for note in report.refused]
-    assert places == ["docs.jsonl:2", "docs.jsonl:3", "docs.jsonl:4", "d"]
-    again = bench.index()
-    assert [note.text for note in again.refused] == [note.text for note in report.refused]
+    assert places == ["docs.jsonl:2", "docs.jsonl:3", "docs.jsonl:4", "docs.jsonl:7", "d"]
+    assert [note.text for note in report.refused if note.doc_id == "book"] == [
+        "it has 10,000,001 characters and 10,000,000 are the most; split it, say by chapters, into documents with ids "
+        "of their own"
+    ]
+    assert [note.text for note in bench.index().refused] == [note.text for note in report.refused]
 
 
 def test_refused_files_whose_names_are_not_utf_8_do_not_end_the_run(bench: Bench, tmp_path: Path) -> None:
@@ -445,12 +367,11 @@ def test_refused_files_whose_names_are_not_utf_8_do_not_end_the_run(bench: Bench
 
 
 def test_a_document_without_a_language_gets_one_detected(bench: Bench) -> None:
-    bench.write(
-        [
-            {"id": "de", "text": "Das Hochwasser der Elbe hat die Stadt erreicht und viele Häuser überschwemmt."},
-            {"id": "ja", "text": "川の水が増えて、町の多くの家が水につかりました。"},
-        ]
-    )
+    texts = {
+        "de": "Das Hochwasser der Elbe hat die Stadt erreicht und viele Häuser überschwemmt.",
+        "ja": "川の水が増えて、町の多くの家が水につかりました。",
+    }
+    bench.write([{"id": lang, "text": text} for lang, text in texts.items()])
     bench.index()
     assert [document.lang for document in bench.store.get(["de", "ja"])] == ["de", "ja"]
 
@@ -467,77 +388,43 @@ def test_a_source_that_is_not_there_makes_no_collection(settings: Settings, defa
     assert collections.all_collections(connect(settings.database)) == []
 
 
-def test_another_encoder_or_method_is_refused_by_both_names(settings: Settings, default_folder: ModelFolder) -> None:
-    index([str(DEMO / "docs.de.jsonl")], "c", settings=settings, device="cpu")
-    with pytest.raises(ModelMismatch, match=r"by windows \(model .*by first is model"):
-        index([str(DEMO / "docs.de.jsonl")], "c", settings=settings, method="first", device="cpu")
-
-
 def test_a_full_disk_is_one_sentence_and_what_is_stored_stays(bench: Bench) -> None:
     bench.write(records(20 * CHUNK_DOCUMENTS))
-    with bench.store._file.reading() as connection:  # type: ignore[attr-defined]
+    file = bench.store._file  # type: ignore[attr-defined]
+    with file.reading() as connection:
         pages = connection.execute(sa.text("PRAGMA page_count")).scalar_one()
 
     def limit(connection: object, _record: object) -> None:
         connection.execute(f"PRAGMA max_page_count = {pages + 8}")  # type: ignore[attr-defined]
 
-    sa.event.listen(bench.store._file.engine, "connect", limit)  # type: ignore[attr-defined]
-    bench.store._file.engine.dispose()  # type: ignore[attr-defined]
+    sa.event.listen(file.engine, "connect", limit)
+    file.engine.dispose()
     with pytest.raises(StoreError, match=r"disk is full.*see that the disk has room"):
         bench.index()
-    before = sum(bench.store.count().values())
-    sa.event.remove(bench.store._file.engine, "connect", limit)  # type: ignore[attr-defined]
-    bench.store._file.engine.dispose()  # type: ignore[attr-defined]
+    before = bench.size()
+    sa.event.remove(file.engine, "connect", limit)
+    file.engine.dispose()
     assert bench.index().resumed
-    assert before < sum(bench.store.count().values()) == 20 * CHUNK_DOCUMENTS
-
-
-def _contents(home: Path) -> dict[str, tuple[bytes, bytes, bytes, str]]:
-    settings = Settings.read(home=home)
-    collection = collections.require(connect(settings.database), "c")
-    store = collection.open_store(settings)
-    found = {
-        one.document.doc_id: (
-            one.vector.tobytes(),
-            one.passages.vectors.tobytes(),
-            one.passages.offsets.tobytes(),
-            one.document.text,
-        )
-        for page in store.scan(collection.model)
-        for one in page
-    }
-    store.close()
-    return found
+    assert before < bench.size() == 20 * CHUNK_DOCUMENTS
 
 
 @pytest.mark.parametrize(
     "encoder",
-    [
-        pytest.param("a stub", marks=pytest.mark.parts),
-        pytest.param("the default encoder", marks=pytest.mark.long),
-    ],
+    [pytest.param("a stub", marks=pytest.mark.parts), pytest.param("the default encoder", marks=pytest.mark.long)],
 )
-@pytest.mark.usefixtures("interruptible")
-def test_killed_at_random_moments_it_ends_with_the_same_bytes(
-    tmp_path: Path, default_folder: ModelFolder, encoder: str
-) -> None:
+@pytest.mark.usefixtures("interruptible", "default_folder")
+def test_killed_at_random_moments_it_ends_with_the_same_bytes(tmp_path: Path, encoder: str) -> None:
     outcomes = list(kills_while_indexing(tmp_path, encoder, seed=20))
     assert fallen(outcomes) == []
     assert len(outcomes) >= 5
 
 
 @pytest.mark.parts
-@pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_says_how_to_go_on_and_exits_with_130(tmp_path: Path, default_folder: ModelFolder) -> None:
-    source = tmp_path / "long.jsonl"
-    source.write_text(json.dumps({"id": "a", "lang": "en", "text": "rivers and floods " * 40_000}) + "\n")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "query.cli", "index", str(source), "-c", "c", "--home", str(tmp_path / "home")],
-        env=dict(os.environ, PYTHONPATH=str(ROOT)),
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    until(lambda: bool(chunk_states(tmp_path / "home").get("pending")) or process.poll() is not None)
+@pytest.mark.usefixtures("interruptible", "default_folder")
+def test_ctrl_c_says_how_to_go_on_and_exits_with_130(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    home = tmp_path / "home"
+    process = begun(request, tmp_path / "long.jsonl", "rivers and floods " * 40_000, home)
+    until(lambda: bool(chunk_states(home).get("pending")) or process.poll() is not None)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -548,7 +435,6 @@ def test_ctrl_c_says_how_to_go_on_and_exits_with_130(tmp_path: Path, default_fol
 @pytest.mark.parts
 def test_memory_does_not_hold_the_collection(bench: Bench) -> None:
     """Documents under way are bounded, whatever the number of documents."""
-    import tracemalloc
 
     def peak(count: int) -> int:
         bench.write([{"id": f"{count}-{number}", "lang": "en", "text": "x" * 4000} for number in range(count)])
@@ -564,33 +450,49 @@ def test_memory_does_not_hold_the_collection(bench: Bench) -> None:
 
 def test_progress_says_how_far_it_is_and_json_stays_clean(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     bench.write(records(3 * CHUNK_DOCUMENTS))
-    pipeline.index(
-        [str(bench.source)], ReadOptions(), bench.encoder, bench.store, bench.engine, "c", console=Console(json=True)
-    )
+    bench.index(console=Console(json=True))
     captured = capsys.readouterr()
     assert captured.out == ""
     assert re.search(r" 64/192 documents, [\d,.]+/s, \d:\d\d:\d\d left\n", captured.err)
     assert re.search(r" 192/192 documents, [\d,.]+/s\n", captured.err)
 
 
-def test_prune_spares_everything_when_other_sources_were_indexed_too(bench: Bench, tmp_path: Path) -> None:
-    bench.write(records(10))
-    bench.index()
-    bench.source = tmp_path / "others.jsonl"
-    bench.write([{"id": "other", "lang": "en", "text": "x"}])
-    assert bench.index(prune=True).pruned == 0
-    assert sum(bench.store.count().values()) == 11
-
-
-def test_a_home_can_be_moved_and_a_store_that_is_gone_is_said(tmp_path: Path, default_folder: ModelFolder) -> None:
-    before, after = tmp_path / "before", tmp_path / "after"
-    index([str(DEMO / "docs.de.jsonl")], "c", settings=Settings.read(home=before), device="cpu")
+def test_a_home_can_be_moved_and_another_method_or_a_store_that_is_gone_is_said(
+    tmp_path: Path, default_folder: ModelFolder
+) -> None:
+    (tmp_path / "doc.txt").write_text("The river rose and the town was under water.")
+    before, after, source = tmp_path / "before", tmp_path / "after", str(tmp_path / "doc.txt")
+    report = index([source, source], "c", settings=Settings.read(home=before), device="cpu")
+    assert (report.encoded, report.duplicates) == (1, 0)  # a source that is named twice is read once
     before.rename(after)
     settings = Settings.read(home=after)
     found = collections.require(connect(settings.database), "c")
     with closing(found.open_store(settings)) as store:
-        assert store.count() == {"de": 24}
+        assert store.count() == {"en": 1}
+    with pytest.raises(ModelMismatch, match=r"by windows \(model .*by first is model"):
+        index([source], "c", settings=settings, method="first", device="cpu")
     StoreLocation(settings.home_store, "c").drop()
     with pytest.raises(StoreError, match="is gone; bring it back"):
         found.open_store(settings)
     assert not (after / "store" / "c.db").exists()
+
+
+def test_one_document_that_is_gone_does_not_cost_a_question_for_each_of_its_chunk(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.write(records(CHUNK_DOCUMENTS))
+    bench.index()
+    doc_ids = list(bench.store.ids())
+    get, asked = bench.store.get, list[Sequence[str]]()
+    left = get([doc_id for doc_id in doc_ids if doc_id != "d0020"])
+
+    def counted(some: Sequence[str]) -> list[Document]:
+        asked.append(some)
+        return get(some)
+
+    bench.store.delete(["d0020"])
+    monkeypatch.setattr(bench.store, "get", counted)
+    assert existing_documents(bench.store, doc_ids) == left
+    assert len(asked) < CHUNK_DOCUMENTS / 4
+    bench.store.delete(doc_ids)
+    assert existing_documents(bench.store, doc_ids) == []
