@@ -9,8 +9,9 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 import psycopg
 import pytest
@@ -22,12 +23,17 @@ from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.indexing.duplicates import OnDuplicate
-from indexer.ledger.database import connect, open_engine, upgrade
+from indexer.ledger import index_runs
+from indexer.ledger.database import connect, open_database, open_engine, upgrade
+from indexer.ledger.findings import Finding, findings_of
 from indexer.ledger.ledger import Ledger, ReadChunk
+from indexer.ledger.tables import DONE, IndexRun
 from indexer.readers.records.source import ReadOptions
+from indexer.stores.contract import VectorStore
 from indexer.workers.chunk_worker import ChunkWorker
 from indexer.workers.handout import hand_out_sources
 from indexer.workers.hints import Hints, make_app
+from indexer.workers.progress import run_progress
 from indexer.workers.registry import Identity
 from indexer.workers.shutdown import StopSignal
 from indexer.workers.sweeps import sweep
@@ -35,6 +41,8 @@ from indexer.workers.worker_metrics import Metrics
 from trials import ROOT
 from trials.fake_encoder import FakeEncoder
 from trials.servers.postgres import PostgresServer
+
+E = TypeVar("E", bound=FakeEncoder)
 
 
 def _database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
@@ -109,6 +117,34 @@ class Field:
         self.write(records(count))
         return self.spool().run.id
 
+    def reading(self, *, prune: bool = False) -> Ledger:
+        """A run whose sources are read: documents are handed out by ``plan``."""
+        source = [str(self.source)]
+        return Ledger.open(self.engine, "c", source, "mark", self.model, "build-c", spooled=True, prune=prune)
+
+    def runs(self) -> list[IndexRun]:
+        return index_runs.runs(self.engine, "c")
+
+    def states(self) -> list[str]:
+        return [run.state for run in self.runs()]
+
+    def notes(self) -> list[Finding]:
+        """The findings of the last run."""
+        return findings_of(self.engine, [self.runs()[-1].id])
+
+    def size(self) -> int:
+        return sum(self.store.count().values())
+
+    def chunks(self) -> dict[str, int]:
+        return run_progress(self.engine, self.runs()[-1].id).chunks
+
+    @contextmanager
+    def alone(self) -> Iterator[tuple[VectorStore, sa.Engine]]:
+        """Store and database of a home where one process works."""
+        alone = Settings.read(home=self.source.with_name("alone"))
+        with closing(StoreLocation(alone.store, "c").open()) as store, open_database(alone.database) as engine:
+            yield store, engine
+
     def sweep(self) -> list[int]:
         return sweep(self.engine, self.settings, self.hints, self.model, every=0.0)
 
@@ -158,10 +194,23 @@ class Field:
         self._processes.append(process)
         return process
 
+    def like(self, kind: type[E]) -> E:
+        """An encoder of another kind for this collection."""
+        made = kind()
+        made.spec = self.encoder.spec
+        return made
+
     def work_off(self, worker: ChunkWorker, run_id: int) -> None:
         """Until there is no chunk left to take."""
         while worker.work(run_id, 0):
             pass
+
+    def end(self, encoder: FakeEncoder | None = None) -> None:
+        """Let a worker end the last run."""
+        encoder = encoder or self.encoder
+        self.work_off(self.worker(encoder), self.runs()[-1].id)
+        sweep(self.engine, self.settings, self.hints, encoder.spec.model, every=0.0)
+        assert self.states()[-1] == DONE
 
     def close(self) -> None:
         for process in self._processes:
