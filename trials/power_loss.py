@@ -363,7 +363,7 @@ class Life:
             state = self._state()
         except Exception as error:  # noqa: BLE001 - it is what fell
             return f"{what}: {error!r}"
-        if refused and after:  # what is gone can't be deleted again
+        if refused and step.name != "delete all":  # what is gone can't be deleted again
             return f"{what}: the same command was refused: {self._machine.log.read_text()[-300:]}"
         if state == after or (state == before and outcome.status is None and not step.goes_on):
             return ""
