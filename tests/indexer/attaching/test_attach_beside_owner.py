@@ -1,18 +1,25 @@
-"""With security on, attaching needs the rights that the guide names and no others: on a real server."""
+"""Beside an owner on a real server: attaching needs the guide's rights and no others, and their writes always win.
+
+``python -m benchmarks.attack --only "an owner's writes"`` is the longer trial.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import sqlalchemy as sa
 
 from encoders.document import Document
 from encoders.errors import StoreError
+from encoders.folder.model_folder import ModelFolder
 from indexer.attaching.catch_up import catch_up
+from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.readers.formats import count_distinct, read
 from indexer.readers.records.source import ReadOptions
 from indexer.stores.attached.attached_address import Attachment
+from trials.attach_race import race, race_with_follow
 from trials.fake_encoder import FakeEncoder
 from trials.servers.elastic import PASSWORD, ElasticServer
 from trials.servers.secured import admin, credentials
@@ -41,39 +48,65 @@ def attach(server: ElasticServer, engine: sa.Engine, user: str, companion: str =
     return encoded
 
 
-def test_rights_on_the_index_alone_are_enough_to_attach_in_place(server: ElasticServer, engine: sa.Engine) -> None:
+def test_rights_on_the_index_are_enough_in_place_and_a_companion_needs_none_to_write(
+    server: ElasticServer, engine: sa.Engine
+) -> None:
     assert attach(server, engine, "in_place") == 1
-
-
-def test_a_companion_needs_no_right_to_write_into_theirs(server: ElasticServer, engine: sa.Engine) -> None:
     assert attach(server, engine, "beside", companion="ours") == 1
 
 
-def test_a_missing_right_is_named_before_anything_is_written(server: ElasticServer, engine: sa.Engine) -> None:
+def test_a_missing_right_is_named_before_anything_is_written_and_wrong_credentials_without_them(
+    server: ElasticServer, engine: sa.Engine
+) -> None:
     with pytest.raises(StoreError, match=r"no right to index, manage on untouched; attaching needs .* or --companion"):
         attach(server, engine, "reader", index="untouched")
     with admin(server) as client:
         mapping = client.indices.get_mapping(index="untouched")["untouched"]["mappings"]["properties"]
     assert "dragoman" not in mapping
-
-
-def test_wrong_credentials_are_one_sentence_without_them(server: ElasticServer, engine: sa.Engine) -> None:
     with pytest.raises(StoreError, match="refused the credentials") as refused:
         attach(server, engine, "nobody")
     assert PASSWORD not in str(refused.value)
 
 
-def test_an_index_is_read_with_the_credentials_of_the_environment(
-    server: ElasticServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_an_index_is_read_with_the_rights_that_the_guide_names_by_credentials_of_the_environment(
+    server: ElasticServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And with no more rights than the guide names."""
-    monkeypatch.setenv("DRAGOMAN_ELASTIC_USER", "source")
-    monkeypatch.setenv("DRAGOMAN_ELASTIC_PASSWORD", PASSWORD)
-    monkeypatch.setenv("DRAGOMAN_ELASTIC_CA", str(server.ca))
-    options = ReadOptions(fields={"text": "body"})
-    readings = list(read(f"elastic:{server.url}/theirs", options))
-    assert [one.doc_id for one in readings if isinstance(one, Document)] == ["a"]
-    assert count_distinct(f"elastic:{server.url}/theirs", options) == 1
+    for name, value in (("USER", "source"), ("PASSWORD", PASSWORD), ("CA", str(server.ca))):
+        monkeypatch.setenv(f"DRAGOMAN_ELASTIC_{name}", value)
+    place, options = f"elastic:{server.url}/theirs", ReadOptions(fields={"text": "body"})
+    assert [one.doc_id for one in read(place, options) if isinstance(one, Document)] == ["a"]
+    assert count_distinct(place, options) == 1
     monkeypatch.setenv("DRAGOMAN_ELASTIC_USER", "reader")
     with pytest.raises(StoreError, match=r"does not allow it .*indices:monitor/stats"):
-        read(f"elastic:{server.url}/theirs", options)
+        read(place, options)
+
+
+@pytest.mark.parametrize(
+    "companion", [False, pytest.param(True, marks=pytest.mark.long)], ids=["in place", "companion"]
+)
+def test_after_a_race_every_text_is_the_owners_and_every_vector_belongs_to_its_text(
+    elastic_url: str, tmp_path: Path, *, companion: bool
+) -> None:
+    parts, database = urlsplit(elastic_url), f"sqlite:///{tmp_path / 'race.db'}"
+    place = f"{parts.scheme}://{parts.netloc}", parts.path.strip("/")
+    outcome = race(*place, database, 250, companion=companion)
+    assert (outcome.writes, outcome.wrong) == (500, [])
+    assert outcome.documents > 50
+
+
+@pytest.mark.parametrize(
+    ("per_second", "companion"),
+    [(30, False), pytest.param(30, True, marks=pytest.mark.long), pytest.param(4, False, marks=pytest.mark.long)],
+    ids=["30 a second", "30 a second, companion", "4 a second"],
+)
+def test_an_owner_who_writes_while_it_is_followed_and_calibrated_ends_nothing(
+    elastic_url: str, settings: Settings, small: ModelFolder, interruptible: None, *, per_second: float, companion: bool
+) -> None:
+    parts = urlsplit(elastic_url)
+    server, prefix = f"{parts.scheme}://{parts.netloc}", parts.path.strip("/")
+    outcome = race_with_follow(
+        server, settings, prefix, seconds=10, per_second=per_second, companion=companion, encoder=str(small.path)
+    )
+    assert outcome.writes / per_second in range(10, 200, 2)  # two seconds more at a time until one is calibrated
+    assert outcome.wrong == []
+    assert outcome.calibrations > 0
