@@ -66,7 +66,7 @@ def at_the_door(owner: Owner) -> None:
 
 
 def refused_at_the_door(owner: Owner, reason: str, **attachment: str) -> None:
-    owner.attachment = replace(owner.attachment, **attachment)  # type: ignore[arg-type]
+    owner.attachment = replace(owner.attachment, **attachment)
     with pytest.raises(BadInput, match=reason):
         at_the_door(owner)
 
@@ -326,44 +326,56 @@ def test_killed_in_the_middle_it_goes_on_where_it_stopped(owner: Owner) -> None:
     owner.check()
 
 
-def test_two_homes_attached_to_one_index_encode_nothing_twice(in_place: Owner, tmp_path: Path) -> None:
-    in_place.begin(texts(10))
-    in_place.engine = connect(f"sqlite:///{tmp_path / 'other.db'}")
-    assert in_place.encoded_by_following() == []
-    in_place.engine.dispose()
+def left(owner: Owner) -> list[str]:
+    """Ids of the documents that hold our field."""
+    owner.client.indices.refresh(index=owner.index)
+    hits = owner.client.search(index=owner.index, query={"exists": {"field": "dragoman.id"}}, size=1000)
+    return sorted(hit["_id"] for hit in hits["hits"]["hits"])
 
 
 def test_a_version_of_the_owners_is_never_got_ahead_of(in_place: Owner) -> None:
     """An update would bump it, and the owner's next write at that number would be refused."""
+    first, second = ({"version": 1_700_000_000 + at, "version_type": "external"} for at in range(2))
     in_place.begin({"mine": source("text"), "back": source("text")})
-    in_place.write("theirs", source("text"), version=1_700_000_000, version_type="external")
-    in_place.write("back", in_place.read("back"), version=1_700_000_000, version_type="external")
+    in_place.write("theirs", source("text"), **first)
+    in_place.write("back", in_place.read("back"), **first)
     report = in_place.follow()
     assert sorted(note.doc_id for note in report.refused) == ["back", "theirs"]
     assert "its owner numbers its versions (external versioning)" in report.refused[0].text
     assert in_place.client.get(index=in_place.index, id="back")["_version"] == 1_700_000_000
     assert in_place.vectors().keys() == {"mine"}
-    in_place.write("theirs", source("next"), version=1_700_000_001, version_type="external")
+    in_place.write("theirs", source("next"), **second)
     assert in_place.client.get(index=in_place.index, id="theirs")["_version"] == 1_700_000_001
     assert "dragoman" not in in_place.read("theirs")
+    done = detach_from(in_place.attachment, Credentials())
+    assert (done.emptied, done.kept, done.gone) == (1, 1, False)
+    assert left(in_place) == ["back"]
+    in_place.write("back", source("next"), **second)
+    assert left(in_place) == []
 
 
-def test_a_companion_follows_external_versions(owner_of: OwnerOf) -> None:
-    owner = owner_of(companion=True)
-    owner.write("a", source("one"), version=1_000_000, version_type="external")
+def test_a_companion_follows_external_versions_and_is_made_again_when_it_was_lost(owner_of: OwnerOf) -> None:
+    owner = owner_of({**MAPPING, "_source": {"includes": ["content", "headline", "lang"]}}, companion=True)
+    owner.write("a", source("one", year=1990), version=1_000_000, version_type="external")
+    at_the_door(owner)  # an object that is kept in sources keeps the text in it
     assert owner.follow().encoded == 1
     owner.write("a", source("two"), version=1_000_001, version_type="external_gte")
     assert owner.encoded_by_following() == ["a"]
     owner.check()
+    store = owner.open()
+    owner.client.indices.delete(index=store.index)
+    with pytest.raises(StoreError, match=r"is gone from .*let it be made again \(dragoman attach -c c\)"):
+        store.count()
+    with pytest.raises(StoreError, match=r"dragoman attach -c c"):
+        StoreLocation(owner.attachment.url, "c", Credentials()).open_attached()
+    assert owner.follow().encoded == 1
+    owner.check()
 
 
-def test_two_homes_with_companions_of_one_name_leave_each_others_alone(
-    elastic_url: str, engine: sa.Engine, tmp_path: Path
-) -> None:
-    first = Owner(elastic_url, engine, companion=True)
-    first.make()
+def test_two_homes_with_companions_of_one_name_leave_each_others_alone(owner_of: OwnerOf, tmp_path: Path) -> None:
+    first = owner_of(companion=True)
     first.begin(texts(5))
-    second = Owner(elastic_url, connect(f"sqlite:///{tmp_path / 'other.db'}"), companion=True)
+    second = Owner(f"{first.server}/{first.prefix}", connect(f"sqlite:///{tmp_path / 'other.db'}"), companion=True)
     second.index = f"{second.prefix}-others"
     second.attachment = replace(second.attachment, index=second.index)
     second.make()
@@ -376,21 +388,7 @@ def test_two_homes_with_companions_of_one_name_leave_each_others_alone(
     StoreLocation(second.attachment.url, "c", database_id=read_database_id(second.engine)).drop()
     first.check()
     second.engine.dispose()
-    for one in (first, second):
-        one.client.close()
-
-
-def test_a_companion_that_was_lost_is_made_again(owner_of: OwnerOf) -> None:
-    owner = owner_of(companion=True)
-    owner.begin()
-    store = owner.open()
-    owner.client.indices.delete(index=store.index)
-    with pytest.raises(StoreError, match=r"is gone from .*let it be made again \(dragoman attach -c c\)"):
-        store.count()
-    with pytest.raises(StoreError, match=r"dragoman attach -c c"):
-        StoreLocation(owner.attachment.url, "c", Credentials()).open_attached()
-    assert owner.follow().encoded == 1
-    owner.check()
+    second.close()
 
 
 def test_an_index_that_vanishes_meanwhile_is_said_to_be_gone_by_its_name(owner: Owner) -> None:
@@ -427,10 +425,18 @@ def test_an_index_that_vanishes_meanwhile_is_said_to_be_gone_by_its_name(owner: 
     assert not owner.client.indices.exists(index=owner.index)
 
 
-def test_an_index_that_vanishes_while_it_is_detached_is_said_to_be_gone(
-    in_place: Owner, monkeypatch: pytest.MonkeyPatch
+def test_an_index_that_vanishes_before_it_is_detached_or_meanwhile_is_said_to_be_gone(
+    in_place: Owner, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    in_place.begin(texts(3))
+    in_place.begin()
+    stored = replace(settings, store=in_place.attachment.url)
+    collection = register(in_place.engine, "c", stored, "x", in_place.encoder.spec)
+    in_place.client.indices.delete(index=in_place.index)
+    in_place.make()  # anew, under its name
+    (done,) = detach(in_place.engine, collection, settings)
+    assert (done.gone, done.emptied) == (True, 0)
+    assert find(in_place.engine, "c") is None
+    in_place.begin()
     read = ServerIndex.read
 
     def vanishing(index: Any, *arguments: Any, **more: Any) -> Any:
@@ -442,16 +448,13 @@ def test_an_index_that_vanishes_while_it_is_detached_is_said_to_be_gone(
     assert not in_place.client.indices.exists(index=in_place.index)
 
 
-def test_a_closed_index_is_said_to_be_closed(owner: Owner) -> None:
-    owner.begin(texts(3))
-    owner.client.indices.close(index=owner.index)
-    with pytest.raises(DragomanError, match=f"{owner.index} is closed; open it"):
-        owner.follow()
-
-
 def test_dropping_takes_our_field_from_every_document_and_leaves_the_rest(owner: Owner) -> None:
     before = texts(30)
     owner.begin(before)
+    owner.client.indices.close(index=owner.index)
+    with pytest.raises(DragomanError, match=f"{owner.index} is closed; open it"):
+        owner.follow()
+    owner.client.indices.open(index=owner.index)
     StoreLocation(owner.attachment.url, "c").drop()
     for doc_id, document in before.items():
         assert {name: value for name, value in owner.read(doc_id).items() if value is not None} == document
@@ -572,13 +575,12 @@ def test_a_document_that_is_edited_while_it_is_encoded_is_encoded_again_by_the_s
     in_place.check()
 
 
-def test_an_index_of_dragomans_own_is_refused(owner: Owner) -> None:
-    StoreLocation(f"{owner.server}/{owner.prefix}", "c", Credentials()).open(make=True).publish()
-    own = {"index": f"{owner.prefix}-c", "text": "text", "title": "", "lang_field": ""}
-    refused_at_the_door(owner, "is where Dragoman stores the collection c,", **own)
-
-
-def test_what_is_not_one_index_is_refused(in_place: Owner) -> None:
+def test_what_is_not_one_index_of_theirs_is_refused(in_place: Owner) -> None:
+    StoreLocation(f"{in_place.server}/{in_place.prefix}", "c", Credentials()).open(make=True).publish()
+    ours = replace(in_place.attachment, index=f"{in_place.prefix}-c", text="text", title="", lang_field="")
+    for attachment in (ours, replace(ours, companion=in_place.prefix)):
+        with pytest.raises(BadInput, match="is where Dragoman stores the collection c,"):
+            attach_checks.check(in_place.client, UsersIndex.open(in_place.client, attachment), "model-c")
     other, both = f"{in_place.prefix}-other", f"{in_place.prefix}-both"
     in_place.client.indices.create(index=other, mappings=MAPPING)
     in_place.client.indices.put_alias(index=[in_place.index, other], name=both)
@@ -601,14 +603,6 @@ def test_another_model_and_an_index_that_is_blocked_or_closed_are_refused(in_pla
     refused_at_the_door(in_place, rf"is closed; open it \(POST {in_place.index}/_open\)")
 
 
-def test_an_object_that_is_kept_in_sources_keeps_the_text_in_it(owner_of: OwnerOf) -> None:
-    owner = owner_of({**MAPPING, "_source": {"includes": ["content", "headline", "lang"]}}, companion=True)
-    owner.write("a", source("one", year=1990))
-    at_the_door(owner)
-    assert owner.follow().encoded == 1
-    owner.check()
-
-
 @pytest.mark.parametrize(
     ("part", "how"), [({"filter": {"term": {"lang": "en"}}}, "a filter"), ({"search_routing": "x"}, "a routing value")]
 )
@@ -622,23 +616,6 @@ def test_an_alias_that_shows_a_part_of_an_index_is_refused(in_place: Owner, part
     assert "dragoman" not in in_place.read("secret")
     in_place.attachment = replace(in_place.attachment, index=in_place.index)
     assert in_place.follow().encoded == 1
-
-
-def left(owner: Owner, index: str = "") -> list[str]:
-    """Ids of the documents that hold our field."""
-    owner.client.indices.refresh(index=index or owner.index)
-    hits = owner.client.search(index=index or owner.index, query={"exists": {"field": "dragoman.id"}}, size=1000)
-    return sorted(hit["_id"] for hit in hits["hits"]["hits"])
-
-
-def test_detaching_leaves_documents_whose_versions_are_their_owners(in_place: Owner) -> None:
-    in_place.begin({"mine": source("text"), "back": source("text")})
-    in_place.write("back", in_place.read("back"), version=1_700_000_000, version_type="external")
-    done = detach_from(in_place.attachment, Credentials())
-    assert (done.emptied, done.kept, done.gone) == (1, 1, False)
-    assert left(in_place) == ["back"]
-    in_place.write("back", source("next"), version=1_700_000_001, version_type="external")
-    assert left(in_place) == []
 
 
 def test_detaching_ends_where_a_copy_that_was_placed_by_routing_holds_our_field(in_place: Owner) -> None:
@@ -672,35 +649,22 @@ def test_after_an_alias_moved_on_the_index_that_got_vectors_is_emptied_and_no_ot
     other.close()
 
 
-def test_an_index_that_was_made_anew_under_its_name_is_said_to_be_gone(in_place: Owner, settings: Settings) -> None:
-    in_place.begin()
-    stored = replace(settings, store=in_place.attachment.url)
-    collection = register(in_place.engine, "c", stored, "x", in_place.encoder.spec)
-    in_place.client.indices.delete(index=in_place.index)
-    in_place.make()
-    (done,) = detach(in_place.engine, collection, settings)
-    assert (done.gone, done.emptied) == (True, 0)
-    assert find(in_place.engine, "c") is None
-
-
-@pytest.mark.parametrize("companion", [False, True], ids=["in place", "companion"])
-def test_a_collection_whose_server_is_gone_can_be_forgotten(
-    elastic_url: str, engine: sa.Engine, settings: Settings, companion: bool
-) -> None:
-    owner = Owner(elastic_url, engine, companion=companion)
-    away = replace(owner.attachment, server="http://127.0.0.1:9")
-    collection = register(engine, "c", replace(settings, store=away.url), "x", owner.encoder.spec)
-    with pytest.raises(StoreError, match="can't be reached"):
-        detach(engine, collection, settings)
-    assert detach(engine, collection, settings, forget=True) == []
-    assert find(engine, "c") is None
-    owner.client.close()
+def test_a_collection_whose_server_is_gone_can_be_forgotten(engine: sa.Engine, settings: Settings) -> None:
+    for companion in ("", "ours"):
+        away = Attachment("http://127.0.0.1:9", "theirs", "body", companion=companion)
+        collection = register(engine, "c", replace(settings, store=away.url), "x", FakeEncoder().spec)
+        with pytest.raises(StoreError, match="can't be reached"):
+            detach(engine, collection, settings)
+        assert detach(engine, collection, settings, forget=True) == []
+        assert find(engine, "c") is None
 
 
 def test_another_home_that_reads_other_fields_into_our_object_is_refused(in_place: Owner, tmp_path: Path) -> None:
     """Each would take the other's vectors for those of stale texts, for ever."""
     in_place.begin(texts(5))
     other = Owner(f"{in_place.server}/{in_place.prefix}", connect(f"sqlite:///{tmp_path / 'b.db'}"), companion=False)
+    in_place.engine = connect(f"sqlite:///{tmp_path / 'c.db'}")
+    assert in_place.encoded_by_following() == []  # two homes encode nothing twice
     other.attachment = replace(in_place.attachment, text="headline", title="")
     fields = r"vectors of other fields \(lang_field lang, text content.body, title headline\)"
     with pytest.raises(BadInput, match=fields):
@@ -712,7 +676,8 @@ def test_another_home_that_reads_other_fields_into_our_object_is_refused(in_plac
         other.follow()
     StoreLocation(in_place.attachment.url, "c").drop()
     assert other.follow().encoded == 5
-    other.engine.dispose()
+    for one in (in_place, other):
+        one.engine.dispose()
     other.close()
 
 
