@@ -10,7 +10,7 @@ from query.alignment import coverage as coverage_module
 from query.alignment.coverage import PassageRows, coverage
 from query.alignment.matching import Margin, NeighbourMeans, Pairs, candidates
 from query.alignment.mining import AlignmentPlan, mine
-from query.alignment.pair_map import clear_pairs, helpful_maps
+from query.alignment.pair_map import clear_pairs, fit_pair_maps, helpful_maps
 from query.alignment.side import Side, debiased
 
 
@@ -89,6 +89,13 @@ def test_nothing_is_learnt_where_there_are_no_true_pairs_or_too_few() -> None:
     few = translated(30)
     assert mine(side(few[0]), side(few[1]), AlignmentPlan()).learnt_from == 0
     assert helpful_maps(x[:200], y[:200]) is None
+
+
+def test_maps_leave_equal_sides_as_they_are() -> None:
+    x, _ = translated(300)
+    maps = fit_pair_maps(x, x)
+    np.testing.assert_allclose(maps.x, np.eye(32), atol=1e-5)
+    np.testing.assert_allclose(maps.y, np.eye(32), atol=1e-5)
 
 
 def test_clear_pairs_are_the_better_half_of_mutual_best_ones() -> None:

@@ -156,6 +156,16 @@ def test_means_are_drawn_by_the_variances_ratio(languages: int, seed: int) -> No
         assert shrunk.mean(lang) == pytest.approx(pooled + own * (means[at] - pooled), abs=1e-4)
 
 
+def test_vectors_that_are_all_equal_stay_as_they_are() -> None:
+    same = np.tile(some(1), (10, 1))
+    drawn = samples({"de": 10})
+    drawn.documents["de"] = PartMoments(PARTS)
+    drawn.documents["de"].add(same)
+    corrected = fit_statistics(drawn, "m").correct_documents(same, {"de": slice(0, 10)})
+    assert np.isfinite(corrected).all()
+    assert np.linalg.norm(corrected, axis=1) == pytest.approx(np.ones(10), abs=1e-4)
+
+
 def test_the_arrays_of_an_artifact_keep_their_names_and_order() -> None:
     made = fit_statistics(samples({"de": 40}), "m")
     with np.load(io.BytesIO(made.to_bytes()), allow_pickle=False) as archive:

@@ -66,6 +66,13 @@ def test_both_stores_rank_them_alike(home: Settings, elastic_url: str, tmp_path:
         assert_same_hits(there, here, tolerance=1e-4)
 
 
+def test_weights_change_the_ranking(home: Settings) -> None:
+    first, second = (hits(home, "both", weights) for weights in ((0.9, 0.1), (0.1, 0.9)))
+    assert [hit.doc_id for of_query in first for hit in of_query] != [
+        hit.doc_id for of_query in second for hit in of_query
+    ]
+
+
 @pytest.mark.parametrize("collection", ["both", "alone"])
 def test_an_encoder_that_the_collections_method_can_not_use_is_refused_as_another_encoder(
     home: Settings, collection: str, capsys: pytest.CaptureFixture[str]
