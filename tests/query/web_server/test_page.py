@@ -43,9 +43,7 @@ def page(browser: Any, service: httpx.Client) -> Iterator[Any]:
     said: list[str] = []
     with window(browser, service) as opened:
         opened.set_default_timeout(60_000)
-        opened.on(
-            "console", lambda one: said.append(one.text) if one.type in {"error", "warning"} else None
-        )
+        opened.on("console", lambda one: said.append(one.text) if one.type in {"error", "warning"} else None)
         opened.on("pageerror", lambda error: said.append(str(error)))
         yield opened
     assert said == []

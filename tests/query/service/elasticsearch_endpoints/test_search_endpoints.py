@@ -165,7 +165,7 @@ def test_it_ranks_as_the_searcher_does_what_the_clause_asks(
         for lang, text in (("en", "sort the rows of a table in Calc"), ("ja", "日付の関数")):
             expected = [(hit.doc_id, pytest.approx(hit.score)) for hit in searcher.search(text, lang=lang, k=20)]
             found = application.scores(clause(text, lang, **asked))
-            assert found == expected
+            assert found == expected  # type: ignore[comparison-overlap]
             assert (found == application.scores(clause(text, lang))) == (not asked)
 
 
@@ -409,7 +409,7 @@ def test_without_credentials_of_their_own_callers_read_the_collections_alone(
             lambda: client.search(index=index, indices_boost=[{secret: 2.0}]),
             lambda: client.search(index=index, script_fields={"a": {"script": "1"}}),
             lambda: client.search(index=index, runtime_mappings=script),
-        )  # type: ignore[assignment]
+        )
         for ask in asks:
             with pytest.raises(AuthorizationException):
                 ask()

@@ -1,6 +1,6 @@
 """Values of a search with the clause that no number, field or text can be: each is refused in a sentence."""
 
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -69,13 +69,13 @@ def test_hits_below_the_least_score_are_left_out(service: httpx.Client) -> None:
     pages = [searched(service, size=10, min_score=bound, **{"from": start}) for start in range(0, 50, 10)]
     assert [hit for page in pages for hit in page["hits"]] == reaching
     assert [page["total"]["relation"] for page in pages] == ["gte", "gte", "eq", "eq", "eq"]
-    none = {"total": {"value": 0, "relation": "eq"}, "max_score": None, "hits": []}
+    none: dict[str, Any] = {"total": {"value": 0, "relation": "eq"}, "max_score": None, "hits": []}
     assert searched(service, min_score=1000) == none
 
 
 def test_passages_are_shown_under_a_hit_as_inner_hits_of_a_nested_field(service: httpx.Client) -> None:
     def found(inner: dict[str, Any], size: int) -> list[dict[str, Any]]:
-        highlight = {"fields": {"text": {}}}
+        highlight: dict[str, Any] = {"fields": {"text": {}}}
         hits: list[dict[str, Any]] = searched(service, clause(inner_hits=inner), highlight=highlight, size=size)["hits"]
         return hits
 
@@ -150,13 +150,16 @@ def collapsing(field: str, **more: Any) -> dict[str, Any]:
         ({"inner_hits": {"name": 5}}, {}, "name of inner_hits is text"),
         *(
             ({}, {"query": {"bool": {"must": CLAUSE, "filter": condition}}}, "")
-            for condition in (
-                {"term": {"label": None}},
-                {"term": {"label": {"value": {}}}},
-                {"terms": {"label": [["a"]]}},
-                {"terms": {"label": {"a": 1}}},
-                {"term": {"label": "\ud800"}},
-                {"term": {"\ud800": "a"}},
+            for condition in cast(
+                "tuple[Any, ...]",
+                (
+                    {"term": {"label": None}},
+                    {"term": {"label": {"value": {}}}},
+                    {"terms": {"label": [["a"]]}},
+                    {"terms": {"label": {"a": 1}}},
+                    {"term": {"label": "\ud800"}},
+                    {"term": {"\ud800": "a"}},
+                ),
             )
         ),
     ],
