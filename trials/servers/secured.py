@@ -1,60 +1,78 @@
 """The secured Elasticsearch server of the tests: TLS, and the users of all tests of rights."""
 
-import json
+from __future__ import annotations
+
+import re
 from pathlib import Path
-from typing import Any
 
 from elasticsearch import Elasticsearch
 
 from indexer.cluster.cluster_address import Credentials
 from trials.servers.elastic import PASSWORD, ElasticServer, client_of
 
-_READ = ("read", "view_index_metadata")
-
-
-def _may(names: str, *privileges: str, row: int | None = None, grant: str = "", hidden: str = "") -> dict[str, Any]:
-    """What a role may do with indices (read, unless said): with documents of a row alone, or with some fields."""
-    fields = {"grant": grant.split() or ["*"], **({"except": [hidden]} if hidden else {})}
-    return {
-        "names": names.split(),
-        "privileges": privileges or _READ,
-        **({"query": json.dumps({"term": {"row": row}})} if row else {}),
-        **({"field_security": fields} if grant or hidden else {}),
-    }
-
-
-_ROLES = {
-    "in_place": [_may("theirs", "read", "index", "manage")],
-    "beside": [_may("theirs", *_READ, "monitor", "maintenance"), _may("ours-*", "all")],
-    "reader": [_may("theirs untouched")],
-    "source": [_may("theirs", *_READ, "monitor")],
-    "shop": [_may("shop-*", "all")],
-    "guest": [_may("shop-*")],
-    "pages": [_may("pages")],
-    "others": [_may("others", "all")],
-    "rows": [_may("pages", row=1)],
-    "all_ruled": [_may("ruled")],
-    "rows_ruled": [_may("ruled", row=1)],
-    "no_text": [_may("ruled", hidden="body")],
-    "titles": [_may("ruled", grant="headline dragoman*")],
-    "no_vectors": [_may("ruled", grant="headline body row")],
-    "rows_of_titles": [_may("ruled", row=1, grant="headline dragoman*")],
-    "rows_beside": [_may("ruled", row=1), _may("ours-*")],
-    "only_beside": [_may("ours-*")],
-}
+_ROLES = """
+in_place:
+  indices: [{names: [theirs], privileges: [read, index, manage]}]
+beside:
+  indices:
+  - {names: [theirs], privileges: [read, view_index_metadata, monitor, maintenance]}
+  - {names: ["ours-*"], privileges: [all]}
+reader:
+  indices: [{names: [theirs, untouched], privileges: [read, view_index_metadata]}]
+source:
+  indices: [{names: [theirs], privileges: [read, view_index_metadata, monitor]}]
+shop:
+  indices: [{names: ["shop-*"], privileges: [all]}]
+guest:
+  indices: [{names: ["shop-*"], privileges: [read, view_index_metadata]}]
+pages:
+  indices: [{names: [pages], privileges: [read, view_index_metadata]}]
+others:
+  indices: [{names: [others], privileges: [all]}]
+rows:
+  indices: [{names: [pages], privileges: [read, view_index_metadata], query: '{"term": {"row": 1}}'}]
+all_ruled:
+  indices: [{names: [ruled], privileges: [read, view_index_metadata]}]
+rows_ruled:
+  indices: [{names: [ruled], privileges: [read, view_index_metadata], query: '{"term": {"row": 1}}'}]
+no_text:
+  indices:
+  - {names: [ruled], privileges: [read, view_index_metadata], field_security: {grant: ["*"], except: [body]}}
+titles:
+  indices:
+  - {names: [ruled], privileges: [read, view_index_metadata], field_security: {grant: [headline, "dragoman*"]}}
+no_vectors:
+  indices:
+  - {names: [ruled], privileges: [read, view_index_metadata], field_security: {grant: [headline, body, row]}}
+rows_of_titles:
+  indices:
+  - names: [ruled]
+    privileges: [read, view_index_metadata]
+    query: '{"term": {"row": 1}}'
+    field_security: {grant: [headline, "dragoman*"]}
+rows_beside:
+  indices:
+  - {names: [ruled], privileges: [read, view_index_metadata], query: '{"term": {"row": 1}}'}
+  - {names: ["ours-*"], privileges: [read, view_index_metadata]}
+only_beside:
+  indices: [{names: ["ours-*"], privileges: [read, view_index_metadata]}]
+"""
+_ROLE_NAMES = re.findall(r"^(\w+):$", _ROLES, re.MULTILINE)
 """Each role has a user of its name."""
 
 
 def secured_server(folder: Path) -> ElasticServer:
+    """A server with security and a licence for document-level security, ready to start."""
     server = ElasticServer(folder, {"xpack.license.self_generated.type": "trial"})
-    roles = json.dumps({role: {"indices": indices} for role, indices in _ROLES.items()})  # JSON is YAML
-    server.secure({"admin": "superuser", **{role: role for role in _ROLES}}, roles)
+    server.secure({"admin": "superuser", **{name: name for name in _ROLE_NAMES}}, _ROLES)
     return server
 
 
 def credentials(server: ElasticServer, user: str, password: str = PASSWORD) -> Credentials:
+    """The credentials of a user of the server."""
     return Credentials(user, password, ca=str(server.ca))
 
 
 def admin(server: ElasticServer) -> Elasticsearch:
+    """A client with all rights."""
     return client_of(server.url, basic_auth=("admin", PASSWORD), ca_certs=str(server.ca))
