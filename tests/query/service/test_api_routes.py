@@ -282,7 +282,7 @@ def test_what_cannot_be_searched_is_a_sentence(service: httpx.Client, asked: Any
 @pytest.mark.parametrize(
     ("media", "body", "sentence"),
     [
-        ("application/json", "{query: coffee}", "the body is no JSON: Expecting .* at character 1"),
+        ("application/json", "{query: coffee}", "the body is no JSON from character 1 on"),
         ("application/json", "", "the body: Field required"),
         ("application/x-www-form-urlencoded", "{}", "JSON only with the header Content-Type: application/json"),
     ],
