@@ -28,7 +28,7 @@ from indexer.indexing import pipeline
 from indexer.indexing.duplicates import OnDuplicate
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger import tables
-from indexer.ledger.database import connect, open_database, transaction
+from indexer.ledger.database import connect, open_database, open_engine, transaction, upgrade
 from indexer.ledger.findings import findings_of
 from indexer.ledger.index_runs import RunLedger
 from indexer.ledger.spool import pack, unpack
@@ -287,13 +287,12 @@ def test_a_rebuild_takes_its_place_when_workers_are_done(field: Field) -> None:
 
 
 def test_of_two_publishers_with_one_database_the_second_is_refused_and_the_first_goes_on(
-    database: str, tmp_path: Path
+    field: Field, database: str, tmp_path: Path
 ) -> None:
     """On two machines, or in two homes with one SQLite database, which they name by two paths."""
     (tmp_path / "link").symlink_to(tmp_path)
-    other_url = database.replace(f"{tmp_path}/", f"{tmp_path}/link/")
-    with open_database(database) as engine, open_database(other_url) as other:
-        with collection_lock("c", engine):
+    with open_database(database.replace(f"{tmp_path}/", f"{tmp_path}/link/")) as other:
+        with collection_lock("c", field.engine):
             with pytest.raises(StoreError, match="another process is indexing collection c; wait"):
                 collection_lock("c", other).__enter__()
             with collection_lock("d", other):
@@ -314,19 +313,21 @@ with collection_lock("c", open_engine(sys.argv[1])):
 
 def test_a_publisher_that_was_killed_leaves_no_lock(postgres: PostgresServer) -> None:
     url = new_database(postgres)
-    with open_database(url) as engine:
-        process = subprocess.Popen([sys.executable, "-c", _LOCKS, url], stdout=subprocess.PIPE, text=True)
-        assert process.stdout
-        assert process.stdout.readline() == "locked\n"
+    engine = open_engine(url)
+    upgrade(engine)
+    process = subprocess.Popen([sys.executable, "-c", _LOCKS, url], stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    assert process.stdout.readline() == "locked\n"
 
-        def is_free() -> bool:
-            try:
-                with collection_lock("c", engine):
-                    return True
-            except StoreError:
-                return False
+    def is_free() -> bool:
+        try:
+            with collection_lock("c", engine):
+                return True
+        except StoreError:
+            return False
 
-        assert not is_free()
-        process.kill()
-        process.communicate()
-        until(is_free)
+    assert not is_free()
+    process.kill()
+    process.communicate()
+    until(is_free)
+    engine.dispose()
