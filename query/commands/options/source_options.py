@@ -39,7 +39,7 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--field", "fields", multiple=True, metavar="OURS=THEIRS", help=field_text),
         click.option("--lang", default="", help=lang_text, shell_complete=completion.languages),
         click.option("--encoding", default="", help=encoding_text),
-        click.option("--follow-links", "links", is_flag=True, help="Read what links lead to outside of their SOURCE."),
+        click.option("--follow-links", "links", is_flag=True, help="Follow links out of SOURCEs."),
     )(command)
 
 
