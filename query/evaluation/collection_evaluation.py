@@ -150,7 +150,7 @@ def evaluate_collection(
     with open_database(settings.database) as engine:
         require_writable(engine, evaluation_log.EvaluationRow)
         named = read_earlier(engine, compared_with, topic_set, plan) if compared_with else None
-        row = collections.require(engine, collection)
+        row = collections.find(engine, collection)
         with Searcher.open(
             collection, settings, device=device, ranking=ranking, console=console, to=plan.to
         ) as searcher:
@@ -161,7 +161,7 @@ def evaluate_collection(
             total = rounds(plan, searcher.targets(plan.to)) * sum(map(len, topic_set.topics.values()))
             with console.progress("evaluating", total, "topics") as advance:
                 scored_runs = rank_and_score(searcher, topic_set.topics, topic_set.qrels, plan, advance)
-            encoders = encoders_with_methods(row, searcher.calibration)
+            encoders = encoders_with_methods(row, searcher.calibration) if row else []
             taught = taught_shares(encoders, lambda: _relevant_texts(searcher, topic_set, scored_runs), console)
             setup = _setup(searcher, plan, topic_set, taught)
             earlier = _earlier(named, searcher, topic_set, scored_runs, plan) if isinstance(named, Run) else named
