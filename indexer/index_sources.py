@@ -132,9 +132,9 @@ class _IndexRequest:
         fingerprint = run_fingerprint(self.sources, self.options, collection.generation, self.on_duplicate)
         return (
             before != collection.generation
-            and len(done) == 1
-            and done[0].id > collection.checked_run
-            and (done[0].fingerprint, done[0].model) == (fingerprint, model)
+            and bool(done)
+            and done[-1].id > collection.checked_run
+            and all((run.fingerprint, run.model) == (fingerprint, model) for run in done)
         )
 
 

@@ -37,6 +37,10 @@ _HALVED = 100
 """Batches that are halved before a batch of that size is tried again."""
 
 
+class GraphFailure(MissingPart):
+    """A graph can't be run over a text on this machine's CPU: memory is full, or the text or the graph is odd."""
+
+
 class OnnxSession:
     """One graph, loaded on ``device`` (``cpu`` or ``cuda``); several threads may call it; ``budget`` is padded tokens.
 
@@ -107,7 +111,7 @@ class OnnxSession:
                 if len(rows) == 1 or not is_out_of_memory(error):
                     if self.device == "cuda" or not type(error).__module__.startswith("onnxruntime"):
                         raise
-                    raise MissingPart(
+                    raise GraphFailure(
                         f"{self._file} can't be run over {counted(len(rows), 'text')} of {size:,} tokens in all "
                         f"({first_line(error)}); close other programs if memory is full, or export the model again"
                     ) from error

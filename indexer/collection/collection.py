@@ -142,7 +142,7 @@ def hold(session: Session, collection: Collection, *, as_searched: bool = True) 
     if not session.execute(update, execution_options={"synchronize_session": False}).rowcount:  # type: ignore[attr-defined]
         raise BadInput(
             f"collection {collection.name} was deleted{', rebuilt, migrated or rolled back' if as_searched else ''} "
-            "while this command worked on it, so nothing was changed; see dragoman status, then give the command again"
+            "while this command worked on it; see dragoman status, then give the command again"
         )
 
 

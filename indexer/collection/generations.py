@@ -60,10 +60,9 @@ def switch(engine: sa.Engine, name: str, settings: Settings) -> None:
     """Search the built generation; the searched one becomes previous, and the former previous store is removed."""
     with transaction(engine) as session:
         row = session.get_one(Collection, name)
-        if row.building is None:
-            return
-        Generation(**row.building).take_place(row)
-        row.building = None
+        if row.building is not None:
+            Generation(**row.building).take_place(row)
+            row.building = None
     drop_unnamed(engine, name, settings)
 
 

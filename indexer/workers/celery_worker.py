@@ -24,7 +24,7 @@ from encoders.inference.session import INT8_ADVICE
 from encoders.machine.cores import available_cores
 from encoders.machine.placement import Device, GpuUnavailable, NoCuda, place, worker_devices
 from indexer.collection.settings import Settings
-from indexer.ledger.database import connect, is_away, shown
+from indexer.ledger.database import connect, is_away, open_database, shown
 from indexer.workers.chunk_worker import ChunkWorker, end_process
 from indexer.workers.gpu_processes import PERMANENT, run_for_each_card
 from indexer.workers.hints import TASK, Hints, make_app, queue
@@ -271,8 +271,8 @@ def _run_celery_worker(app: Celery, pool: _Pool, model: str) -> int:
         pool.work(run_id, number)
 
     def count_unread(**_: Any) -> None:
-        with suppress(StoreError):  # the log has it
-            record_unread(connect(pool.settings.database), model)
+        with suppress(StoreError), open_database(pool.settings.database) as engine:  # the log has it
+            record_unread(engine, model)
 
     def begin(**_: Any) -> None:
         if pool.plan.concurrency == 1:  # this process is the worker, and has begun
@@ -321,7 +321,8 @@ def _consumer(count_unread: Callable[[], None]) -> Any:
                     handle(message)
                 except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
                     logger.error("a message can't be read and is set aside: %s", error)
-                    message.reject_log_error(logger, self.connection_errors)
+                    if not message.acknowledged:
+                        message.reject_log_error(logger, self.connection_errors)
                     count_unread()
 
             return received

@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from encoders.document import Document, Encoder
 from encoders.errors import DragomanError, MissingPart, StoreError
 from encoders.folder.whole_folder import make_private_folder
+from encoders.inference.session import GraphFailure
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
@@ -132,10 +133,12 @@ class ChunkWorker:
         self._current_lease = lease
         try:
             self._process(lease)
-        except DragomanError as error:  # the database, the store or this machine failed, not a document
-            self.failures_in_a_row += isinstance(error, MissingPart)
-            self._give_back(lease, str(error))
         except Exception as error:  # noqa: BLE001 - whatever a document does to the encoder, the other chunks go on
+            if isinstance(error, DragomanError) and not isinstance(error, GraphFailure):
+                # the database, the store or this machine failed, not a document
+                self.failures_in_a_row += isinstance(error, MissingPart)
+                self._give_back(lease, str(error))
+                return True
             logger.warning("attempt %d failed: %s", lease.attempts, error, extra=log_ids(lease), exc_info=True)
             if self._encoder_works():
                 self.failures_in_a_row = 0

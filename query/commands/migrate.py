@@ -84,7 +84,7 @@ def command(
     """
     if re_encode and dry_run:
         raise click.UsageError("--dry-run changes nothing; leave --re-encode out")
-    if re_encode and is_encoded_again(name, encoder, method, settings):
+    if re_encode and is_encoded_again(name, encoder, method, settings, console):
         console.show(
             {"collection": name, "encoder": encoder}, f"every document of {name} is encoded by {encoder} already"
         )

@@ -21,6 +21,7 @@ from encoders.phrases import counted
 from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.collection.collection import Collection
+from indexer.collection.encoder import open_encoder_of
 from indexer.collection.settings import Settings
 from indexer.index_sources import collection_lock
 from indexer.indexing.pipeline import IndexReport
@@ -70,13 +71,19 @@ def is_migrating(name: str, encoder: str, method: str | None, settings: Settings
     return query_encoder.encoder == absolute(encoder) and method in {None, query_encoder.method}
 
 
-def is_encoded_again(name: str, encoder: str, method: str | None, settings: Settings) -> bool:
-    """Whether an encoder's vectors took the place of others in a collection's store; removes what these replaced."""
+def is_encoded_again(name: str, encoder: str, method: str | None, settings: Settings, console: Console) -> bool:
+    """Whether an encoder's vectors took the place of others in a collection's store; removes what these replaced.
+
+    Raises ModelMismatch: the encoder was trained again since.
+    """
     with open_database(settings.database) as engine:
         collection = collections.require(engine, name)
         same = collection.encoder == absolute(encoder) and method in {None, collection.method}
         if not (same and collection.previous and collection.previous["number"] == collection.generation):
             return False
+        if migrated_to(engine, name):  # to another encoder, since
+            return False
+        open_encoder_of(collection, console, reference=absolute(encoder), method=method, device="cpu")
         with collection_lock(name, engine):  # an interrupted call may have left an obsolete store
             generations.drop_unnamed(engine, name, settings)
     return True

@@ -86,7 +86,8 @@ class QueryLog:
             searches = [row for row in rows if isinstance(row, SearchRow)]
             session.add_all(searches)
             session.flush()
-            present = session.scalars(sa.select(Collection.name).with_for_update(read=True)).all()
+            named = Collection.name.in_({search.collection for search in searches})
+            present = session.scalars(sa.select(Collection.name).where(named).with_for_update(read=True)).all()
             for written in searches:
                 if written.collection not in present:  # it was deleted meanwhile, with its log
                     session.delete(written)

@@ -133,6 +133,10 @@ def test_a_rebuild_killed_at_its_end_is_completed_by_the_same_command(
         before(monkeypatch, place, name, kill)
     with pytest.raises(Killed):
         run(command)
+    if moment == "keep_calibrated":
+        before(monkeypatch, place, name, kill)
+        with pytest.raises(Killed):
+            run(command)
     assert run(command) == 0
     collection = row(home)
     assert (collection.generation, collection.previous and collection.previous["number"]) == (2, 1)

@@ -291,7 +291,7 @@ def source_files(source: Path, *, follow_links: bool = False) -> Iterator[Source
     if not source.is_dir():
         yield SourceFile(source, source.name)
         return
-    source_name, inside = Path(os.path.normpath(source.absolute())).name, source.resolve()
+    source_name, inside = Path(os.path.normpath(source.absolute())).name, os.path.realpath(source)
     for folder, subfolders, names in os.walk(source, onerror=_unreadable):
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
         links = [name for name in subfolders if (Path(folder) / name).is_symlink()]
@@ -300,6 +300,6 @@ def source_files(source: Path, *, follow_links: bool = False) -> Iterator[Source
             refused = ""
             if name in links:
                 refused = "it is a link to a folder; name that folder as a source"
-            elif path.is_symlink() and not follow_links and not path.resolve().is_relative_to(inside):
+            elif path.is_symlink() and not follow_links and not Path(os.path.realpath(path)).is_relative_to(inside):
                 refused = "it is a link out of its source; name what it leads to, or give --follow-links"
             yield SourceFile(path, (source_name / path.relative_to(source)).as_posix(), refused=refused)

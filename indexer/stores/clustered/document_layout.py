@@ -240,7 +240,7 @@ class Layout:
         """
         vectors, offsets = (unpacked(hit["fields"].get(field, [""])[0]) for field in self.passages(model))
         if len(vectors) * 8 != len(offsets) * dim or len(offsets) % 8:
-            _logger.warning("the passages of %s are damaged and left out; the next attach mends them", hit["_id"])
+            _logger.warning("the passages of %s are damaged; index or attach mends them", hit["_id"])
             vectors = offsets = b""
         return Passages(
             np.frombuffer(vectors, dtype=np.int8).reshape(-1, dim),

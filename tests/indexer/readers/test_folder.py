@@ -116,6 +116,7 @@ def test_files_that_cannot_be_read_are_refused_and_the_rest_goes_on(
     (folder / "gone.txt").symlink_to(folder / "nowhere")
     os.mkfifo(folder / "pipe")
     (folder / "passwd.txt").symlink_to("/etc/passwd")
+    (folder / "loop.txt").symlink_to(folder / "loop.txt")
     (folder / "inside.md").symlink_to(folder / "a.txt")
     (folder / "torn.txt").write_text("torn")
     open_ = Path.open
@@ -131,6 +132,7 @@ def test_files_that_cannot_be_read_are_refused_and_the_rest_goes_on(
     expected = {name: reason for name, (_, reason) in BROKEN.items()} | {
         "gone.txt": "can't be opened (No such file",
         "pipe": "no regular file",
+        "loop.txt": "can't be opened (Too many levels of symbolic links",
         "elsewhere": "a link to a folder; name that folder",
         "passwd.txt": "a link out of its source; name what it leads to, or give --follow-links",
         "torn.txt": "can't be read (Input/output error)",

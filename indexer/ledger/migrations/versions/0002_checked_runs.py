@@ -11,7 +11,8 @@ def upgrade() -> None:
     op.add_column("workers", sa.Column("unread", sa.Integer(), nullable=False, server_default="0"))
     op.execute(
         "UPDATE collections SET checked_run = "
-        "(SELECT COALESCE(MAX(id), 0) FROM index_runs WHERE index_runs.collection = collections.name)"
+        "(SELECT COALESCE(MAX(id), 0) FROM index_runs WHERE index_runs.collection = collections.name "
+        "AND index_runs.state NOT IN ('reading', 'running', 'paused'))"
     )
 
 
