@@ -110,7 +110,7 @@ def test_it_is_made_whole_in_under_a_minute_of_a_processor_without_torch(tmp_pat
 
 
 @pytest.mark.parts
-@pytest.mark.parametrize("lost", ["model.onnx", "model.onnx.data"])
+@pytest.mark.parametrize("lost", ["model.onnx", pytest.param("model.onnx.data", marks=pytest.mark.long)])
 def test_a_folder_in_the_cache_that_lost_a_file_is_made_anew(
     default_folder: ModelFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str
 ) -> None:

@@ -107,7 +107,7 @@ def test_a_card_waits_at_computing_on_the_cpu_and_at_copies_in_the_midst(
     assert sum(nodes.values(), Counter()) == Counter([event["args"]["op_name"], "Gelu"])
 
 
-@pytest.mark.parts
+@pytest.mark.long
 def test_the_command_compares_the_default_encoder_with_its_float32_build(
     default_folder: ModelFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:

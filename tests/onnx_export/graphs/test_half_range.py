@@ -160,7 +160,7 @@ def test_rows_come_in_batches_and_as_one_long_row() -> None:
     assert second["input_ids"].tolist() == [[1, 2, 3]]
 
 
-@pytest.mark.parts
+@pytest.mark.long
 def test_the_default_encoder_is_far_from_the_end_of_half_precision(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,7 +70,7 @@ def test_a_reranker_is_checked_on_the_cpu_alone(tmp_path: Path, capsys: pytest.C
     assert "is a reranker, which is checked on the CPU alone; leave --device out" in capsys.readouterr().err
 
 
-@pytest.mark.parts
+@pytest.mark.long
 @pytest.mark.usefixtures("_card")
 def test_the_default_encoder_is_checked_on_the_card(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "model"
