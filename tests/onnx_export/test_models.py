@@ -16,11 +16,13 @@ from encoders.machine.placement import CPU, place
 from indexer.collection.settings import Settings
 from indexer.index_sources import index
 from onnx_export.default_model.default_export import export_default
+from onnx_export.graphs.parity import ParityReport
 from onnx_export.models import DEFAULT, absolute, are_for_gpus, default_path, find_model, open_named
 from query.cli import run
 from query.ranking.searcher import Searcher
 from tests.encoders.gpus import Library, Sessions, install_cards, install_provider
 from trials import DEMO
+from trials.servers.shared import once
 
 TEXTS = [Document(str(number), "en", f"A text about the subject number {number}.", "A title") for number in range(30)]
 
@@ -31,6 +33,17 @@ def cards(monkeypatch: pytest.MonkeyPatch) -> Sessions:
     install_cards(monkeypatch, Library(["H100"]))
     monkeypatch.setattr(console, "_warned", set())
     return install_provider(monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def half(default_folder: ModelFolder) -> tuple[Path, ParityReport]:
+    """The default encoder exported to fp16, made once for all tests, and its comparison with float32."""
+
+    def make(folder: Path) -> tuple[Path, ParityReport]:
+        made, report = export_default(folder / "fp16", "fp16", Console(quiet=True))
+        return made.path, report
+
+    return once("default-model-fp16", make)
 
 
 @pytest.mark.parts
@@ -71,8 +84,10 @@ def test_a_reference_becomes_absolute_unless_it_is_the_default_encoders_name(
 
 
 @pytest.mark.parts
-def test_all_builds_of_the_default_encoder_are_one_model(default_folder: ModelFolder, tmp_path: Path) -> None:
-    folder, report = export_default(tmp_path / "fp16", "fp16", Console(quiet=True))
+def test_all_builds_of_the_default_encoder_are_one_model(
+    default_folder: ModelFolder, half: tuple[Path, ParityReport]
+) -> None:
+    folder, report = ModelFolder.open(half[0]), half[1]
     assert report.cosine_min > 0.9999
     assert folder.config.precision == "fp16"
     assert folder.config.model_id("windows") == default_folder.config.model_id("windows")
@@ -103,15 +118,15 @@ def test_where_cuda_fails_auto_takes_the_build_for_cpus_and_says_so_once(
 
 @pytest.mark.parts
 def test_a_model_in_int8_stands_for_its_build_for_cards(
-    cards: Sessions, default_folder: ModelFolder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    cards: Sessions, default_folder: ModelFolder, half: tuple[Path, ParityReport], monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path))
     alone = open_named(str(default_folder.path), None, Console(), device="auto")
     assert "works on the CPU: it is in int8, which cards can't run" in capsys.readouterr().err
     with pytest.raises(BadInput, match="in int8, which runs on CPUs alone"):
         open_named(str(default_folder.path), None, Console(), device="cuda")
-    export_default(model_cache() / "mine-fp16", "fp16", Console(quiet=True))
+    shutil.copytree(half[0], model_cache() / "mine-fp16")
     assert find_model(str(default_folder.path), Console(), place("cuda")).path == model_cache() / "mine-fp16"
     assert find_model(str(default_folder.path), Console(), CPU).path == default_folder.path
     on_gpu = open_named(str(default_folder.path), None, Console(quiet=True), device="cuda")
@@ -121,14 +136,15 @@ def test_a_model_in_int8_stands_for_its_build_for_cards(
 
 @pytest.mark.parts
 def test_a_trained_document_encoder_never_stands_for_its_base_model(
-    cards: Sessions, default_folder: ModelFolder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+    cards: Sessions, default_folder: ModelFolder, half: tuple[Path, ParityReport], monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:  # fmt: skip
     """It has the weights' and the tokenizer's hashes of its base model, and more beside them."""
     trained = tmp_path / "trained"
     shutil.copytree(default_folder.path, trained)
     (trained / "hmde.json").write_text("{}", encoding="utf-8")
     monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path / "cache"))
-    export_default(model_cache() / "mine-fp16", "fp16", Console(quiet=True))
+    shutil.copytree(half[0], model_cache() / "mine-fp16")
     placement = place("cuda")
     assert find_model(str(default_folder.path), Console(), placement).path == model_cache() / "mine-fp16"
     assert find_model(str(trained), Console(), placement).path == trained
