@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from encoders.console import Console
 from encoders.document import Document, Encoded, Encoder, unit_rows
 from encoders.errors import MissingPart, StoreError
+from encoders.inference.session import GraphFailure
 from indexer.collection import collection as collections
 from indexer.collection.store_location import StoreLocation
 from indexer.indexing.reading import CHUNK_DOCUMENTS
@@ -72,6 +73,8 @@ class Poisoned(FakeEncoder):
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
         if any("breaks" in document.text for document in documents):
             raise ValueError("a graph that met a text it can't bear")
+        if any("too much" in document.text for document in documents):
+            raise GraphFailure("the graph can't be run over it")
         if any("no database" in document.text for document in documents):
             raise ValueError("at \0 and half of \ud83d, " + "x" * 10_000)
         encoded = super().encode_documents(documents)
@@ -82,7 +85,13 @@ class Poisoned(FakeEncoder):
 
 def test_poison_is_refused_with_its_reason_and_everything_else_is_stored(field: Field) -> None:
     many = records(2 * CHUNK_DOCUMENTS)
-    for number, text in ((5, "breaks"), (70, "nan"), (90, "nothing known"), (100, "an error that no database writes")):
+    for number, text in (
+        (5, "breaks"),
+        (7, "too much"),
+        (70, "nan"),
+        (90, "nothing known"),
+        (100, "an error that no database writes"),
+    ):
         many[number]["text"] = text
     field.write(many)
     run = field.spool().run.id
@@ -96,12 +105,13 @@ def test_poison_is_refused_with_its_reason_and_everything_else_is_stored(field: 
     assert len(unwritable) < 600
     assert notes == {
         "d0005": "it can't be encoded: ValueError: a graph that met a text it can't bear",
+        "d0007": "it can't be encoded: GraphFailure: the graph can't be run over it",
         "d0070": "its vector has numbers that are not finite",
         "d0090": "it has nothing the encoder knows",
     }
-    stored = 2 * CHUNK_DOCUMENTS - 4
+    stored = 2 * CHUNK_DOCUMENTS - 5
     assert field.size() == stored
-    assert (counted.documents, counted.refused) == (stored, 4)
+    assert (counted.documents, counted.refused) == (stored, 5)
     assert field.runs()[0].builds == {"build-c": stored}
 
 
