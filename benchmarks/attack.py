@@ -20,6 +20,7 @@ from indexer.collection.settings import Settings
 from trials import DEMO, attach_race, command_attacks, service_attacks
 from trials.cluster_accidents import killed, writers
 from trials.command import TOPICS, require_done
+from trials.command_pairs import pairs
 from trials.documents import attach_pages
 from trials.power_loss import losses
 from trials.servers.elastic import running
@@ -104,6 +105,7 @@ ATTACKS: dict[str, Attack] = {
     "an owner's writes and deletes while attach, `attach --follow` and calibrations run": _races,
     "power loss: what was not synced is gone": lambda target: losses(target.folder, target.count(240)),
     "kills of commands at any change": lambda target: losses(target.folder, target.count(1200), power=False),
+    "pairs of commands at random delays": lambda target: pairs(target.folder, target.count(490)),
     "service and cluster killed while callers search": lambda target: killed(target.folder, target.count(2_000)),
     "Elasticsearch and three writers killed and stopped": lambda target: writers(
         target.count(6_400) // 64 * 64, target.count(30)

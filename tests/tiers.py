@@ -3,8 +3,9 @@
 A test is run by ``make check`` unless it is marked. ``parts``: it needs a real part (a server, torch, the browser) or
 seconds, and ``make test`` runs it. ``train``: it trains, and ``make test-train`` runs it. ``long``: ``make test-all``
 alone runs it.
-Tests that ask for a server's fixture, or are marked ``torch``, ``elastic`` or ``train``, are marked ``parts``. Those
-that ask for Elasticsearch are marked ``elastic``, too, and ``make test-elastic-8`` runs these on an older server.
+Tests that ask for a server's fixture, or are marked ``torch``, ``elastic`` or ``train``, are marked ``parts``; so are
+those of the papers' wing. Those that ask for Elasticsearch are marked ``elastic``, too, and ``make test-elastic-8``
+runs these on an older server.
 """
 
 import re
@@ -56,7 +57,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         needs = PARTS.intersection(getattr(item, "fixturenames", ()))
         if needs & ELASTIC:
             item.add_marker("elastic")
-        if needs or any(map(item.get_closest_marker, ("torch", "elastic", "train"))):
+        if (
+            needs
+            or item.path.parent.name == "papers"
+            or any(map(item.get_closest_marker, ("torch", "elastic", "train")))
+        ):
             item.add_marker("parts")
     order = list(_TIERS)
     first: dict[Path, int] = {}

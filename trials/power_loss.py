@@ -6,7 +6,6 @@ gets a state that a disk may have. File systems promise more than is assumed her
 that they sync a new file's name with the file.
 """
 
-import json
 import os
 import random
 import shutil
@@ -14,24 +13,15 @@ import signal
 import socket
 import stat
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
-import sqlalchemy as sa
-
-from encoders.folder.model_folder import ModelFolder
-from encoders.maps.space_maps import SpaceMaps
-from indexer.collection import collection as collections
-from indexer.collection.settings import Settings
-from indexer.ledger.database import open_database, reading
-from query.calibration.calibration import Calibration
-from query.calibration.calibration_table import CalibrationRow
-from trials import DEMO, ROOT
-from trials.documents import different, stored, write_records
+from trials import home_life
+from trials.documents import different
+from trials.home_life import Commands
 
 _LIBRARY = """
 #define _GNU_SOURCE
@@ -100,27 +90,6 @@ int unlinkat(int folder, const char *path, int flags) {
 }
 """
 """Source of a library that, preloaded, sends each change and sync of a folder to a socket, and waits for an answer."""
-_RUNNER = """
-import json, os, sys
-from query.cli import root, run
-import encoders.methods.method_registry, indexer.index_sources, indexer.stores.embedded, onnx_export.cr5_folder
-import query.calibration_fitting.calibration_fit, query.migration.document_reencoding, query.migration.query_migration
-
-for name in root.list_commands(None):
-    root.get_command(None, name)
-for line in sys.stdin:
-    child = os.fork()
-    if not child:
-        with open(os.environ["POWER_LOSS_LOG"], "a") as log:
-            os.dup2(log.fileno(), 1)
-            os.dup2(log.fileno(), 2)
-        status = run(json.loads(line))
-        sys.stdout.flush()
-        os._exit(status)
-    print(child, flush=True)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-"""
-"""A process that has everything imported, and forks for each command."""
 _PAGE = 4096
 _WITHIN = 300.0  # seconds in which a command must change something, or end
 _Listing = dict[str, int]
@@ -225,40 +194,29 @@ class Outcome(NamedTuple):
     changes: int
 
 
-class Machine:
+class Machine(Commands):
     """Runs commands on a folder, and loses its power."""
 
     def __init__(self, scratch: Path, folder: Path) -> None:
-        library, listener, self.log = scratch / "power.so", scratch / "socket", scratch / "log"
+        library, listener = scratch / "power.so", scratch / "socket"
         compiler = ["gcc", "-shared", "-fPIC", "-w", "-x", "c", "-o", str(library), "-", "-ldl"]
         subprocess.run(compiler, input=_LIBRARY.encode(), check=True)
         self.folder = folder
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._listener.bind(str(listener))
         self._listener.listen(64)
-        told = {"FOLDER": folder, "SOCKET": listener, "LOG": self.log}
-        variables = {"LD_PRELOAD": str(library), **{f"POWER_LOSS_{name}": str(path) for name, path in told.items()}}
-        self._runner = subprocess.Popen(
-            [sys.executable, "-c", _RUNNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
-        )  # fmt: skip
-
-    def __enter__(self) -> Self:
-        return self
+        told = {"POWER_LOSS_FOLDER": str(folder), "POWER_LOSS_SOCKET": str(listener)}
+        super().__init__(scratch / "log", {"LD_PRELOAD": str(library), **told})
 
     def __exit__(self, *_: object) -> None:
-        self._runner.kill()
-        self._runner.communicate()
+        super().__exit__()
         self._listener.close()
 
-    def run(self, command: Sequence[str], disk: Disk | None = None, lost_at: int | None = None) -> Outcome:
+    def run_until(self, command: Sequence[str], disk: Disk | None = None, lost_at: int | None = None) -> Outcome:
         """Run a command until its end, or until the change of this number, at which it is killed."""
-        assert self._runner.stdin
-        assert self._runner.stdout
-        self._runner.stdin.write(json.dumps(command).encode() + b"\n")
-        child, changes, killed = int(self._runner.stdout.readline()), 0, False
+        child, changes, killed = self.start(command), 0, False
         with DefaultSelector() as selector:
-            for source in (self._listener, self._runner.stdout):
+            for source in (self._listener, self.output):
                 selector.register(source, EVENT_READ)
             while True:
                 ready = [key.fileobj for key, _ in selector.select(_WITHIN)]
@@ -266,7 +224,7 @@ class Machine:
                     os.kill(child, signal.SIGKILL)
                     raise TimeoutError(f"{command[0]} changed nothing for {_WITHIN:.0f} s and did not end")
                 if self._listener not in ready:
-                    status = int(self._runner.stdout.readline())
+                    status = self.status()
                     return Outcome(None if killed else status, changes)
                 with self._listener.accept()[0] as link:
                     kind, _, path = link.recv(8192).decode().partition(" ")
@@ -280,68 +238,25 @@ class Machine:
                         link.send(b".")
 
 
-class Step(NamedTuple):
-    """A command in the life of a home; whether the same command completes what a lost power broke off.
-
-    If it does not, nothing of the command is done, or all.
-    """
-
-    name: str
-    command: list[str]
-    goes_on: bool = True
-
-
 class Life:
     """The life of a home, command by command, and the power lost in any of them."""
 
     def __init__(self, scratch: Path, machine: Machine, chance: random.Random) -> None:
         self._machine, self._chance, self._scratch = machine, chance, scratch
-        self._home, self._models = machine.folder / "home", machine.folder / "models"
-        self.steps = self._make_steps()
+        self.steps = home_life.steps(machine.folder, scratch, machine)
         machine.folder.mkdir()
         self._changes: list[int] = []
-        self._states = [self._state()]
+        self._states = [home_life.state(machine.folder)]
         for number, step in enumerate(self.steps):
             shutil.copytree(machine.folder, self._before(number))
-            outcome = machine.run(step.command)
+            outcome = machine.run_until(step.command)
             if outcome.status:
-                raise RuntimeError(f"{step.name} failed: {machine.log.read_text()[-2000:]}")
+                raise RuntimeError(f"{step.name} failed: {machine.said()}")
             self._changes.append(outcome.changes)
-            self._states.append(self._state())
+            self._states.append(home_life.state(machine.folder))
 
     def _before(self, number: int) -> Path:
         return self._scratch / f"before-{number}"
-
-    def _make_steps(self) -> list[Step]:
-        encoders = [str(self._scratch / name) for name in ("cr5", "narrow")]
-        sources = [str(file) for file in sorted(DEMO.glob("docs.*.jsonl"))]
-        train = ["train", "cr5", *sources, "-q", "--dimensions"]
-        for encoder, dimensions in zip(encoders, ("20", "10"), strict=True):
-            self._machine.run([*train, dimensions, "-o", encoder])
-        records = [json.loads(line) for source in sources for line in Path(source).read_bytes().splitlines()]
-        changed = write_records(
-            ({**record, "text": record["text"][number % 3 :]} for number, record in enumerate(records[20:])),
-            self._scratch / "changed.jsonl",
-        )
-        at = ["-c", "c", "--home", str(self._home), "-q"]
-        calibrated = ["--device", "cpu", *at]
-        index = ["--no-calibration", *calibrated]
-        to_narrow = ["migrate", "--encoder", encoders[1], "--device", "cpu", *at]
-        model, mapping = str(self._models / "cr5"), str(self._models / "mapping")
-        return [
-            Step("first index", ["index", *sources, "--encoder", encoders[0], *index]),
-            Step("calibrate", ["calibrate", "--balance", "0.5", "--device", "cpu", *at]),
-            Step("index again", ["index", changed, "--prune", *index]),
-            Step("delete", ["delete", records[30]["id"], records[200]["id"], *at], goes_on=False),
-            Step("migrate", [*to_narrow, "--anyway"], goes_on=False),
-            Step("encode again", [*to_narrow, "--re-encode"]),
-            Step("roll back", ["rollback", *at], goes_on=False),
-            Step("rebuild", ["index", *sources, "--encoder", encoders[1], "--rebuild", *calibrated]),
-            Step("train a model", [*train, "20", "-o", model]),
-            Step("replace a model", [*train, "10", "-o", model]),
-            Step("train a mapping", ["train", "mapping", "-o", mapping, *at]),
-            Step("delete all", ["delete", "--all", "--yes", *at]),
-        ]
 
     def attempt(self, number: int, *, power: bool) -> str:
         """Kill a command at a change, or after it, and lose the ``power`` too; returns what fell, empty if nothing."""
@@ -352,53 +267,23 @@ class Life:
         first = self._chance.choice((0, changes * 9 // 10))  # what a command does last is a small part of its changes
         lost_at = self._chance.randrange(first, changes + 1 + changes // 10)
         with closing(Disk(folder, self._chance)) as disk:
-            outcome = self._machine.run(step.command, disk, lost_at)
+            outcome = self._machine.run_until(step.command, disk, lost_at)
             if power:
                 disk.lose_power()
         what = f"{step.name}, {'power lost' if power else 'killed'} at change {lost_at} of {changes}"
         before, after = self._states[number : number + 2]
         try:
-            self._check_models()
-            refused = outcome.status is None and step.goes_on and self._machine.run(step.command).status
-            state = self._state()
+            home_life.check_models(folder)
+            refused = outcome.status is None and step.goes_on and self._machine.run_until(step.command).status
+            state = home_life.state(folder)
         except Exception as error:  # noqa: BLE001 - it is what fell
             return f"{what}: {error!r}"
         if refused and step.name != "delete all":  # what is gone can't be deleted again
-            return f"{what}: the same command was refused: {self._machine.log.read_text()[-300:]}"
+            return f"{what}: the same command was refused: {self._machine.said()}"
         if state == after or (state == before and outcome.status is None and not step.goes_on):
             return ""
         keys, lost = different(after, state), len(after.keys() - state.keys())
-        return f"{what}: {len(keys)} differ, {lost} of them lost: {keys[:3]}; {self._machine.log.read_text()[-300:]}"
-
-    def _check_models(self) -> None:
-        for folder in self._models.glob("[!.]*"):
-            if folder.name == "mapping":
-                SpaceMaps.read(folder)
-            else:
-                ModelFolder.open(folder).check_files(again=True)
-
-    def _state(self) -> dict[str, Any]:
-        """All that commands are to leave, but for times."""
-        files = [file for file in self._models.glob("[!.]*/**/*") if file.is_file()]
-        state: dict[str, Any] = {str(file.relative_to(self._models)): file.read_bytes() for file in files}
-        if not (self._home / "dragoman.db").exists():
-            return state
-        settings = Settings.read(home=self._home)
-        with open_database(settings.database) as engine:
-            with reading(engine) as connection:
-                for row in connection.execute(sa.select(CalibrationRow.__table__)):
-                    Calibration.from_bytes(row.artifact)
-                    # without its id: a map learnt twice may differ in a last bit
-                    key = f"calibration of {row.collection}, model {row.model}, active: {row.active}"
-                    state[key] = state.get(key, 0) + 1
-            for collection in collections.all_collections(engine):
-                generations = (collection.generation, collection.previous, collection.building)
-                state[f"collection {collection.name}"] = (collection.encoder, collection.model, *generations)
-                with closing(collection.open_store(settings)) as store:
-                    for model in store.models():
-                        items = (item for page in store.scan(model) for item in page)
-                        state |= {f"{model} {item.document.doc_id}": stored(item) for item in items}
-        return state
+        return f"{what}: {len(keys)} differ, {lost} of them lost: {keys[:3]}; {self._machine.said()}"
 
 
 def losses(folder: Path, tries: int, *, seed: int = 0, power: bool = True) -> Iterator[str]:

@@ -267,8 +267,11 @@ def _run_celery_worker(app: Celery, pool: _Pool, model: str) -> int:
     from celery import signals  # noqa: PLC0415
 
     @app.task(name=TASK, bind=False)  # type: ignore[untyped-decorator]
-    def chunk(run_id: int, number: int) -> None:
-        pool.work(run_id, number)
+    def chunk(*numbers: Any, **others: Any) -> None:
+        if others or [type(number) for number in numbers] != [int, int]:
+            count_unread()
+        else:
+            pool.work(*numbers)
 
     def count_unread(**_: Any) -> None:
         with suppress(StoreError), open_database(pool.settings.database) as engine:  # the log has it
@@ -282,6 +285,8 @@ def _run_celery_worker(app: Celery, pool: _Pool, model: str) -> int:
 
     for refusal in (signals.task_rejected, signals.task_unknown):
         refusal.connect(count_unread, weak=False)
+    if pool.settings.broker.startswith("redis"):
+        _guard_redis(count_unread)
     signals.setup_logging.connect(_set_up_no_logging, weak=False)
     signals.worker_process_init.connect(begin, weak=False)
     signals.worker_process_shutdown.connect(lambda **_: pool.end(), weak=False)
@@ -302,6 +307,28 @@ def _run_celery_worker(app: Celery, pool: _Pool, model: str) -> int:
     return int(worker.exitcode or pool.status)
 
 
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+def _guard_redis(count_unread: Callable[[], None]) -> None:
+    """Set aside an item of the queue's list that is no message at all; ``count_unread`` is called for each.
+
+    kombu raises such an item's error in the worker's loop, before any consumer sees it.
+    """
+    from kombu.transport import redis  # noqa: PLC0415
+
+    class Guarded(redis.Channel):  # type: ignore[misc]
+        def _brpop_read(self, **options: Any) -> Any:
+            try:
+                return super()._brpop_read(**options)
+            except UNREADABLE as error:
+                logger.error("an item of the queue is no message and is set aside: %s", error)
+                count_unread()
+                return True
+
+    redis.Transport.Channel = Guarded
+
+
 def _consumer(count_unread: Callable[[], None]) -> Any:
     """Celery's consumer class, which a message that can't be read does not end; ``count_unread`` is called for each.
 
@@ -319,13 +346,17 @@ def _consumer(count_unread: Callable[[], None]) -> Any:
             def received(message: Any) -> None:
                 try:
                     handle(message)
-                except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+                except UNREADABLE as error:
                     logger.error("a message can't be read and is set aside: %s", error)
                     if not message.acknowledged:
                         message.reject_log_error(logger, self.connection_errors)
                     count_unread()
 
             return received
+
+        def on_decode_error(self, message: Any, error: Exception) -> None:
+            super().on_decode_error(message, error)
+            count_unread()
 
     return Prompt
 

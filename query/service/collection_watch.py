@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from query.ranking.searcher_opening import EmptyCollection
 from query.service import refusals
@@ -17,9 +18,9 @@ _LIST = "the list of collections"
 class CollectionWatch:
     """Every few seconds opens and checks the collections, and closes what is not needed any more."""
 
-    def __init__(self, open_collections: OpenCollections, api: Api) -> None:
-        """Take the collections, and the routes whose ``state`` says which can be searched."""
-        self._open_collections, self._api = open_collections, api
+    def __init__(self, open_collections: OpenCollections, api: Api, also: Callable[[], None] = lambda: None) -> None:
+        """Take the collections, the routes whose ``state`` says which can be searched, and ``also``, done each time."""
+        self._open_collections, self._api, self._also = open_collections, api, also
         self._failures: dict[str, tuple[str, str]] = {}
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="opening", daemon=True)
@@ -38,6 +39,7 @@ class CollectionWatch:
     def _watch(self) -> None:
         while True:
             try:
+                self._also()
                 self._open_collections.close_unused()
                 state = {name: self._api.state.get(name, "opening") for name in self._open_collections.names()}
             except Exception as error:  # noqa: BLE001 - the database may be back at the next check

@@ -59,12 +59,14 @@ class Service:
         self._threads = SearchThreads(options, self._metrics)
         self._log = QueryLog(self._open_collections.engine, options.log_days, self._metrics) if options.log else None
         self._api = Api(self._open_collections, self._threads, self._metrics, self._log, hybrid=options.hybrid)
-        self._watch = CollectionWatch(self._open_collections, self._api)
+        self._watch = CollectionWatch(self._open_collections, self._api, self._find_cluster)
         self._agents = AgentRoute(self._api, options.max_body)
         self._page = SearchPage()
         self._cluster = self._stated_cluster()
-        self._elastic = SearchEndpoints(options, self._open_collections, self._threads, self._cluster, self._api)
-        self.app = AccessMiddleware(self._application(), options, self._metrics, self._cluster)
+        self._elastic = SearchEndpoints(
+            options, self._open_collections, self._threads, lambda: self._cluster, self._api
+        )
+        self.app = AccessMiddleware(self._application(), options, self._metrics, lambda: self._cluster)
 
     @property
     def failure(self) -> DragomanError | None:
@@ -87,6 +89,10 @@ class Service:
         credentials = Credentials.read(url) if parsed.username else self._options.settings.credentials
         server = f"{parsed.scheme}://{parsed.netloc.rpartition('@')[2]}"
         return Cluster(server, credentials, self._options.seconds, self._metrics)
+
+    def _find_cluster(self) -> None:
+        """Know the cluster of a collection that was attached after the service began, if none was known before."""
+        self._cluster = self._cluster or self._stated_cluster()
 
     def _application(self) -> FastAPI:
         app = FastAPI(

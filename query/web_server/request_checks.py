@@ -7,7 +7,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -57,7 +57,9 @@ _HEADERS = (
 class AccessMiddleware:
     """ASGI middleware that refuses requests without access and adds headers to every answer."""
 
-    def __init__(self, app: ASGIApp, options: ServiceOptions, metrics: Metrics, cluster: Cluster | None = None) -> None:
+    def __init__(
+        self, app: ASGIApp, options: ServiceOptions, metrics: Metrics, cluster: Callable[[], Cluster | None]
+    ) -> None:
         """Wrap an application, which answers the requests that pass; the cluster, if any, may vouch for callers."""
         self._app, self._options, self._metrics, self._cluster = app, options, metrics, cluster
         self._rate_limiter, self._wrong_credentials = RateLimiter(options.rate), RateLimiter(_WRONG_A_MINUTE)
@@ -142,7 +144,7 @@ class AccessMiddleware:
             raise Refused(421, "the service is not known by this host name; see dragoman serve --allow-host")
 
     async def _caller(self, authorization: str, address: str, *, elastic: bool) -> Caller:
-        cluster = self._cluster if elastic and authorization else None
+        cluster = self._cluster() if elastic and authorization else None
         if not self._options.tokens:
             if cluster is None or not await cluster.secured():
                 return Caller(address)

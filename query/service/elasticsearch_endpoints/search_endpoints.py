@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
@@ -61,7 +61,7 @@ class SearchEndpoints:
         options: ServiceOptions,
         open_collections: OpenCollections,
         threads: SearchThreads,
-        cluster: Cluster | None,
+        cluster: Callable[[], Cluster | None],
         api: Api,
     ) -> None:
         """Begin without a list of collections; the cluster, if any, answers searches without the clause."""
@@ -143,7 +143,8 @@ class SearchEndpoints:
     async def _pass_on(self, call: Call, request: Request, lines: Sequence[bytes], values: Sequence[Any]) -> Response:
         """The cluster's answer to searches without the clause. Raises Refused: no cluster, or no right to the call."""
         caller = request.state.caller
-        if self._cluster is None:
+        cluster = self._cluster()
+        if cluster is None:
             raise Refused(400, f"there is no Elasticsearch behind this service; give {call.endpoint} a {NAME} clause")
         if not caller.authorization:
             if self._stale:
@@ -151,7 +152,7 @@ class SearchEndpoints:
             self._require_served(named_indices(call, values))
             _require_inside(values)
         body = b"".join(line + b"\n" for line in lines)
-        status, returned_headers, content = await self._cluster.send(
+        status, returned_headers, content = await cluster.send(
             call.method, call.target, request.headers, body, caller.authorization
         )
         wait_header = refusals.wait_header(_BUSY_SECONDS) if status in {429, 503} else {}
@@ -166,7 +167,8 @@ class SearchEndpoints:
 
     @property
     def _server(self) -> str:
-        return self._cluster.server if self._cluster else ""
+        cluster = self._cluster()
+        return cluster.server if cluster else ""
 
     @property
     def _stale(self) -> bool:

@@ -113,7 +113,7 @@ def checking(cluster: Cluster) -> Callable[[str], Awaitable[None]]:
     async def none(*_: object) -> None:
         raise AssertionError("no request is answered")
 
-    access = AccessMiddleware(none, ServiceOptions(Settings.read()), Metrics(), cluster)
+    access = AccessMiddleware(none, ServiceOptions(Settings.read()), Metrics(), lambda: cluster)
     return lambda authorization: access._check_with_cluster(cluster, authorization, "127.0.0.1")
 
 

@@ -12,11 +12,13 @@ from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
 from query.cli import run
 from query.ranking.searcher_opening import EmptyCollection
-from query.service import open_collections
+from query.service import collection_watch, open_collections
 from query.service.open_collections import OpenCollections
 from query.service.service_metrics import Metrics
 from query.service.service_options import ServiceOptions
+from tests.conftest import until
 from trials.servers.elastic import client_of
+from trials.servers.service import serving
 
 
 @pytest.mark.parametrize("companion", [[], ["--companion"]])
@@ -56,3 +58,20 @@ def test_a_service_answers_from_the_index_that_the_alias_stands_for_or_not_at_al
                 assert found() == []  # a companion still has the vectors, and no document to show
             assert run(attach) == 0
             assert found() == ["d2"]
+
+
+def test_a_service_that_began_without_a_cluster_answers_for_an_index_that_is_attached_later(
+    elastic_url: str, small: ModelFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collection_watch, "_EVERY", 0.1)
+    place = urlsplit(elastic_url)
+    index, home = f"{place.path.strip('/')}-late", tmp_path / "home"
+    with serving(ServiceOptions(Settings.read(home=home), device="cpu")) as service:
+        with client_of(f"{place.scheme}://{place.netloc}") as client:
+            client.index(index=index, id="d", document={"body": "a text about rivers", "lang": "en"}, refresh=True)
+        fields = ["--text", "body", "--lang-field", "lang", "--store", elastic_url, "--encoder", str(small.path)]
+        assert run(["attach", index, *fields, "--device", "cpu", "-q", "-c", "late", "--home", str(home)]) == 0
+        until(lambda: service.get("/api/ready").json()["collections"] == {"late": "ready"})
+        for query in ({"match": {"body": "rivers"}}, {"cross_lingual": {"query": "rivers", "lang": "en"}}):
+            answer = service.post(f"/{index}/_search", json={"query": query})
+            assert [hit["_id"] for hit in answer.json()["hits"]["hits"]] == ["d"], answer.text

@@ -1,0 +1,167 @@
+"""The life of a home, command by command: what trials disturb, and what a home has afterwards."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import sqlalchemy as sa
+
+from encoders.folder.model_folder import ModelFolder
+from encoders.maps.space_maps import SpaceMaps
+from indexer.collection import collection as collections
+from indexer.collection.settings import Settings
+from indexer.ledger.database import open_database, reading
+from query.calibration.calibration import Calibration
+from query.calibration.calibration_table import CalibrationRow
+from trials import DEMO, ROOT
+from trials.documents import stored, write_records
+
+_RUNNER = """
+import json, os, sys
+from query.cli import root, run
+import encoders.methods.method_registry, indexer.index_sources, indexer.stores.embedded, onnx_export.cr5_folder
+import query.calibration_fitting.calibration_fit, query.migration.document_reencoding, query.migration.query_migration
+
+for name in root.list_commands(None):
+    root.get_command(None, name)
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        with open(sys.argv[1], "a") as log:
+            os.dup2(log.fileno(), 1)
+            os.dup2(log.fileno(), 2)
+        status = run(json.loads(line))
+        sys.stdout.flush()
+        os._exit(status)
+    print(child, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+class Commands:
+    """A process that has everything imported, and forks for each command."""
+
+    def __init__(self, log: Path, variables: Mapping[str, str] | None = None) -> None:
+        self.log = log
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _RUNNER, str(log)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
+            env={**os.environ, "PYTHONPATH": str(ROOT), **(variables or {})},
+        )  # fmt: skip
+        assert self._process.stdin
+        assert self._process.stdout
+        self._input, self.output = self._process.stdin, self._process.stdout
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def start(self, command: Sequence[str]) -> int:
+        """Start a command; returns its process."""
+        self._input.write(json.dumps(command).encode() + b"\n")
+        return int(self.output.readline())
+
+    def status(self) -> int:
+        """Wait for the end of the command; returns its exit status."""
+        return int(self.output.readline())
+
+    def run(self, command: Sequence[str]) -> int:
+        self.start(command)
+        return self.status()
+
+    def said(self) -> str:
+        """The end of what commands said."""
+        return self.log.read_text()[-300:] if self.log.exists() else ""
+
+
+class Step(NamedTuple):
+    """A command in the life of a home; whether the same command completes what a lost power broke off.
+
+    If it does not, nothing of the command is done, or all.
+    """
+
+    name: str
+    command: list[str]
+    goes_on: bool = True
+
+
+def home_of(folder: Path) -> Path:
+    return folder / "home"
+
+
+def models_of(folder: Path) -> Path:
+    return folder / "models"
+
+
+def steps(folder: Path, scratch: Path, commands: Commands) -> list[Step]:
+    """Commands that follow each other in the home of a folder; their encoders and sources are made in ``scratch``."""
+    encoders = [str(scratch / name) for name in ("cr5", "narrow")]
+    sources = [str(file) for file in sorted(DEMO.glob("docs.*.jsonl"))]
+    train = ["train", "cr5", *sources, "-q", "--dimensions"]
+    for encoder, dimensions in zip(encoders, ("20", "10"), strict=True):
+        commands.run([*train, dimensions, "-o", encoder])
+    records = [json.loads(line) for source in sources for line in Path(source).read_bytes().splitlines()]
+    changed = write_records(
+        ({**record, "text": record["text"][number % 3 :]} for number, record in enumerate(records[20:])),
+        scratch / "changed.jsonl",
+    )
+    at = ["-c", "c", "--home", str(home_of(folder)), "-q"]
+    calibrated = ["--device", "cpu", *at]
+    index = ["--no-calibration", *calibrated]
+    to_narrow = ["migrate", "--encoder", encoders[1], "--device", "cpu", *at]
+    model, mapping = str(models_of(folder) / "cr5"), str(models_of(folder) / "mapping")
+    return [
+        Step("first index", ["index", *sources, "--encoder", encoders[0], *index]),
+        Step("calibrate", ["calibrate", "--balance", "0.5", "--device", "cpu", *at]),
+        Step("index again", ["index", changed, "--prune", *index]),
+        Step("delete", ["delete", records[30]["id"], records[200]["id"], *at], goes_on=False),
+        Step("migrate", [*to_narrow, "--anyway"], goes_on=False),
+        Step("encode again", [*to_narrow, "--re-encode"]),
+        Step("roll back", ["rollback", *at], goes_on=False),
+        Step("rebuild", ["index", *sources, "--encoder", encoders[1], "--rebuild", *calibrated]),
+        Step("train a model", [*train, "20", "-o", model]),
+        Step("replace a model", [*train, "10", "-o", model]),
+        Step("train a mapping", ["train", "mapping", "-o", mapping, *at]),
+        Step("delete all", ["delete", "--all", "--yes", *at]),
+    ]
+
+
+def check_models(folder: Path) -> None:
+    """Read every model of a folder. Raises DragomanError: a file is not as it was written."""
+    for model in models_of(folder).glob("[!.]*"):
+        if model.name == "mapping":
+            SpaceMaps.read(model)
+        else:
+            ModelFolder.open(model).check_files(again=True)
+
+
+def state(folder: Path) -> dict[str, Any]:
+    """All that commands are to leave in a folder, but for times."""
+    models = models_of(folder)
+    files = [file for file in models.glob("[!.]*/**/*") if file.is_file()]
+    left: dict[str, Any] = {str(file.relative_to(models)): file.read_bytes() for file in files}
+    if not (home_of(folder) / "dragoman.db").exists():
+        return left
+    settings = Settings.read(home=home_of(folder))
+    with open_database(settings.database) as engine:
+        with reading(engine) as connection:
+            for row in connection.execute(sa.select(CalibrationRow.__table__)):
+                Calibration.from_bytes(row.artifact)
+                # without its id: a map learnt twice may differ in a last bit
+                key = f"calibration of {row.collection}, model {row.model}, active: {row.active}"
+                left[key] = left.get(key, 0) + 1
+        for collection in collections.all_collections(engine):
+            generations = (collection.generation, collection.previous, collection.building)
+            left[f"collection {collection.name}"] = (collection.encoder, collection.model, *generations)
+            with closing(collection.open_store(settings)) as store:
+                for model in store.models():
+                    items = (item for page in store.scan(model) for item in page)
+                    left |= {f"{model} {item.document.doc_id}": stored(item) for item in items}
+    return left
