@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,28 +51,25 @@ def users_folder(tmp_path: Path) -> Path:
     return folder
 
 
+def python(*program: str | Path, **place: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *program], capture_output=True, text=True, check=False, **place)
+
+
 def run(folder: Path, *program: str | Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([".", str(ROOT)]), "DRAGOMAN_HOME": str(folder / "home")}
-    return subprocess.run(
-        [sys.executable, *map(str, program)], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
+    return python(*program, cwd=folder, env=environment)
 
 
-@pytest.mark.parametrize("program", ["script", "module"])
-def test_the_users_modules_of_the_same_names_are_left_alone(users_folder: Path, tmp_path: Path, program: str) -> None:
-    script = tmp_path / "dragoman"
-    script.write_text(_SCRIPT)
-    called = [script] if program == "script" else ["-m", "dragoman"]
-    done = run(users_folder, *called, "search", "--help")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("Usage: dragoman search")
+def test_the_users_modules_of_the_same_names_are_left_alone(users_folder: Path, tmp_path: Path) -> None:
+    (script := tmp_path / "dragoman").write_text(_SCRIPT)
+    for called in ([script], ["-m", "dragoman"]):
+        done = run(users_folder, *called, "search", "--help")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("Usage: dragoman search")
 
 
-def test_spawned_processes_find_the_same_packages_and_the_users_other_modules(
-    users_folder: Path, tmp_path: Path
-) -> None:
-    program = tmp_path / "spawns.py"
-    program.write_text(_SPAWNS)
+def test_spawned_processes_find_the_same_packages_and_the_users_modules(users_folder: Path, tmp_path: Path) -> None:
+    (program := tmp_path / "spawns.py").write_text(_SPAWNS)
     done = run(users_folder, program)
     assert done.returncode == 0, done.stderr
     own = [str(ROOT / "query" / "__init__.py"), str(ROOT / "encoders" / "__init__.py")]
@@ -89,11 +87,8 @@ def test_products_of_a_search_are_computed_on_one_core_unless_the_user_says_othe
         pytest.skip("on one core, or without OpenBLAS, there is nothing to choose")
     environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
     environment |= {"OPENBLAS_NUM_THREADS": chosen} if chosen else {}
-    program = tmp_path / "threads.py"
-    program.write_text(_THREADS.format(command=command))
-    done = subprocess.run(
-        [sys.executable, program], env=environment, cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    (program := tmp_path / "threads.py").write_text(_THREADS.format(command=command))
+    done = python(program, env=environment, cwd=ROOT)
     assert done.stdout.splitlines()[-1] == str({threads or cores})
 
 

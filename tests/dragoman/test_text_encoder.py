@@ -1,6 +1,5 @@
 """Programs written for sentence-transformers or fastembed get the vectors that Dragoman stores and searches with."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +25,7 @@ def encoder(small: ModelFolder) -> TextEncoder:
     return TextEncoder(str(small.path), device="cpu")
 
 
-def test_documents_are_encoded_as_they_are_indexed_and_queries_as_they_are_searched(
-    encoder: TextEncoder, small: ModelFolder
-) -> None:
+def test_documents_are_encoded_as_indexed_and_queries_as_searched(encoder: TextEncoder, small: ModelFolder) -> None:
     """Both with their prefix, which tells them apart."""
     ours = TitledWindows(SentenceEncoder(small, device="cpu"))
     documents = [Document(str(number), "und", text) for number, text in enumerate(TEXTS)]
@@ -78,7 +75,7 @@ def test_texts_of_a_generator_are_read_as_vectors_are_taken(encoder: TextEncoder
     assert len(list(texts)) == 28
 
 
-def test_what_it_cannot_do_is_refused(encoder: TextEncoder) -> None:
+def test_what_it_cannot_do_is_refused(encoder: TextEncoder, small: ModelFolder, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="batch_size is 0; give 1 or more"):
         encoder.encode(TEXTS, batch_size=0)
     with pytest.raises(BadInput, match="vectors have unit length; leave normalize_embeddings out"):
@@ -88,33 +85,26 @@ def test_what_it_cannot_do_is_refused(encoder: TextEncoder) -> None:
             refused: dict[str, Any] = {name: 0}
             with pytest.raises(BadInput, match=name):
                 encode("flood", **refused)
-    with pytest.raises(BadInput, match="there is no encoder 'nothing'"):
-        TextEncoder("nothing")
+    model = Cr5Model({"de": ["fluss"], "en": ["river"]}, Table(np.eye(3, 2, -1, dtype=np.float32)), dim=2)
+    words = cr5_folder.publish(model, tmp_path / "words", "fp32", {}).path
+    for model_name, sentence in (
+        ("nothing", "there is no encoder 'nothing'"),
+        (f"{small.path} + {small.path}", "names several encoders; make a TextEncoder of each"),
+        (str(words), "words' encodes words of known languages and no texts; name another encoder"),
+    ):
+        with pytest.raises(BadInput, match=sentence):
+            TextEncoder(model_name)
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        TextEncoder.encode,
-        TextEncoder.encode_query,
-        lambda encoder, texts: list(encoder.embed(texts)),
-        lambda encoder, texts: list(encoder.query_embed(texts)),
-    ],
-)
-def test_a_value_that_is_no_text_is_refused(encoder: TextEncoder, call: Callable[[TextEncoder, Any], Any]) -> None:
+@pytest.mark.parametrize("name", ["encode", "encode_query", "embed", "query_embed"])
+def test_a_value_that_is_no_text_is_refused(encoder: TextEncoder, name: str) -> None:
+    def call(texts: Any) -> None:
+        list(getattr(encoder, name)(texts))
+
     for value, kind in ((None, "NoneType"), (float("nan"), "float"), (b"flood", "bytes")):
         with pytest.raises(BadInput, match=f"text 3 is no string; it is {kind}"):
-            call(encoder, ["flood", "river", value])
+            call(["flood", "river", value])
     with pytest.raises(BadInput, match="text 1 is no string; it is float"):
-        call(encoder, float("nan"))
+        call(float("nan"))
     with pytest.raises(BadInput, match="text 2 has half of a surrogate pair"):
-        call(encoder, ["flood", "fl\ud800od"])
-
-
-def test_several_encoders_and_an_encoder_of_words_are_refused(small: ModelFolder, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="names several encoders; make a TextEncoder of each"):
-        TextEncoder(f"{small.path} + {small.path}")
-    model = Cr5Model({"de": ["fluss"], "en": ["river"]}, Table(np.eye(3, 2, -1, dtype=np.float32)), dim=2)
-    words = cr5_folder.publish(model, tmp_path / "words", "fp32", {})
-    with pytest.raises(BadInput, match="words' encodes words of known languages and no texts; name another encoder"):
-        TextEncoder(str(words.path))
+        call(["flood", "fl\ud800od"])

@@ -39,18 +39,53 @@ def copied(home: Path, folder: Path) -> Settings:
     return Settings.read(home=folder / "home")
 
 
-@pytest.fixture
-def home(calibrated_by_words: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """A copy of the calibrated demo by the word model, to change; commands find it without --home."""
-    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "home"))
-    return copied(calibrated_by_words.home, tmp_path)
+class Command:
+    """Types commands, and keeps what the last one said; ``place``: options of each of them."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], *place: str) -> None:
+        self._capsys, self.place, self.out, self.err = capsys, place, "", ""
+
+    def __call__(self, *arguments: object, status: int = 0) -> str:
+        """What a command says on stdout; if it must fail, on stderr."""
+        self._capsys.readouterr()
+        assert run([*map(str, arguments), *self.place]) == status, arguments
+        self.out, self.err = self._capsys.readouterr()
+        return self.err if status else self.out
+
+    def json(self, *arguments: object) -> list[Any]:
+        """What it says on stdout, read as JSON."""
+        return [json.loads(line) for line in self(*arguments, "--json").splitlines()]
+
+    def one(self, *arguments: object) -> Any:
+        """The same, where that is one line."""
+        (line,) = self.json(*arguments)
+        return line
 
 
 @pytest.fixture
-def real(calibrated: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """The same, by the default encoder."""
-    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "home"))
-    return copied(calibrated.home, tmp_path)
+def dragoman(capsys: pytest.CaptureFixture[str]) -> Command:
+    """Commands that name their home, or find it by themselves."""
+    return Command(capsys)
+
+
+@pytest.fixture
+def on_demo(calibrated_by_words: Settings, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Commands on the calibrated demo by the word model."""
+    return Command(capsys, "-c", "demo", "--home", str(calibrated_by_words.home))
+
+
+def _own(shared: str) -> Any:
+    """A fixture: a copy of a home, to change; commands find it without --home."""
+
+    @pytest.fixture
+    def own(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+        monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "home"))
+        return copied(request.getfixturevalue(shared).home, tmp_path)
+
+    return own
+
+
+home, real = _own("calibrated_by_words"), _own("calibrated")
 
 
 def _indexed(folder: Path, encoder: str) -> Path:

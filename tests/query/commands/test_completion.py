@@ -4,6 +4,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from encoders.folder.model_folder import ModelFolder
 from query.cli import run
 from trials import DEMO, ROOT
+from trials.command import TOPICS
 
 
 @pytest.fixture(scope="module")
@@ -22,13 +24,31 @@ def home(tmp_path_factory: pytest.TempPathFactory, word_model: ModelFolder) -> P
     for name, langs in {"news": "de tr", "notes": "tr"}.items():
         sources = [str(DEMO / f"docs.{lang}.jsonl") for lang in langs.split()]
         assert run(["index", *sources, "-c", name, *encoder, *place]) == 0
-    topics = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt"), "--langs", "de"]
-    assert run(["evaluate", *topics, "-c", "news", "--baseline", "none", *place]) == 0
+    assert run(["evaluate", *TOPICS, "--langs", "de", "-c", "news", "--baseline", "none", *place]) == 0
     return folder
 
 
+Complete = Callable[[str, Path], list[str]]
+
+
+@pytest.fixture
+def completed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Complete:
+    """The names that bash is given for a command line after ``dragoman``; folders are left to the shell."""
+
+    def complete(typed: str, home: Path) -> list[str]:
+        places = {"DRAGOMAN_HOME": str(home), "DRAGOMAN_CACHE": str(home / "cache")}
+        for name, value in {**_variables(typed), **places}.items():
+            monkeypatch.setenv(name, value)
+        with pytest.raises(SystemExit):
+            run([])
+        answers = [line.partition(",") for line in capsys.readouterr().out.splitlines()]
+        return [value for kind, _, value in answers if kind == "plain"]
+
+    return complete
+
+
 @pytest.mark.parametrize(
-    ("typed", "completed"),
+    ("typed", "names"),
     [
         ("mi", ["migrate"]),
         ("search x -c n", ["news", "notes"]),
@@ -42,27 +62,18 @@ def home(tmp_path_factory: pytest.TempPathFactory, word_model: ModelFolder) -> P
         ("train hm", ["hmde"]),
     ],
 )
-def test_names_are_completed(
-    typed: str, completed: list[str], home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert _completed(typed, home, monkeypatch, capsys) == completed
+def test_names_are_completed(typed: str, names: list[str], home: Path, completed: Complete) -> None:
+    assert completed(typed, home) == names
 
 
-def test_without_a_home_nothing_is_completed_and_none_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert _completed("search x -c ", tmp_path / "home", monkeypatch, capsys) == []
+def test_no_home_is_made_and_no_database_upgraded_by_tab(tmp_path: Path, completed: Complete) -> None:
+    assert completed("search x -c ", tmp_path / "home") == []
     assert not (tmp_path / "home").exists()
-
-
-def test_a_database_of_an_earlier_version_is_not_upgraded_by_tab(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
     with closing(sqlite3.connect(tmp_path / "dragoman.db")) as database:
         database.execute("CREATE TABLE alembic_version (version_num TEXT)")
         database.execute("INSERT INTO alembic_version VALUES ('0000')")
         database.commit()
-        assert _completed("search x -c ", tmp_path, monkeypatch, capsys) == []
+        assert completed("search x -c ", tmp_path) == []
         assert database.execute("SELECT name FROM sqlite_master").fetchall() == [("alembic_version",)]
 
 
@@ -73,22 +84,9 @@ def test_completing_loads_no_encoder(home: Path) -> None:
         "finally:\n    print({'torch', 'onnxruntime', 'transformers'} & set(sys.modules), file=sys.stderr)\n"
     )
     environment = {**os.environ, **_variables("search x -c n"), "DRAGOMAN_HOME": str(home)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert (done.stdout.split(), done.stderr) == (["plain,news", "plain,notes"], "set()\n")
-
-
-def _completed(
-    typed: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> list[str]:
-    """The names that bash is given for a command line after ``dragoman``; folders are left to the shell."""
-    for name, value in {**_variables(typed), "DRAGOMAN_HOME": str(home), "DRAGOMAN_CACHE": str(home / "cache")}.items():
-        monkeypatch.setenv(name, value)
-    with pytest.raises(SystemExit):
-        run([])
-    answers = [line.partition(",") for line in capsys.readouterr().out.splitlines()]
-    return [value for kind, _, value in answers if kind == "plain"]
 
 
 def _variables(typed: str) -> dict[str, str]:

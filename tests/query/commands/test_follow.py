@@ -25,9 +25,9 @@ from query.commands import attach as attach_command
 LOOKS = 6
 
 
-def away() -> StoreError:
-    error = StoreError("it can't be reached")
-    error.__cause__ = Away("refused")
+def away(sentence: str = "it can't be reached", cause: Exception | None = None) -> StoreError:
+    error = StoreError(sentence)
+    error.__cause__ = cause or Away("refused")
     return error
 
 
@@ -37,12 +37,12 @@ class Followed:
 
     Attributes:
         failures: by the number of a look, how it fails.
-        calibration_fails: how each calibration fails, or nothing.
+        calibration_fails: how the first calibrations fail.
         looks, calibrations: how many were begun.
     """
 
     failures: dict[int, Exception] = field(default_factory=dict)
-    calibration_fails: list[Exception | None] = field(default_factory=list)
+    calibration_fails: list[Exception] = field(default_factory=list)
     most: int = LOOKS
     looks: int = 0
     calibrations: int = 0
@@ -55,16 +55,13 @@ class Followed:
             raise KeyboardInterrupt
         if self.looks in self.failures:
             raise self.failures[self.looks]
-        return AttachReport(
-            run=1, resumed=False, encoded=5, unchanged=0, removed=0, refused=[], behind=False, languages={"en": 9},
-            seconds=0.1,
-        )  # fmt: skip
+        counts = {"run": 1, "encoded": 5, "unchanged": 0, "removed": 0}
+        return AttachReport(**counts, resumed=False, refused=[], behind=False, languages={"en": 9}, seconds=0.1)
 
     def calibrate(self, *_: Any, **__: Any) -> UpkeepReport:
         self.calibrations += 1
-        failure = self.calibration_fails.pop(0) if self.calibration_fails else None
-        if failure:
-            raise failure
+        if self.calibration_fails:
+            raise self.calibration_fails.pop()
         return UpkeepReport(None, "it fits")
 
 
@@ -94,7 +91,7 @@ def test_a_calibration_that_fails_ends_nothing_and_is_made_later(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(attach_command, "_PAUSES", (0.0, 0.0))
-    told = Followed(calibration_fails=[failure, None])
+    told = Followed(calibration_fails=[failure])
     assert follow(told) == 130
     assert told.calibrations > 2
     warnings = capsys.readouterr().err
@@ -105,9 +102,7 @@ def test_a_calibration_that_fails_ends_nothing_and_is_made_later(
         assert caplog.records[-1].levelno == logging.ERROR
 
 
-def test_a_calibration_that_fails_is_tried_ever_less_often_for_a_day(
-    follow: Follow, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_calibration_that_fails_is_tried_ever_less_often(follow: Follow, monkeypatch: pytest.MonkeyPatch) -> None:
     told, clock, tries = Followed(most=24 * 120), [0], list[int]()
 
     def sleep(_: float) -> None:
@@ -128,25 +123,20 @@ def test_a_calibration_that_fails_is_tried_ever_less_often_for_a_day(
 @pytest.mark.parametrize(
     "failure", [KeyError("d7"), BadInput("there is no index help"), StoreError("it is blocked"), away()]
 )
-def test_a_bad_look_ends_nothing(
+def test_a_bad_look_ends_nothing_and_it_says_how_to_go_on(
     follow: Follow, failure: Exception, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     told = Followed({2: failure, 3: failure})
     assert follow(told) == 130
     assert told.looks > LOOKS
-    assert capsys.readouterr().err.count("trying again") == 2
-
-
-def test_it_says_that_it_goes_on_and_how_to_go_on_with_it(follow: Follow, capsys: pytest.CaptureFixture[str]) -> None:
-    assert follow(Followed()) == 130
     said = capsys.readouterr().err
+    assert said.count("trying again") == 2
     assert said.count("looking every 0.1 s for new, changed and deleted documents; stop with Ctrl-C") == 1
     assert "Go on with: dragoman attach -c help --follow" in said
 
 
 def test_the_first_look_waits_for_what_ends_by_itself_alone(follow: Follow, capsys: pytest.CaptureFixture[str]) -> None:
-    database_away = StoreError("the database can't be reached")
-    database_away.__cause__ = OperationalError("SELECT 1", {}, Exception("refused"))
+    database_away = away("the database can't be reached", OperationalError("SELECT 1", {}, Exception("refused")))
     assert follow(Followed({1: away(), 2: database_away})) == 130
     assert "the database can't be reached; trying again" in capsys.readouterr().err
     assert follow(Followed({1: BadInput("there is no index help")})) == 1
@@ -162,9 +152,7 @@ def test_it_ends_where_nobody_reads_its_output_any_more(follow: Follow, monkeypa
     assert told.looks == 2
 
 
-def test_an_interruption_that_a_library_swallows_ends_it_all_the_same(
-    follow: Follow, interruptible: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_swallowed_interruption_ends_it(follow: Follow, interruptible: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some do, as while they are imported."""
     told = Followed()
     calibrate = told.calibrate

@@ -1,9 +1,7 @@
 """``dragoman search`` with each of its options: what is asked on the command line is how it is ranked."""
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,32 +12,25 @@ from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.methods.vector_parts import VectorParts
 from indexer.collection.settings import Settings
-from indexer.ledger.database import connect, transaction
+from indexer.ledger.database import open_database, transaction
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_table import CalibrationRow
-from query.cli import run
 from query.commands.output.hits import hit_parts, parts_line, score_formula
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.search_hits import Hit, Passage, ScoreParts, as_json, good_hits
 from query.ranking.searcher import Searcher
 from tests.query.calibration.earlier import earlier_artifact, earlier_summary
-from tests.query.conftest import copied
+from tests.query.conftest import Command
 
 QUERY = "Der Imker Karl von Frisch und die Bienen im Garten"
+SEARCH = ("search", QUERY, "--lang", "de")
 Ask = Callable[..., list[dict[str, Any]]]
 
 
 @pytest.fixture
-def ask(calibrated_by_words: Settings, capsys: pytest.CaptureFixture[str]) -> Ask:
+def ask(on_demo: Command) -> Ask:
     """The hits of the command."""
-
-    def asked(*options: str) -> list[dict[str, Any]]:
-        place = ["-c", "demo", "--home", str(calibrated_by_words.home), "--lang", "de", "--json", "-k", "20"]
-        assert run(["search", QUERY, *place, *options]) == 0
-        hits: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["hits"]
-        return hits
-
-    return asked
+    return lambda *options: on_demo.one(*SEARCH, "-k", "20", *options)["hits"]
 
 
 @pytest.mark.parametrize(
@@ -51,9 +42,7 @@ def ask(calibrated_by_words: Settings, capsys: pytest.CaptureFixture[str]) -> As
         (["--calibration", "none"], RankingOptions(calibration="none")),
     ],
 )
-def test_an_option_of_the_ranking_ranks_so(
-    options: list[str], ranking: RankingOptions, ask: Ask, calibrated_by_words: Settings
-) -> None:
+def test_an_option_ranks(options: list[str], ranking: RankingOptions, ask: Ask, calibrated_by_words: Settings) -> None:
     with Searcher.open("demo", calibrated_by_words, device="cpu", ranking=ranking) as searcher:
         expected = [(hit.doc_id, pytest.approx(hit.score, abs=1e-6)) for hit in searcher.search(QUERY, lang="de", k=20)]
     found = [(hit["id"], hit["score"]) for hit in ask("--flat", *options)]
@@ -61,155 +50,100 @@ def test_an_option_of_the_ranking_ranks_so(
     assert found != [(hit["id"], hit["score"]) for hit in ask("--flat")]
 
 
-def test_a_query_without_quotes_is_refused_with_the_quotes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["search", "flood", "storm", "-c", "demo"]) == 2
-    assert 'put the query in quotes: "flood storm"' in capsys.readouterr().err
-
-
-def test_languages_and_fields_bound_what_is_found(ask: Ask) -> None:
-    assert {hit["lang"] for hit in ask("--to", "ar,ja")} == {"ar", "ja"}
-    concept = ask()[0]["fields"]["concept"]
-    among = ask("--flat", "--filter", f"concept={concept}")
-    assert {hit["fields"]["concept"] for hit in among} == {concept}
-    assert len(among) > 1
-
-
-def test_facets_are_counted_for_a_program_and_for_a_person(
-    calibrated_by_words: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_facets_are_counted(calibrated_by_words: Settings, on_demo: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    place = ["-c", "demo", "--home", str(calibrated_by_words.home), "--lang", "de", "--facets", "lang, label,concept"]
-    place += ["--flat"]
+    asked = [*SEARCH, "--flat", "--facets", "lang, label,concept"]
     with Searcher.open("demo", calibrated_by_words, device="cpu") as searcher:
         facets = searcher.search(QUERY, lang="de", facets=["lang", "label", "concept"]).facets
     assert facets
-    assert run(["search", QUERY, *place, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["facets"] == asdict(facets)
-    assert run(["search", QUERY, *place, "-k", "1"]) == 0
-    shown = capsys.readouterr().out
+    assert on_demo.one(*asked)["facets"] == asdict(facets)
+    shown = on_demo(*asked, "-k", "1")
     assert "\n\nthe best 50 of 235 documents searched:\nlang: " in shown
     value, count = next(iter(facets.counts["label"].items()))
     assert f"\nlabel: {value} {count} · " in shown
     assert len(facets.counts["concept"]) <= 20 or "more values" in shown
     assert max(map(len, shown.partition("searched:")[2].splitlines())) <= 80
-    assert run(["search", QUERY, *place, "--facets", "labels"]) == 1
-    assert "no document has the field 'labels'" in capsys.readouterr().err
+    assert "no document has the field 'labels'" in on_demo(*asked, "--facets", "labels", status=1)
 
 
-def test_similar_documents_are_those_that_the_searcher_finds(
-    calibrated_by_words: Settings, capsys: pytest.CaptureFixture[str]
-) -> None:
-    place = ["-c", "demo", "--home", str(calibrated_by_words.home)]
-    asked = ["similar", "demo:de:sourdough", *place, "--to", "fr,ja", "-k", "4", "--filter", "label=food"]
-    with Searcher.open("demo", calibrated_by_words, device="cpu") as searcher:
-        hits = searcher.similar("demo:de:sourdough", to=["fr", "ja"], k=4, filters={"label": "food"})
-    assert run([*asked, "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert answer == {"id": "demo:de:sourdough", "lang": "de", "collection": "demo", "hits": list(map(as_json, hits))}
-    assert run(asked) == 0
-    assert f"  1  {hits[0].score:.3f}  {hits[0].lang}" in capsys.readouterr().out
-    assert run(["similar", "nothing", *place]) == 1
-    assert capsys.readouterr().err == "Error: collection demo has no document of this id\n"
-    assert run(["similar", "a", *place, "--filter", "label"]) == 2
-
-
-def test_similar_documents_are_looked_for_without_an_encoder(
-    calibrated_by_words: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_similar_documents(calibrated_by_words: Settings, on_demo: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("an encoder is loaded")
 
     monkeypatch.setattr("query.ranking.query_encoder.open_encoder_of", refuse)
-    place = ["-c", "demo", "--home", str(calibrated_by_words.home)]
-    assert run(["similar", "demo:de:sourdough", *place]) == 0
-    assert capsys.readouterr().out
     with Searcher.open("demo", calibrated_by_words, queries=False) as searcher:
+        hits = searcher.similar("demo:de:sourdough", to=["fr", "ja"], k=4, filters={"label": "food"})
         assert "of demo: 235 documents in " in repr(searcher)
         with pytest.raises(BadInput, match="opened without an encoder, to compare stored documents; open another"):
             searcher.search("Bienen", lang="de")
+    asked = ["similar", "demo:de:sourdough", "--to", "fr,ja", "-k", "4", "--filter", "label=food"]
+    answer = {"id": "demo:de:sourdough", "lang": "de", "collection": "demo", "hits": list(map(as_json, hits))}
+    assert on_demo.one(*asked) == answer
+    assert f"  1  {hits[0].score:.3f}  {hits[0].lang}" in on_demo(*asked)
+    assert on_demo("similar", "nothing", status=1) == "Error: collection demo has no document of this id\n"
+    on_demo("similar", "a", "--filter", "label", status=2)
 
 
-def test_explain_speaks_of_languages_only_where_they_are_taken_out(
-    calibrated_by_words: Settings, capsys: pytest.CaptureFixture[str]
-) -> None:
-    place = ["-c", "demo", "--home", str(calibrated_by_words.home), "--lang", "de"]
-    for balance, spoken_of in (("0", False), ("0.5", True)):
-        capsys.readouterr()
-        assert run(["search", QUERY, *place, "--balance", balance, "--explain"]) == 0
-        said = capsys.readouterr()
-        assert (", corrected 0." in said.out, "corrected for languages" in said.err) == (spoken_of, spoken_of)
-
-
-def test_explain_says_what_a_score_is_made_of(
-    ask: Ask, calibrated_by_words: Settings, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_explain_says_what_a_score_is_made_of_and_when_languages_are_taken_out(ask: Ask, on_demo: Command) -> None:
     parts = ask("--explain", "--balance", "1")[0]["parts"]
     assert {"cosine", "corrected", "title", "opening", "passage", "fwd", "bwd"} <= parts.keys()
-    place = ["-c", "demo", "--home", str(calibrated_by_words.home), "--lang", "de", "--balance", "1"]
-    assert run(["search", QUERY, *place, "-k", "1", "--explain"]) == 0
-    said = capsys.readouterr().out
+    said = on_demo(*SEARCH, "--balance", "1", "-k", "1", "--explain")
     assert f"cosine {parts['cosine']:.3f}, corrected {parts['corrected']:.3f}" in said
     by_part = f"title {parts['title']:.3f}, opening {parts['opening']:.3f}, best passage {parts['passage']:.3f}"
     assert f"{by_part}: mean {parts['compared']:.3f}" in said
+    for balance, spoken_of in (("0", False), ("0.5", True)):
+        said = on_demo(*SEARCH, "--balance", balance, "--explain")
+        assert (", corrected 0." in said, "corrected for languages" in on_demo.err) == (spoken_of, spoken_of)
 
 
-def test_each_subject_is_a_hit_unless_every_document_is_asked_for(ask: Ask, calibrated_by_words: Settings) -> None:
+def test_explain_names_a_mate_so_that_the_numbers_add_up(ask: Ask, on_demo: Command) -> None:
+    with_mates = next(found for found in ask("--explain", "--flat") if found["parts"]["mate"])
+    parts = with_mates["parts"]
+    assert with_mates["score"] == pytest.approx(parts["score"] + parts["mates"], abs=1e-5)
+    for options, spoken_of in (([], True), (["--calibration", "none"], False)):
+        said = on_demo(*SEARCH, "-k", "20", "--flat", "--explain", *options)
+        assert (f"; its mates, such as [{parts['mate']}], add " in said) == spoken_of
+        assert ("documents about the same thing add to it or take from it" in on_demo.err) == spoken_of
+
+
+def test_each_subject_is_a_hit_within_bounds(ask: Ask, on_demo: Command, calibrated_by_words: Settings) -> None:
     with Searcher.open("demo", calibrated_by_words, device="cpu") as searcher:
         subjects = searcher.search(QUERY, lang="de", k=20, subjects=True)
         preferring = searcher.search(QUERY, lang="de", k=20, subjects=True, prefer=["ja", "fr"])
         documents = searcher.search(QUERY, lang="de", k=20)
     found = ask()
     assert found == list(map(as_json, subjects))
+    assert {hit["lang"] for hit in ask("--to", "ar,ja")} == {"ar", "ja"}
+    concept = found[0]["fields"]["concept"]
+    among = ask("--flat", "--filter", f"concept={concept}")
+    assert len(among) > 1
+    assert {hit["fields"]["concept"] for hit in among} == {concept}
     assert any("also" in hit for hit in found)
     assert ask("--prefer", "ja,fr") == list(map(as_json, preferring)) != found
     flat = ask("--flat")
     assert flat == list(map(as_json, documents))
     assert not any("also" in hit for hit in flat)
+    for options, shown in (("", True), ("--flat", False), ("--to fr", False), ("--calibration none", False)):
+        assert ("           also in " in on_demo(*SEARCH, *options.split())) == shown
 
 
-def test_documents_about_the_same_thing_stand_under_their_subject_in_lines_of_the_terminals_width(
-    calibrated_by_words: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    place = ["-c", "demo", "--home", str(calibrated_by_words.home), "--lang", "de"]
-    for options, shown in (
-        ([], True),
-        (["--flat"], False),
-        (["--to", "fr"], False),
-        (["--calibration", "none"], False),
-    ):
-        assert run(["search", QUERY, *place, *options]) == 0
-        assert ("           also in " in capsys.readouterr().out) == shown
-
-
-def test_a_calibration_of_an_earlier_version_is_to_be_made_anew(
-    calibrated_by_words: Settings,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_old_calibration_is_made_anew(home: Settings, dragoman: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("encoders.console._warned", set())  # another test of this process may have been warned
-    home = copied(calibrated_by_words.home, tmp_path)
-    engine = connect(home.database)
-    with transaction(engine) as session:
+    with open_database(home.database) as engine, transaction(engine) as session:
         row = session.scalars(sa.select(CalibrationRow)).one()
         calibration = Calibration.from_bytes(row.artifact)
         row.artifact, row.summary = earlier_artifact(calibration), earlier_summary(calibration, "concepts")
-    engine.dispose()
-    place = ["-c", "demo", "--home", str(home.home), "--lang", "de", "-q"]
     advice = "demo was calibrated by an earlier version; make its calibration anew: dragoman calibrate -c demo"
     for options, warned in ((["--calibration", "none"], 0), ([], 1)):
-        assert run(["search", QUERY, *place, *options]) == 0
-        assert capsys.readouterr().err.count(advice) == warned
+        dragoman(*SEARCH, "-c", "demo", "-q", *options)
+        assert dragoman.err.count(advice) == warned
 
 
 def hit(lang: str, title: str, also: list[Hit] | None = None) -> Hit:
     return Hit(f"{lang}-1", lang, 0.5, 0.5, Document(f"{lang}-1", lang, "", title=title), None, also=also or [])
 
 
-def test_no_line_of_titles_is_wider_than_the_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_line_of_titles_is_too_wide(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("COLUMNS", "62")
     titles = {"de": "Brot ohne Hefe", "ja": "眠れない夜に" * 20, "fr": "Du pain"}
     Console().print(hit_parts([hit("en", "Bread", [hit(*pair) for pair in titles.items()])]))
@@ -221,31 +155,11 @@ def test_no_line_of_titles_is_wider_than_the_terminal(
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [("a screen " * 40, f"{'ascreen' * 26}a…"), ("光" * 300, f"{'光' * 240}…")],
-    ids=["words", "no blanks"],
-)
-def test_the_shown_part_of_a_passage_ends_with_a_whole_word(
-    text: str, shown: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Console().print(hit_parts([replace(hit("en", "Bread"), passage=Passage(text, 0, len(text), 0.5, 0, 0.5))]))
-    lines = capsys.readouterr().out.splitlines()
-    assert "".join("".join(lines[1:]).split()) == shown
-
-
-def test_explain_names_a_mate_so_that_the_numbers_add_up(
-    ask: Ask, calibrated_by_words: Settings, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with_mates = next(found for found in ask("--explain", "--flat") if found["parts"]["mate"])
-    parts = with_mates["parts"]
-    assert with_mates["score"] == pytest.approx(parts["score"] + parts["mates"], abs=1e-5)
-    place = ["-c", "demo", "--home", str(calibrated_by_words.home), "--lang", "de", "-k", "20", "--flat", "--explain"]
-    for options, spoken_of in (([], True), (["--calibration", "none"], False)):
-        assert run(["search", QUERY, *place, *options]) == 0
-        said = capsys.readouterr()
-        assert (f"; its mates, such as [{parts['mate']}], add " in said.out) == spoken_of
-        assert ("documents about the same thing add to it or take from it" in said.err) == spoken_of
+def test_the_shown_part_of_a_passage_ends_with_a_whole_word(capsys: pytest.CaptureFixture[str]) -> None:
+    for text, shown in ("a screen " * 40, f"{'ascreen' * 26}a…"), ("光" * 300, f"{'光' * 240}…"):
+        Console().print(hit_parts([replace(hit("en", "Bread"), passage=Passage(text, 0, len(text), 0.5, 0, 0.5))]))
+        lines = capsys.readouterr().out.splitlines()
+        assert "".join("".join(lines[1:]).split()) == shown
 
 
 @pytest.mark.parametrize(("mates", "shown"), [(0.1004, "0.101"), (-0.0508, "-0.050")])
@@ -278,31 +192,19 @@ def test_the_formula_is_that_of_the_options_and_of_the_calibration() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fits", "count"),
-    [
-        ([True, True, False, False], 2),
-        ([True, False, True, False, False], 3),
-        ([True, False, False, True, False], 1),
-        ([False, False, True], 0),
-        ([True, True], 2),
-        ([True, None], None),
-        ([], 0),
-    ],
+    ("fits", "count"), [("yynn", 2), ("ynynn", 3), ("ynnyn", 1), ("nny", 0), ("yy", 2), ("y?", None), ("", 0)]
 )
-def test_good_hits_end_where_most_above_fit_and_most_below_do_not(fits: list[bool | None], count: int | None) -> None:
-    assert good_hits([replace(hit("de", "Brot"), fits=flag) for flag in fits]) == count
+def test_good_hits_end_where_most_above_fit_and_most_below_do_not(fits: str, count: int | None) -> None:
+    """``y``: a hit fits, ``n``: it does not, ``?``: nobody knows."""
+    known = {"y": True, "n": False}
+    assert good_hits([replace(hit("de", "Brot"), fits=known.get(flag)) for flag in fits]) == count
 
 
-def test_a_line_marks_where_the_good_hits_end(
-    calibrated_by_words: Settings, capsys: pytest.CaptureFixture[str]
-) -> None:
-    place = ["-c", "demo", "--home", str(calibrated_by_words.home), "--lang", "de", "-k", "50"]
-    assert run(["search", QUERY, *place]) == 0
-    above, line, below = capsys.readouterr().out.partition("     ── most hits below fit other queries")
+def test_a_line_marks_where_the_good_hits_end(on_demo: Command) -> None:
+    above, line, below = on_demo(*SEARCH, "-k", "50").partition("     ── most hits below fit other queries")
     assert line
     assert above.count("[demo:") < below.count("[demo:")
-    assert run(["search", QUERY, *place, "--calibration", "none"]) == 0
-    assert "── most" not in capsys.readouterr().out
+    assert "── most" not in on_demo(*SEARCH, "-k", "50", "--calibration", "none")
 
 
 def test_of_hits_that_all_fit_other_queries_as_well_the_search_says_so(capsys: pytest.CaptureFixture[str]) -> None:
