@@ -4,7 +4,6 @@ import gzip
 import json
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,7 @@ from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.ledger.database import connect
 from query.cli import run
-from tests.query.conftest import copied
+from tests.query.conftest import Command, copied
 from trials import DEMO
 
 pytestmark = pytest.mark.parts
@@ -41,103 +40,74 @@ def home(tmp_path_factory: pytest.TempPathFactory, demo: Settings, encoder: Enco
     return settings.home
 
 
-def answer(captured: pytest.CaptureFixture[str]) -> Any:
-    return json.loads(captured.readouterr().out)
+@pytest.fixture
+def dragoman(home: Path, capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(capsys, "--home", str(home))
 
 
-def test_pairs_go_to_stdout_and_what_is_known_of_them_to_stderr(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["align", "mini:en", "mini:de", "--gold", "concept", "--home", str(home)]) == 0
-    captured = capsys.readouterr()
-    lines = captured.out.splitlines()
-    assert lines[0] == "id_a\tid_b\tscore\tcosine"
-    assert len(lines) == 25
-    assert "24 pairs of 24 and 24 documents" in captured.err
-    assert "one-to-one recall: 1.000 (22 of 22 true pairs)" in captured.err
-    scores = [float(line.split("\t")[2]) for line in lines[1:]]
+def test_pairs_go_to_stdout_and_what_is_known_of_them_to_stderr(dragoman: Command) -> None:
+    heads, *lines = dragoman("align", "mini:en", "mini:de", "--gold", "concept").splitlines()
+    assert heads == "id_a\tid_b\tscore\tcosine"
+    assert len(lines) == 24
+    assert "24 pairs of 24 and 24 documents" in dragoman.err
+    assert "one-to-one recall: 1.000 (22 of 22 true pairs)" in dragoman.err
+    scores = [float(line.split("\t")[2]) for line in lines]
     assert scores == sorted(scores, reverse=True)
-    first = lines[1].split("\t")
+    first = lines[0].split("\t")
     assert first[0].removeprefix("demo:en:") == first[1].removeprefix("demo:de:")
 
 
-def test_an_index_of_elasticsearch_is_a_source_and_no_collection(
-    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_index_of_elasticsearch_is_a_source(dragoman: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DRAGOMAN_ELASTIC_URL", raising=False)
-    assert run(["align", "elastic:pages", "mini:de", "--home", str(home)]) == 1
-    assert "DRAGOMAN_ELASTIC_URL" in capsys.readouterr().err
+    assert "DRAGOMAN_ELASTIC_URL" in dragoman("align", "elastic:pages", "mini:de", status=1)
 
 
-def test_a_file_takes_the_pairs_and_serves_as_gold(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    place = ["--home", str(home)]
-    pairs = tmp_path / "pairs.tsv"
-    assert run(["align", "mini:en", "mini:ja", "-o", str(pairs), "--gold", "concept", "-q", *place]) == 0
-    captured = capsys.readouterr()
-    assert captured.out.startswith("one-to-one recall: ")
-    assert captured.err == ""
-    assert run(["align", "mini:en", "mini:ja", "--gold-file", str(pairs), "--json", *place]) == 0
-    told = answer(capsys)
+def test_a_file_takes_the_pairs_and_serves_as_gold(dragoman: Command, tmp_path: Path) -> None:
+    pairs, lines = tmp_path / "pairs.tsv", tmp_path / "pairs.jsonl"
+    said = dragoman("align", "mini:en", "mini:ja", "-o", pairs, "--gold", "concept", "-q")
+    assert said.startswith("one-to-one recall: ")
+    assert dragoman.err == ""
+    told = dragoman.one("align", "mini:en", "mini:ja", "--gold-file", pairs)
     assert told["gold"] == {"pairs": 24, "found": 24, "recall": 1.0}
     assert told["found"] == len(told["pairs"]) == 24
     assert set(told["pairs"][0]) == {"id_a", "id_b", "score", "cosine"}
-
-
-def test_json_lines_are_written_and_json_tells_where(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pairs = tmp_path / "pairs.jsonl"
-    arguments = ["align", "mini:en", "mini:de", "--format", "jsonl", "-o", str(pairs), "--json", "--home", str(home)]
-    assert run(arguments) == 0
-    told = answer(capsys)
-    assert told["file"] == str(pairs)
-    records = [json.loads(line) for line in pairs.read_text("utf-8").splitlines()]
+    told = dragoman.one("align", "mini:en", "mini:de", "--format", "jsonl", "-o", lines)
+    assert told["file"] == str(lines)
+    records = [json.loads(line) for line in lines.read_text("utf-8").splitlines()]
     assert len(records) == told["found"] == 24
     assert all(-1 <= record["cosine"] <= 1.001 for record in records)
 
 
-def test_a_threshold_leaves_fewer_pairs(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    place = ["--json", "--home", str(home)]
-    assert run(["align", "mini:en", "mini:de", *place]) == 0
-    scores = [pair["score"] for pair in answer(capsys)["pairs"]]
+def test_a_threshold_leaves_fewer_pairs(dragoman: Command) -> None:
+    scores = [pair["score"] for pair in dragoman.one("align", "mini:en", "mini:de")["pairs"]]
     middle = (scores[9] + scores[10]) / 2
-    assert run(["align", "mini:en", "mini:de", "--threshold", str(middle), *place]) == 0
-    assert [pair["score"] for pair in answer(capsys)["pairs"]] == scores[:10]
+    fewer = dragoman.one("align", "mini:en", "mini:de", "--threshold", middle)["pairs"]
+    assert [pair["score"] for pair in fewer] == scores[:10]
 
 
 @pytest.mark.parametrize(
-    "options",
-    [["--debias", "none"], ["--debias", "1"], ["--margin", "absolute"], ["--margin", "distance", "--neighbours", "2"]],
+    "options", ["--debias none", "--debias 1", "--margin absolute", "--margin distance --neighbours 2"]
 )
-def test_every_choice_gives_pairs(options: list[str], home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    more = ["--no-passages", "--no-maps", "--gold", "concept", "--json", "--home", str(home)]
-    assert run(["align", "mini:en", "mini:de", *options, *more]) == 0
-    assert answer(capsys)["gold"]["recall"] > 0.9
+def test_every_choice_gives_pairs(options: str, dragoman: Command) -> None:
+    more = ["--no-passages", "--no-maps", "--gold", "concept"]
+    assert dragoman.one("align", "mini:en", "mini:de", *options.split(), *more)["gold"]["recall"] > 0.9
 
 
-@pytest.mark.parts
-def test_files_are_encoded_on_the_way_and_agree_with_the_collection(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    place = ["--json", "--home", str(home)]
-    assert run(["align", "mini:en", "mini:de", *place]) == 0
-    stored = {(pair["id_a"], pair["id_b"]) for pair in answer(capsys)["pairs"]}
+def test_files_are_encoded_on_the_way_and_agree_with_the_collection(dragoman: Command) -> None:
     english, german = (str(DEMO / f"docs.{lang}.jsonl") for lang in ("en", "de"))
-    for sides in ([english, german], [english, "mini:de"]):
-        assert run(["align", *sides, *place]) == 0
-        assert {(pair["id_a"], pair["id_b"]) for pair in answer(capsys)["pairs"]} == stored
+    stored, *others = (
+        {(pair["id_a"], pair["id_b"]) for pair in dragoman.one("align", *sides)["pairs"]}
+        for sides in (["mini:en", "mini:de"], [english, german], [english, "mini:de"])
+    )
+    assert others == [stored, stored]
 
 
-def test_records_that_cannot_be_read_are_said_and_the_rest_is_aligned(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_records_that_cannot_be_read_are_said_and_the_rest_is_aligned(dragoman: Command, tmp_path: Path) -> None:
     source = tmp_path / "docs.jsonl"
     source.write_text('{"id": "a", "lang": "en", "text": "mould on damp walls"}\n{oops\n', "utf-8")
-    assert run(["align", str(source), "mini:de", "--home", str(home)]) == 0
-    captured = capsys.readouterr()
-    assert len(captured.out.splitlines()) == 2
-    assert "1 record of" in captured.err
-    assert "docs.jsonl:2" in captured.err
+    assert len(dragoman("align", source, "mini:de").splitlines()) == 2
+    assert "1 record of" in dragoman.err
+    assert "docs.jsonl:2" in dragoman.err
 
 
 @pytest.mark.parametrize(
@@ -164,23 +134,16 @@ def test_records_that_cannot_be_read_are_said_and_the_rest_is_aligned(
     ],
 )
 def test_what_is_refused_is_one_sentence_and_a_status(
-    arguments: list[str],
-    status: int,
-    sentence: str,
-    home: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    arguments: list[str], status: int, sentence: str, dragoman: Command, tmp_path: Path
 ) -> None:
     files = {"empty": "", "one": "only one column\n", "foreign": "x\ty\n"}
     for name, text in files.items():
         (tmp_path / f"{name}.tsv").write_text(text)
     named = {name: str(tmp_path / f"{name}.tsv") for name in files}
-    typed = [argument.format(demo=DEMO, **named) for argument in arguments]
-    assert run(["align", *typed, "--home", str(home)]) == status
-    captured = capsys.readouterr()
-    assert sentence in captured.err
-    assert captured.out == ""
-    assert "Traceback" not in captured.err
+    said = dragoman("align", *(argument.format(demo=DEMO, **named) for argument in arguments), status=status)
+    assert sentence in said
+    assert dragoman.out == ""
+    assert "Traceback" not in said
 
 
 @pytest.mark.data
@@ -199,5 +162,5 @@ def test_finnish_help_pages_find_their_translations_among_others(
         written = [json.dumps({**record, "text": record["text"][:800]}) + "\n" for record in records]
         (tmp_path / f"{lang}.jsonl").write_text("".join(written), "utf-8")
     sources = [str(tmp_path / f"{lang}.jsonl") for lang in ("en", "fi")]
-    assert run(["align", *sources, "--gold", "concept", "--json", "-q", "--home", str(tmp_path)]) == 0
-    assert answer(capsys)["gold"]["recall"] >= 0.9
+    told = Command(capsys, "--home", str(tmp_path)).one("align", *sources, "--gold", "concept", "-q")
+    assert told["gold"]["recall"] >= 0.9

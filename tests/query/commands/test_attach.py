@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -19,113 +18,99 @@ from indexer.collection.collection import register
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from indexer.stores.attached.attached_address import Attachment
-from query.cli import run
 from query.ranking.searcher import Searcher
 from tests.conftest import read_documents
+from tests.query.conftest import Command
 from trials.servers.elastic import client_of
 
 LANGS = ("en", "de", "ja")
+PLAIN = ("--no-calibration", "-q")
 
 
 class Site:
     """A server with somebody's index of help pages, and a home of ours."""
 
-    def __init__(self, url: str, data: Path, home: Path) -> None:
+    def __init__(self, url: str, data: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
         parts = urlsplit(url)
         self.server, self.prefix = f"{parts.scheme}://{parts.netloc}", parts.path.strip("/")
-        self.index, self.home = f"{self.prefix}-help", home
+        self.index, self.settings = f"{self.prefix}-help", Settings.read(home=home)
         self.client = client_of(self.server)
-        self.documents = [
-            document for lang in LANGS for document in read_documents(data / "lohelp" / f"docs.{lang}.jsonl.gz", 12)
-        ]
-        helpers.bulk(
-            self.client,
-            (
-                {
-                    "_index": self.index,
-                    "_id": document.doc_id,
-                    "_source": {"headline": document.title, "body": document.text[:300], "language": document.lang},
-                }
-                for document in self.documents
-            ),
-            refresh=True,
+        self.dragoman = Command(capsys, "-c", "help", "--home", str(home))
+        files = [data / "lohelp" / f"docs.{lang}.jsonl.gz" for lang in LANGS]
+        self.documents = [document for file in files for document in read_documents(file, 12)]
+        sources = (
+            (one.doc_id, {"headline": one.title, "body": one.text[:300], "language": one.lang})
+            for one in self.documents
         )
+        actions = ({"_index": self.index, "_id": doc_id, "_source": source} for doc_id, source in sources)
+        helpers.bulk(self.client, actions, refresh=True)
 
-    def dragoman(self, *arguments: str) -> int:
-        return run([*arguments, "-c", "help", "--home", str(self.home)])
-
-    def attach(self, *more: str) -> int:
+    def attach(self, *more: str) -> str:
         fields = ["--text", "body", "--title", "headline", "--lang-field", "language", "--device", "cpu"]
         return self.dragoman("attach", self.index, "--store", f"{self.server}/{self.prefix}", *fields, *more)
 
 
 @pytest.fixture
-def site(elastic_url: str, data_dir: Path, default_folder: ModelFolder, tmp_path: Path) -> Iterator[Site]:
-    made = Site(elastic_url, data_dir, tmp_path / "home")
+def site(
+    elastic_url: str, data_dir: Path, default_folder: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Site]:
+    made = Site(elastic_url, data_dir, tmp_path / "home", capsys)
     yield made
     made.client.close()
 
 
-def last_json(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    lines = capsys.readouterr().out.strip().splitlines()
-    return dict(json.loads(lines[-1]))
+@pytest.fixture
+def attached(site: Site) -> Site:
+    """The same, the index attached without a calibration."""
+    site.attach(*PLAIN)
+    return site
 
 
 @pytest.mark.data
 @pytest.mark.parametrize("companion", [[], ["--companion"]], ids=["in place", "companion"])
-def test_an_index_is_attached_calibrated_searched_and_detached(
-    site: Site, capsys: pytest.CaptureFixture[str], companion: list[str]
-) -> None:
-    assert site.attach(*companion) == 0
-    captured = capsys.readouterr()
-    assert "help: 36 encoded, 0 unchanged" in captured.out
-    assert "help: calibration" in captured.out
+def test_an_index_is_attached_calibrated_searched_and_detached(site: Site, companion: list[str]) -> None:
+    said = site.attach(*companion)
+    assert "help: 36 encoded, 0 unchanged" in said
+    assert "help: calibration" in said
     shown = {document.doc_id: document for document in site.documents}
     langs = set()
     for query in ("Makros in Basic debuggen", "sort rows of a table", "日付の関数"):
-        assert site.dragoman("search", query, "-k", "6", "--json") == 0
-        hits = last_json(capsys)["hits"]
+        hits = site.dragoman.one("search", query, "-k", "6")["hits"]
         assert len(hits) == 6
         assert all(hit["title"] == shown[hit["id"]].title for hit in hits)
         langs |= {hit["lang"] for hit in hits}
     assert langs == set(LANGS)
-    assert site.attach(*companion, "--json") == 0
-    assert last_json(capsys)["encoded"] == 0
-    assert site.dragoman("status", "--json") == 0
-    assert last_json(capsys)["documents"] == 36
-    assert site.dragoman("detach") == 0
-    said = capsys.readouterr().out
+    assert json.loads(site.attach(*companion, "--json").splitlines()[-1])["encoded"] == 0
+    assert site.dragoman.one("status")["documents"] == 36
+    said = site.dragoman("detach")
     assert ("nothing was ever written into" if companion else "emptied in 36 documents") in said
     assert ("keeps the empty field" in said) == ('"dragoman": null in _source' in said) == (not companion)
-    assert site.dragoman("status") == 1
+    site.dragoman("status", status=1)
     found = site.client.search(index=site.index, size=50)["hits"]["hits"]
     assert len(found) == 36
     assert all(hit["_source"].get("dragoman") is None for hit in found)
-    names = list(site.client.indices.get(index=f"{site.prefix}*", expand_wildcards="all"))
-    assert names == [site.index]
+    assert list(site.client.indices.get(index=f"{site.prefix}*", expand_wildcards="all")) == [site.index]
 
 
 @pytest.mark.data
-def test_an_attached_index_ranks_as_one_of_our_own_does(site: Site, tmp_path: Path) -> None:
+def test_an_attached_index_ranks_as_one_of_our_own_does(attached: Site, capsys: pytest.CaptureFixture[str]) -> None:
     """Elasticsearch as a source, into the embedded store, beside the same documents attached."""
-    assert site.attach("--no-calibration", "-q") == 0
-    settings = Settings.read(home=site.home)
-    source = f"elastic:{site.server}/{site.index}"
-    fields = ["--field", "text=body", "--field", "title=headline", "--field", "lang=language"]
-    assert run(["index", source, "-c", "own", *fields, "--no-calibration", "-q", "--home", str(site.home)]) == 0
-    with Searcher.open("help", settings) as attached, Searcher.open("own", settings) as own:
+    source, settings = f"elastic:{attached.server}/{attached.index}", attached.settings
+    fields = [f"--field={names}" for names in ("text=body", "title=headline", "lang=language")]
+    Command(capsys, "--home", str(settings.home))("index", source, "-c", "own", *fields, *PLAIN)
+    with Searcher.open("help", settings) as theirs, Searcher.open("own", settings) as own:
         for text, lang in (("sort rows of a table", "en"), ("Makros debuggen", "de"), ("日付の関数", "ja")):
-            ours, theirs = (one.search(text, lang=lang, k=36) for one in (own, attached))
-            assert {hit.doc_id: hit.cosine for hit in theirs} == pytest.approx(
-                {hit.doc_id: hit.cosine for hit in ours}, abs=0.01
+            found, expected = (
+                {hit.doc_id: hit.cosine for hit in one.search(text, lang=lang, k=36)} for one in (theirs, own)
             )
+            assert found == pytest.approx(expected, abs=0.01)
 
 
 @pytest.mark.data
 @pytest.mark.parametrize("companion", [[], ["--companion"]], ids=["in place", "companion"])
 def test_a_text_edited_since_is_shown_whole_and_no_passage_cut_out_of_it(site: Site, companion: list[str]) -> None:
-    assert site.attach("--no-calibration", "-q", *companion) == 0
-    with Searcher.open("help", Settings.read(home=site.home)) as searcher:
+    site.attach(*PLAIN, *companion)
+    with Searcher.open("help", site.settings) as searcher:
         before = {hit.doc_id: hit for hit in searcher.search("sort rows of a table", lang="en", k=36)}
         edited, *others = before
         site.client.update(index=site.index, id=edited, doc={"body": "Another text altogether."}, refresh=True)
@@ -155,11 +140,10 @@ class Following:
 
 
 @pytest.fixture
-def following(site: Site, interruptible: None) -> Iterator[Following]:
-    assert site.attach("--no-calibration", "-q") == 0
-    command = [sys.executable, "-c", "from query.cli import main; main()", "attach", "-c", "help", "--follow"]
+def following(attached: Site, interruptible: None) -> Iterator[Following]:
+    command = [sys.executable, "-c", "from query.cli import main; main()", "attach", "--follow", "--every", "0.2"]
     with subprocess.Popen(
-        [*command, "--every", "0.2", "--home", str(site.home), "--device", "cpu", "--no-calibration"],
+        [*command, *attached.dragoman.place, "--device", "cpu", "--no-calibration"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -171,20 +155,7 @@ def following(site: Site, interruptible: None) -> Iterator[Following]:
 
 
 @pytest.mark.data
-def test_following_goes_on_until_it_is_interrupted(site: Site, following: Following) -> None:
-    assert following.says().startswith("help: 0 encoded")
-    site.client.index(
-        index=site.index, id="new", document={"headline": "A new page", "body": "of text", "language": "en"}
-    )
-    assert following.says().startswith("help: 1 encoded")
-    following.process.send_signal(signal.SIGINT)
-    assert following.process.wait(60) == 130
-
-
-@pytest.mark.data
-def test_who_follows_waits_for_the_end_of_a_block_and_for_an_index_that_is_made_anew(
-    site: Site, following: Following
-) -> None:
+def test_following_goes_on_over_a_block_and_an_index_made_anew(site: Site, following: Following) -> None:
     page = {"headline": "A new page", "body": "of text", "language": "en"}
     blocked = {"index.blocks.write": True}  # a block of a full disk is lifted by the server, too
     assert following.says().startswith("help: 0 encoded")
@@ -206,66 +177,45 @@ def test_who_follows_waits_for_the_end_of_a_block_and_for_an_index_that_is_made_
     assert following.process.wait(60) == 130
 
 
-@pytest.mark.data
-def test_delete_all_of_an_attached_collection_says_what_detach_says(
-    site: Site, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert site.attach("--no-calibration", "-q") == 0
-    capsys.readouterr()
-    assert site.dragoman("delete", "--all", "--yes") == 0
-    said = capsys.readouterr().out
-    assert "help is detached; the field dragoman was emptied in 36 documents" in said
-    assert 'keep "dragoman": null in _source' in said
-    assert site.dragoman("status") == 1
-
-
-def test_a_collection_of_a_server_that_is_gone_is_forgotten_with_what_stays(
-    site: Site, capsys: pytest.CaptureFixture[str]
-) -> None:
-    settings = Settings.read(home=site.home)
+def test_a_collection_of_a_server_that_is_gone_is_forgotten(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     spec = EncoderSpec("fake", "segments", 8, (), "model-c", "build-c")
     away = Attachment("http://127.0.0.1:9", "theirs", "body")
-    with open_database(settings.database) as engine:
+    with open_database(site.settings.database) as engine:
         for name, store in (("help", away.url), ("own", "http://127.0.0.1:9/p")):
-            register(engine, name, replace(settings, store=store), "x", spec)
-    assert site.dragoman("detach") == 1
-    assert "can't be reached" in capsys.readouterr().err
-    assert site.dragoman("detach", "--forget") == 0
-    assert "help is forgotten; dragoman in theirs stays on http://127.0.0.1:9" in capsys.readouterr().out
-    assert run(["delete", "--all", "-y", "--forget", "-c", "own", "--home", str(site.home)]) == 0
-    assert "own is forgotten; what it has in http://127.0.0.1:9/p stays there" in capsys.readouterr().out
-    assert site.dragoman("status") == 1
+            register(engine, name, replace(site.settings, store=store), "x", spec)
+    assert "can't be reached" in site.dragoman("detach", status=1)
+    assert "help is forgotten; dragoman in theirs stays on http://127.0.0.1:9" in site.dragoman("detach", "--forget")
+    own = Command(capsys, "-c", "own", "--home", str(site.settings.home))
+    said = own("delete", "--all", "-y", "--forget")
+    assert "own is forgotten; what it has in http://127.0.0.1:9/p stays there" in said
+    site.dragoman("status", status=1)
 
 
-def test_what_is_missing_is_said(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_missing_is_said(site: Site) -> None:
     for arguments, sentence in (
         ([site.index], "say which server the index is on"),
         ([site.index, "--store", site.server], "say which field holds the text"),
         ([site.index, "--store", site.server, "--text", "bodi"], "its fields of text are: body, headline, language"),
         ([], "there is no collection help"),
     ):
-        assert site.dragoman("attach", *arguments) == 1
-        assert sentence in capsys.readouterr().err
-    assert site.dragoman("detach") == 1
-    assert list(site.client.indices.get_mapping(index=site.index)[site.index]["mappings"]["properties"]) == [
-        "body",
-        "headline",
-        "language",
-    ]
+        assert sentence in site.dragoman("attach", *arguments, status=1)
+    site.dragoman("detach", status=1)
+    properties = site.client.indices.get_mapping(index=site.index)[site.index]["mappings"]["properties"]
+    assert list(properties) == ["body", "headline", "language"]
 
 
 @pytest.mark.data
-def test_an_attached_collection_takes_no_other_documents_and_loses_none(
-    site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert site.attach("--no-calibration", "-q") == 0
-    other = tmp_path / "docs.jsonl"
+def test_an_attached_collection_takes_no_documents_and_delete_all_detaches_it(attached: Site, tmp_path: Path) -> None:
+    dragoman, other = attached.dragoman, tmp_path / "docs.jsonl"
     other.write_text('{"id": "a", "lang": "en", "text": "text"}\n', encoding="utf-8")
-    assert site.dragoman("index", str(other)) == 1
-    assert "is attached to an index, and its documents come from there" in capsys.readouterr().err
-    assert site.dragoman("delete", site.documents[0].doc_id) == 1
-    assert "are their owner's" in capsys.readouterr().err
-    assert site.dragoman("attach", site.index, "--store", site.server, "--text", "headline") == 1
-    assert "detach it first" in capsys.readouterr().err
-    assert site.dragoman("delete", "--all", "--yes") == 0
-    assert site.client.count(index=site.index)["count"] == 36
+    for arguments, sentence in (
+        (["index", other], "is attached to an index, and its documents come from there"),
+        (["delete", attached.documents[0].doc_id], "are their owner's"),
+        (["attach", attached.index, "--store", attached.server, "--text", "headline"], "detach it first"),
+    ):
+        assert sentence in dragoman(*arguments, status=1)
+    said = dragoman("delete", "--all", "--yes")
+    assert "help is detached; the field dragoman was emptied in 36 documents" in said
+    assert 'keep "dragoman": null in _source' in said
+    dragoman("status", status=1)
+    assert attached.client.count(index=attached.index)["count"] == 36
