@@ -16,23 +16,19 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
 from indexer.collection.settings import Settings
-from query.cli import run
 from query.ranking.searcher import Searcher
 from query.service.agents import agent_transports
 from query.service.open_collections import OpenCollections
 from query.service.search_threads import SearchThreads
 from query.service.service_options import ServiceOptions
+from tests.query.conftest import Command
 from trials import ROOT
 from trials.command import DRAGOMAN
 
 QUERY = "Wie backe ich Brot ohne gekaufte Hefe?"
 WAITING = "waiting for an agent at standard input (stop with Ctrl-C)\n"
-OPENING = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "initialize",
-    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
-}
+CLIENT = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+OPENING = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": CLIENT}
 
 
 def command(settings: Settings) -> list[str]:
@@ -42,12 +38,10 @@ def command(settings: Settings) -> list[str]:
 @contextmanager
 def started(settings: Settings, log: Path) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes]]]:
     """The command when it has answered the first message, its input and its output; it writes its messages to a log."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment, pipe = {**os.environ, "PYTHONPATH": str(ROOT)}, subprocess.PIPE
     with (
         log.open("wb") as errors,
-        subprocess.Popen(
-            command(settings), env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
-        ) as process,
+        subprocess.Popen(command(settings), env=environment, stdin=pipe, stdout=pipe, stderr=errors) as process,
     ):
         assert process.stdin
         assert process.stdout
@@ -75,20 +69,14 @@ def test_an_agent_finds_what_the_command_finds(calibrated_by_words: Settings, tm
 
 
 @pytest.mark.parts
-def test_it_ends_when_the_agent_closes_its_input(calibrated_by_words: Settings, tmp_path: Path) -> None:
+@pytest.mark.parametrize("died", [False, True])
+def test_it_ends_when_the_agent_closes_or_has_died(calibrated_by_words: Settings, tmp_path: Path, died: bool) -> None:
     with started(calibrated_by_words, tmp_path / "log") as (process, stdin, stdout):
+        if died:
+            stdout.close()
+            stdin.write(b'{"jsonrpc": "2.0", "id": 2, "method": "tools/list"}\n')
         stdin.close()
-        assert stdout.read() == b""
-        assert process.wait(60) == 0
-    assert (tmp_path / "log").read_text() == WAITING
-
-
-@pytest.mark.parts
-def test_it_ends_when_the_agent_has_died(calibrated_by_words: Settings, tmp_path: Path) -> None:
-    with started(calibrated_by_words, tmp_path / "log") as (process, stdin, stdout):
-        stdout.close()
-        stdin.write(b'{"jsonrpc": "2.0", "id": 2, "method": "tools/list"}\n')
-        stdin.close()
+        assert died or stdout.read() == b""
         assert process.wait(60) == 0
     assert (tmp_path / "log").read_text() == WAITING
 
@@ -102,49 +90,30 @@ def test_ctrl_c_ends_it_though_it_waits_for_input(calibrated_by_words: Settings,
     assert (tmp_path / "log").read_text().endswith("interrupted\n")
 
 
-def test_it_opens_the_collections_at_once_and_closes_all_when_it_fails(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_opens_collections_at_once_and_closes_all(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
     opened = threading.Event()
 
-    def record(owner: type, name: str, act: Callable[..., Any]) -> None:
-        def recorded(*arguments: Any) -> Any:
-            done.append(f"{owner.__name__}.{name}")
-            return act(*arguments)
-
-        monkeypatch.setattr(owner, name, recorded)
+    def record(owner: type, name: str, act: Callable[[Any], Any]) -> None:
+        monkeypatch.setattr(owner, name, lambda *own: (done.append(f"{owner.__name__}.{name}"), act(own[0])))
 
     async def failing(_: object) -> None:
         assert opened.wait(5)
         raise RuntimeError
 
     monkeypatch.setattr(OpenCollections, "names", lambda _: ["news"])
-    record(OpenCollections, "close_unused", OpenCollections.close_unused)
-    record(OpenCollections, "warm", lambda *_: opened.set())
-    record(SearchThreads, "close", SearchThreads.close)
-    record(OpenCollections, "close", OpenCollections.close)
+    for owner, name in ((OpenCollections, "close_unused"), (SearchThreads, "close"), (OpenCollections, "close")):
+        record(owner, name, getattr(owner, name))
+    record(OpenCollections, "warm", lambda _: opened.set())
     monkeypatch.setattr(agent_transports, "_serve", failing)
     with pytest.raises(RuntimeError):
         agent_transports.serve_agent(ServiceOptions(settings, device="cpu"))
-    assert done == [
-        "OpenCollections.close_unused",
-        "OpenCollections.warm",
-        "SearchThreads.close",
-        "OpenCollections.close",
-    ]
+    closed = ["SearchThreads.close", "OpenCollections.close"]
+    assert done == ["OpenCollections.close_unused", "OpenCollections.warm", *closed]
 
 
-def test_a_collection_that_is_not_there_is_refused(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["mcp", "-c", "news", "--home", str(settings.home)]) == 1
-    told = capsys.readouterr()
-    assert "there is no collection 'news'" in told.err
-    assert told.out == ""
-
-
-def test_without_its_packages_it_says_how_to_install_them(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_its_parts_it_says_so(settings: Settings, dragoman: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "there is no collection 'news'" in dragoman("mcp", "-c", "news", "--home", settings.home, status=1)
+    assert dragoman.out == ""
     monkeypatch.setitem(sys.modules, "mcp", None)
-    assert run(["mcp"]) == 1
-    assert capsys.readouterr().err.endswith("install them: make install EXTRAS=serve\n")
+    assert dragoman("mcp", status=1).endswith("install them: make install EXTRAS=serve\n")

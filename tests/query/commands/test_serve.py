@@ -2,15 +2,15 @@
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
-import sys
 from contextlib import nullcontext
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -27,6 +27,9 @@ from query.service.access import Token
 from query.service.service_options import LOOPBACK, ServiceOptions
 from query.web_server.http_server import listening
 from tests.conftest import fallen, until
+from tests.query.conftest import Command, copied
+from trials import ROOT
+from trials.command import DRAGOMAN
 from trials.long_running import alone, searches
 from trials.servers.service import process
 from trials.service_attacks import SECRET, changed_tokens
@@ -55,7 +58,6 @@ def listens(port: int) -> bool:
     return True
 
 
-@pytest.mark.parts
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_it_answers_what_it_has_begun_and_stops_and_says_why(calibrated: Settings, tmp_path: Path, name: str) -> None:
     """At SIGTERM, and when its terminal is closed."""
@@ -76,7 +78,6 @@ def test_it_answers_what_it_has_begun_and_stops_and_says_why(calibrated: Setting
     assert f"the service stops at {name}; requests that have begun are still answered\n" in log.read_text()
 
 
-@pytest.mark.parts
 def test_it_is_killed_and_another_goes_on(calibrated: Settings) -> None:
     with process(calibrated.home) as (started, url):
         before = httpx.post(f"{url}/api/search", json={"query": "coffee"}).json()["hits"]
@@ -95,22 +96,21 @@ def test_further_searches_take_no_memory_in_a_process_or_a_service(demo: Setting
     assert alone(searches, demo.home, 300) == ["", ""]
 
 
-@pytest.mark.parts
+@pytest.fixture
+def tokens(tmp_path: Path) -> Path:
+    """A file with one token."""
+    (file := tmp_path / "tokens").write_text(f"me {SECRET}\n")
+    return file
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="Windows has no SIGHUP")
-def test_a_token_that_is_taken_away_opens_nothing_any_more_and_sighup_ends_nothing(
-    calibrated: Settings, tmp_path: Path
-) -> None:
-    tokens = tmp_path / "tokens"
-    tokens.write_text(f"me {SECRET}\n")
+def test_a_token_taken_away_opens_nothing_any_more_and_sighup_ends_nothing(calibrated: Settings, tokens: Path) -> None:
     with process(calibrated.home, DRAGOMAN_TOKENS=str(tokens)) as (started, url):
         assert fallen(changed_tokens(url, started, tokens)) == []
 
 
-@pytest.mark.parts
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="Windows has no such terminals")
-def test_a_closed_terminal_stops_a_service_with_tokens_too(calibrated: Settings, tmp_path: Path) -> None:
-    tokens = tmp_path / "tokens"
-    tokens.write_text(f"me {SECRET}\n")
+def test_a_closed_terminal_stops_a_service_with_tokens_too(calibrated: Settings, tokens: Path) -> None:
     master, terminal = os.openpty()
     try:
         with process(calibrated.home, "--tokens", str(tokens), stdin=terminal) as (started, _):
@@ -121,8 +121,15 @@ def test_a_closed_terminal_stops_a_service_with_tokens_too(calibrated: Settings,
         os.close(master)
 
 
+@pytest.fixture
+def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing listens, and signals stay as they are."""
+    monkeypatch.setattr("query.web_server.http_server.listening", lambda *place: nullcontext(place))
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+
+
 def test_every_option_of_the_command_is_the_service_s(
-    tmp_path: Path, reranker: ModelFolder, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, reranker: ModelFolder, tokens: Path, no_server: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[tuple[ServiceOptions, str, int]] = []
 
@@ -134,20 +141,15 @@ def test_every_option_of_the_command_is_the_service_s(
         def run(self, place: tuple[str, int]) -> None:
             told.append((self.options, *place))
 
-    monkeypatch.setattr(
-        "query.web_server.application.Service", lambda options: SimpleNamespace(options=options, failure=None)
-    )
+    unfailing = partial(SimpleNamespace, failure=None)
+    monkeypatch.setattr("query.web_server.application.Service", lambda options: unfailing(options=options))
     monkeypatch.setattr("query.web_server.http_server.server", Server)
-    monkeypatch.setattr("query.web_server.http_server.listening", lambda *place: nullcontext(place))
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
     arenas: list[int] = []
     monkeypatch.setattr("query.commands.serve.share_arenas", arenas.append)
-    tokens = tmp_path / "tokens"
     tokens.write_text(f"me {SECRET}\nyou {SECRET}2 write\n")
     given = (
         "-c demo -c news --host 10.0.0.7 --port 8301 --allow-host search.example --rate 60 --threads 3 --waiting 7 "
-        "--seconds 5 --max-body 2000 --hybrid --elastic http://127.0.0.1:9200 "
-        "--log --log-days 30 --device cpu"
+        "--seconds 5 --max-body 2000 --hybrid --elastic http://127.0.0.1:9200 --log --log-days 30 --device cpu"
     )
     files = ["--tokens", str(tokens), "--rerank", str(reranker.path), "--home", str(tmp_path)]
     assert run(["serve", *given.split(), *files]) == 0
@@ -158,48 +160,34 @@ def test_every_option_of_the_command_is_the_service_s(
     assert same == [], "give these on the command line too"
     assert (host, port) == ("10.0.0.7", 8301)
     assert list(options.tokens) == [Token.of("me", SECRET), Token.of("you", f"{SECRET}2")]
+    bounds: dict[str, Any] = {"rate": 60, "threads": 3, "max_waiting": 7, "seconds": 5.0, "max_body": 2000}
+    what: dict[str, Any] = {"collections": ("demo", "news"), "hybrid": True, "rerank": str(reranker.path)}
+    where: dict[str, Any] = {"hosts": (*LOOPBACK, "10.0.0.7", "search.example"), "elastic": "http://127.0.0.1:9200"}
     assert replace(options, tokens=()) == ServiceOptions(
-        settings=Settings.read(home=tmp_path),
-        collections=("demo", "news"),
-        device="cpu",
-        hybrid=True,
-        rerank=str(reranker.path),
-        hosts=(*LOOPBACK, "10.0.0.7", "search.example"),
-        rate=60,
-        threads=3,
-        max_waiting=7,
-        seconds=5.0,
-        max_body=2000,
-        elastic="http://127.0.0.1:9200",
-        log=True,
-        log_days=30,
+        Settings.read(home=tmp_path), device="cpu", log=True, log_days=30, **bounds, **what, **where
     )
 
 
-def test_a_card_s_failure_is_its_last_word(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_card_that_fails(tmp_path: Path, no_server: None, monkeypatch: pytest.MonkeyPatch, dragoman: Command) -> None:
     failure = GpuFailure("the H100 computes nothing any more")
     monkeypatch.setattr("query.web_server.application.Service", lambda _: SimpleNamespace(failure=failure))
-    monkeypatch.setattr(
-        "query.web_server.http_server.server", lambda *_: SimpleNamespace(run=lambda _: None, handle_exit=None)
-    )
-    monkeypatch.setattr("query.web_server.http_server.listening", lambda *place: nullcontext(place))
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
-    assert run(["serve", "--home", str(tmp_path)]) == 1
-    assert capsys.readouterr().err.endswith(f"Error: {failure}\n")
+    server = SimpleNamespace(run=lambda _: None, handle_exit=None)
+    monkeypatch.setattr("query.web_server.http_server.server", lambda *_: server)
+    assert dragoman("serve", "--home", tmp_path, status=1).endswith(f"Error: {failure}\n")
 
 
-def test_it_listens_to_other_machines_with_tokens_only(
-    calibrated: Settings, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("arguments", "status", "sentence"),
+    [
+        (["--host", "0.0.0.0"], 1, "name a file of tokens with --tokens"),  # noqa: S104
+        (["--log", "--log-days", "800000"], 2, "--log-days"),
+        (["-c", "nope"], 1, "there is no collection 'nope'"),
+    ],
+)
+def test_what_is_not_served_is_refused(
+    arguments: list[str], status: int, sentence: str, calibrated: Settings, dragoman: Command
 ) -> None:
-    assert run(["serve", "--host", "0.0.0.0", "--home", str(calibrated.home)]) == 1  # noqa: S104
-    assert "name a file of tokens with --tokens" in capsys.readouterr().err
-
-
-def test_a_log_of_more_days_than_there_are_dates_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["serve", "--log", "--log-days", "800000"]) == 2
-    assert "--log-days" in capsys.readouterr().err
+    assert sentence in dragoman("serve", *arguments, "--home", calibrated.home, status=status)
 
 
 def test_a_host_name_in_capitals_is_the_service_s_own() -> None:
@@ -207,21 +195,12 @@ def test_a_host_name_in_capitals_is_the_service_s_own() -> None:
 
 
 def test_a_port_that_is_taken_is_a_sentence(calibrated: Settings, tmp_path: Path) -> None:
-    shutil.copytree(calibrated.home, tmp_path / "home")
+    home = copied(calibrated.home, tmp_path).home
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        command = [
-            sys.executable,
-            "-c",
-            "from query.cli import main; main()",
-            "serve",
-            "--home",
-            str(tmp_path / "home"),
-        ]
-        done = subprocess.run(
-            [*command, "--port", str(taken.getsockname()[1])], capture_output=True, text=True, check=False
-        )
+        command = [*DRAGOMAN, "serve", "--home", str(home), "--port", str(taken.getsockname()[1])]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith("Error: the service can't listen at 127.0.0.1:")
@@ -229,10 +208,8 @@ def test_a_port_that_is_taken_is_a_sentence(calibrated: Settings, tmp_path: Path
 
 @pytest.mark.parametrize("host", ["nowhere.invalid", "192.0.2.1"])
 def test_an_address_of_no_machine_here_is_a_sentence(host: str) -> None:
-    with (
-        pytest.raises(BadInput, match=f"can't listen at {host}:8300 .*another --port or --host"),
-        listening(host, 8300),
-    ):
+    sentence = f"can't listen at {host}:8300 .*another --port or --host"
+    with pytest.raises(BadInput, match=sentence), listening(host, 8300):
         pass
 
 
@@ -243,8 +220,3 @@ def test_it_listens_at_each_address_that_a_name_has_here(monkeypatch: pytest.Mon
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
     with listening("localhost", 0) as sockets:
         assert [one.getsockname()[0] for one in sockets] == ["127.0.0.1"]
-
-
-def test_a_collection_that_is_not_there_is_refused(calibrated: Settings, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["serve", "-c", "nope", "--home", str(calibrated.home)]) == 1
-    assert "there is no collection 'nope'" in capsys.readouterr().err

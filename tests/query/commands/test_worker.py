@@ -21,10 +21,10 @@ from indexer.ledger import index_runs
 from indexer.ledger.database import connect
 from indexer.workers.progress import run_progress
 from indexer.workers.run_watch import watch_run
-from query.cli import run
 from tests.conftest import until
-from tests.indexer.workers.conftest import answers_inspect, new_database
+from tests.indexer.workers.conftest import new_database
 from tests.indexer.workers.site import Site
+from tests.query.conftest import Command
 from trials import DEMO
 from trials.documents import contents, sentences
 from trials.servers.postgres import PostgresServer
@@ -41,9 +41,7 @@ def site(tmp_path: Path, redis: RedisServer, default_folder: ModelFolder) -> Ite
 
 
 @pytest.mark.parametrize("broker", ["redis", pytest.param("rabbitmq", marks=pytest.mark.long)])
-def test_two_processes_write_into_the_embedded_store_what_one_writes(
-    site: Site, broker: str, request: pytest.FixtureRequest
-) -> None:
+def test_two_processes_write_what_one_writes(site: Site, broker: str, request: pytest.FixtureRequest) -> None:
     server: RedisServer | RabbitServer = request.getfixturevalue(broker)
     site.settings = Settings.read(site.settings.home, broker=server.url)
     source = site.write(sentences(640))
@@ -98,36 +96,14 @@ def test_a_worker_asked_to_end_returns_a_chunk_that_takes_too_long(site: Site, c
     engine.dispose()
 
 
-@pytest.mark.long
-def test_a_worker_asked_to_end_with_time_enough_finishes_its_chunk(site: Site) -> None:
-    source = site.write([{"id": "a", "lang": "en", "text": "rivers and floods " * 6_000}])
-    number = index_by_workers([source], "c", settings=site.settings).run.id
-    worker = site.start("worker", "--grace", "300")
-    engine = connect(site.settings.database)
-    until(lambda: run_progress(engine, number).chunks == {"leased": 1}, 120)
-    worker.terminate()
-    assert worker.wait(200) == 0
-    assert run_progress(engine, number).chunks == {"done": 1}
-    assert "1 documents stored, 0 refused" in site.said(worker)
-    engine.dispose()
-
-
-@pytest.mark.long
-def test_celery_s_inspect_finds_an_idle_worker(site: Site) -> None:
-    worker = site.start("worker", "--concurrency", "2")
-    until(lambda: answers_inspect(site.settings.broker, worker.pid), 120)
-
-
-def test_tables_on_a_server_are_made_when_that_is_asked_for(
-    postgres: PostgresServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_db_upgrade_makes_tables(postgres: PostgresServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    database = postgres.url.removesuffix("dragoman") + "never_used"
+    dragoman = Command(capsys, "--home", str(tmp_path), "--database", database)
     with psycopg.connect(postgres.url, autocommit=True) as connection:
         connection.execute("CREATE DATABASE never_used")
-    place = ["--home", str(tmp_path), "--database", postgres.url.removesuffix("dragoman") + "never_used"]
-    assert run(["status", *place]) == 1
-    assert "are not of this version; run: dragoman db upgrade" in capsys.readouterr().err
-    assert run(["db", "upgrade", *place]) == 0
-    assert run(["status", *place]) == 0
+    assert "are not of this version; run: dragoman db upgrade" in dragoman("status", status=1)
+    dragoman("db", "upgrade")
+    dragoman("status")
 
 
 def test_one_command_indexes_by_workers_into_elasticsearch_and_calibrates(
@@ -135,41 +111,31 @@ def test_one_command_indexes_by_workers_into_elasticsearch_and_calibrates(
 ) -> None:
     """Each part that a second machine needs: broker, PostgreSQL, Elasticsearch, a process of the worker."""
     place = ["--home", str(site.settings.home), "--database", new_database(postgres), "--store", elastic_url]
-    broker = ["--broker", site.settings.broker]
-    assert run(["db", "upgrade", *place]) == 0
-    site.start("worker", "--encoder", str(small.path), "--device", "cpu", *place, *broker)
-    sources = [str(source) for source in sorted(DEMO.glob("docs.*.jsonl"))]
-    capsys.readouterr()
-    assert run(["index", *sources, "-c", "demo", "--encoder", str(small.path), "--json", "-q", *place, *broker]) == 0
-    report, calibrated = map(json.loads, capsys.readouterr().out.splitlines())
+    options = ["--encoder", str(small.path), "--broker", site.settings.broker]
+    dragoman = Command(capsys, *place)
+    dragoman("db", "upgrade")
+    site.start("worker", "--device", "cpu", *place, *options)
+    report, calibrated = dragoman.json("index", *sorted(DEMO.glob("docs.*.jsonl")), "-c", "demo", "-q", *options)
     assert (report["encoded"], report["refused"]) == (235, [])
     assert calibrated["calibration"]
-    assert run(["status", "-c", "demo", "--json", *place]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = dragoman.one("status", "-c", "demo")
     assert (told["documents"], told["store"]) == (235, elastic_url)
     assert [one["calibration"] for one in told["calibrations"] if one["active"]] == [calibrated["calibration"]]
-    assert run(["search", "Bienen im Garten", "-c", "demo", "--lang", "de", "--json", *place]) == 0
-    assert len(json.loads(capsys.readouterr().out)["hits"]) == 10
+    assert len(dragoman.one("search", "Bienen im Garten", "-c", "demo", "--lang", "de")["hits"]) == 10
 
 
-def test_a_run_that_is_cancelled_ends_and_can_not_be_cancelled_again(
-    site: Site, small: ModelFolder, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source, place = site.write(sentences(130)), ["-c", "c", "--home", str(site.settings.home)]
+def test_a_cancelled_run_ends_once(site: Site, small: ModelFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    source, dragoman = site.write(sentences(130)), Command(capsys, "-c", "c", "--home", str(site.settings.home))
     begun = index_by_workers([source], "c", settings=site.settings, encoder=str(small.path))
     again = index_by_workers([source], "c", settings=site.settings, encoder=str(small.path))
     assert (begun.run.id, begun.resumed, again.run.id, again.resumed) == (1, False, 1, True)
-    assert run(["cancel", *place]) == 0
-    assert "run 1 is cancelled; stored documents stay" in capsys.readouterr().out
-    assert run(["status", *place]) == 0
-    assert "run 1 cancelled" in capsys.readouterr().out
-    assert run(["cancel", *place]) == 1
+    assert "run 1 is cancelled; stored documents stay" in dragoman("cancel")
+    assert "run 1 cancelled" in dragoman("status")
+    dragoman("cancel", status=1)
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_leaves_the_run_going_and_says_how_to_look_after_it(
-    site: Site, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ctrl_c_leaves_the_run_going_and_says_how_to_go_on(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     source = site.write(sentences(130))
     looking = site.start("index", source, "-c", "c", "--no-calibration")
     engine = connect(site.settings.database)
@@ -179,16 +145,14 @@ def test_ctrl_c_leaves_the_run_going_and_says_how_to_look_after_it(
     said = site.said(looking)
     assert "run 1 goes on without this command. Watch it: dragoman status --watch -c c" in said
     assert "pause, resume or cancel -c c" in said
-    place = ["-c", "c", "--home", str(site.settings.home)]
-    assert run(["pause", *place]) == 0
-    capsys.readouterr()
-    assert run(["status", *place]) == 0
-    assert "run 1 paused" in (said := capsys.readouterr().out)
+    dragoman = Command(capsys, "-c", "c", "--home", str(site.settings.home))
+    dragoman("pause")
+    assert "run 1 paused" in (said := dragoman("status"))
     assert "go on: dragoman resume -c c" in said
     site.start("worker", "--lease", "2", "--device", "cpu")
     until(lambda: bool(run_progress(engine, 1).workers), 120)
     assert run_progress(engine, 1).chunks == {"pending": 3}
-    assert run(["resume", *place, "--broker", site.settings.broker]) == 0
+    dragoman("resume", "--broker", site.settings.broker)
     until(lambda: index_runs.runs(engine, "c")[0].state == "done", 120)
     assert index_runs.runs(engine, "c")[0].encoded == 130
     engine.dispose()
