@@ -4,7 +4,6 @@
 
 import json
 import shutil
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -61,21 +60,15 @@ def exported(hugging_face: Mapping[str, Path], tmp_path_factory: pytest.TempPath
     return made
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_the_folder_encodes_queries_and_documents(shape: str, exported: Mapping[str, Path]) -> None:
-    encoder = open_encoder(ModelFolder.open(exported[shape]), device="cpu")
+@pytest.mark.parametrize(("shape", "pooling"), [("bert", "mean"), ("xlm-r", "mean"), ("labse", "cls-dense-tanh")])
+def test_the_folder_encodes_and_states_how_near_it_is(shape: str, pooling: str, exported: Mapping[str, Path]) -> None:
+    folder = ModelFolder.open(exported[shape])
+    encoder = open_encoder(folder, device="cpu")
     documents = [Document("1", "de", "Der Sauerteig braucht Zeit."), Document("2", "en", "tides " * 300, title="Sea")]
     vectors = encoder.encode_documents(documents).vectors
     queries = encoder.encode_queries([Document("q", "fr", "la marée")])
     assert (vectors.shape, queries.shape) == ((2, 64), (1, 64))
     np.testing.assert_allclose(np.linalg.norm(np.vstack((vectors, queries)), axis=1), 1, atol=1e-5)
-
-
-@pytest.mark.parametrize(("shape", "pooling"), [("bert", "mean"), ("xlm-r", "mean"), ("labse", "cls-dense-tanh")])
-def test_the_folder_states_what_was_decided_and_how_near_it_is(
-    shape: str, pooling: str, exported: Mapping[str, Path]
-) -> None:
-    folder = ModelFolder.open(exported[shape])
     assert (folder.config.pooling, folder.config.precision, folder.config.name) == (pooling, "int8", f"tiny-{shape}")
     assert folder.config.languages == ("de", "pt", "zh-Hant")
     parity = json.loads((folder.path / "parity.json").read_text())
@@ -111,33 +104,23 @@ def test_without_an_output_the_folder_goes_to_the_model_cache_under_its_name(
     assert (config.name, config.pooling) == ("mine", "cls")
 
 
-def test_below_the_bar_nothing_is_published_and_nothing_is_left(save_model: SaveModel, tmp_path: Path) -> None:
-    folder = save_model("bert", "outliers", change=outliers)
-    sentence = refusal(BadInput, folder, "-o", tmp_path / "made")
+def test_below_the_bar_nothing_is_published_unless_it_is_forced(save_model: SaveModel, tmp_path: Path) -> None:
+    folder, made = save_model("bert", "outliers", change=outliers), tmp_path / "made"
+    sentence = refusal(BadInput, folder, "-o", made)
     assert "differs too much from its source to be published (cosine_min" in sentence
     assert sentence.endswith("take another --precision, or --force")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_forced_below_the_bar_it_is_published_and_says_so_everywhere(save_model: SaveModel, tmp_path: Path) -> None:
-    folder = save_model("bert", "forced", change=outliers)
-    result = run(folder, "-o", tmp_path / "made", "--force", "-q")
-    assert result.exception is None
-    assert "below" in result.stdout
-    assert result.stderr.startswith("warning: published below the parity bar (cosine_min")
-    parity = json.loads((tmp_path / "made/parity.json").read_text())
+    forced = run(folder, "-o", made, "--force", "-q")
+    assert forced.exception is None
+    assert "below" in forced.stdout
+    assert forced.stderr.startswith("warning: published below the parity bar (cosine_min")
+    parity = json.loads((made / "parity.json").read_text())
     assert (parity["passed"], parity["forced"]) == (False, True)
-    assert "**not reached**; published because it was forced" in (tmp_path / "made/MODEL_CARD.md").read_text()
+    assert "**not reached**; published because it was forced" in (made / "MODEL_CARD.md").read_text()
+    assert run(folder, "-o", tmp_path / "exact", "--precision", "fp32").exception is None
 
 
-def test_the_same_model_in_fp32_reaches_its_bar(save_model: SaveModel, tmp_path: Path) -> None:
-    result = run(save_model("bert", "exact", change=outliers), "-o", tmp_path / "made", "--precision", "fp32")
-    assert result.exception is None
-
-
-def test_a_model_for_sequence_classification_becomes_a_reranker(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_making_a_reranker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path / "cache"))
     source = save_reranker(tmp_path / "tiny-ranker")
     result = run(source, "--precision", "fp32", "--languages", "de,en", "--json")
@@ -152,32 +135,25 @@ def test_a_model_for_sequence_classification_becomes_a_reranker(
     assert "A reranker, made from" in (folder / "MODEL_CARD.md").read_text(encoding="utf-8")
     assert encoder_names() == [DEFAULT]
     for command, shown in (
-        (["encoders", "list"], "tiny-ranker-fp32 (reranker)"),
-        (["encoders", "show"], "A reranker,"),
+        (["list"], "tiny-ranker-fp32 (reranker)"),
+        (["show", "tiny-ranker-fp32"], "A reranker,"),
     ):
-        name = ["tiny-ranker-fp32"] if command[1] == "show" else []
-        assert dragoman([*command, *name]) == 0
+        assert dragoman(["encoders", *command]) == 0
         assert shown in capsys.readouterr().out
 
 
-def test_with_a_pooling_it_becomes_an_encoder(tmp_path: Path) -> None:
-    source = save_reranker(tmp_path / "tiny-ranker", labels=3)
+def test_with_a_pooling_it_becomes_an_encoder_and_without_one_it_takes_no_prefixes(tmp_path: Path) -> None:
+    source, prefix = save_reranker(tmp_path / "tiny-ranker", labels=3), ("--query-prefix", "q: ")
     assert "has 3 labels" in refusal(BadInput, source, "-o", tmp_path / "made")
-    result = run(source, "-o", tmp_path / "made", "--precision", "fp32", "--pooling", "mean", "--query-prefix", "q: ")
+    result = run(source, "-o", tmp_path / "made", "--precision", "fp32", "--pooling", "mean", *prefix)
     assert result.exception is None, result.output
     config = ModelFolder.open(tmp_path / "made").config
     assert (config.pooling, config.dim, config.query_prefix) == ("mean", 64, "q: ")
-
-
-def test_a_reranker_takes_no_prefixes(tmp_path: Path) -> None:
-    source = save_reranker(tmp_path / "tiny-ranker")
-    sentence = refusal(BadInput, source, "-o", tmp_path / "made", "--query-prefix", "query: ")
+    sentence = refusal(BadInput, save_reranker(tmp_path / "another"), "-o", tmp_path / "other", *prefix)
     assert "is a reranker, which has no prefixes; leave them out, or state a --pooling" in sentence
 
 
-def test_a_model_folder_is_replaced_and_anything_else_is_not(
-    exported: Mapping[str, Path], hugging_face: Mapping[str, Path], tmp_path: Path
-) -> None:
+def test_a_model_is_replaced(exported: Mapping[str, Path], hugging_face: Mapping[str, Path], tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     assert "holds something that is no exported model" in refusal(BadInput, hugging_face["bert"], "-o", tmp_path)
     assert "is a file; choose another" in refusal(BadInput, hugging_face["bert"], "-o", tmp_path / "notes.txt")
@@ -189,27 +165,31 @@ def test_a_model_folder_is_replaced_and_anything_else_is_not(
     assert ModelFolder.open(model).config == replace(before, name="again")
 
 
-def test_an_exported_folder_is_not_exported_again(exported: Mapping[str, Path]) -> None:
-    assert "it is an exported folder already" in refusal(BadInput, exported["bert"])
-
-
-@pytest.mark.parametrize("model", ["./nowhere", "/nowhere/at/all", "a/b/c", "no name"])
-def test_a_folder_that_is_not_there_is_said(model: str) -> None:
-    assert f"there is no folder {model}" in refusal(BadInput, model)
-
-
-def test_a_name_that_no_cache_holds_is_said_where_there_is_no_network(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["{exported}"], "it is an exported folder already"),
+        *(([name], f"there is no folder {name}") for name in ("./nowhere", "/nowhere/at/all", "a/b/c", "no name")),
+        *((["{source}", "--name", name], "can't be a model's name") for name in ("a/b", ".hidden")),
+        (["{source}", "--languages", "de,qqqq"], "no known language"),
+    ],
+)
+def test_what_can_not_be_exported_is_refused(
+    arguments: list[str], sentence: str, exported: Mapping[str, Path], hugging_face: Mapping[str, Path]
 ) -> None:
-    offline(tmp_path, monkeypatch)
-    sentence = refusal(MissingPart, "somebody/some-encoder", "--name", "x")
-    assert "is not in the local cache and the hub can't be reached; fetch it where there is a network" in sentence
+    places = {"exported": exported["bert"], "source": hugging_face["bert"]}
+    assert sentence in refusal(BadInput, *(argument.format(**places) for argument in arguments))
 
 
-def test_a_name_in_the_cache_needs_no_network(
+def test_a_name_is_looked_up_in_the_cache_and_needs_no_network_where_it_is_there(
     hugging_face: Mapping[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    offline(tmp_path, monkeypatch)
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)  # the client reads its environment once, when imported
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    sentence = refusal(MissingPart, "somebody/some-encoder", "--name", "x")
+    assert "is not in the local cache and the hub can't be reached; fetch it where there is a network" in sentence
     place = tmp_path / "models--somebody--tiny-e5"
     snapshot = place / "snapshots" / ("0" * 40)
     snapshot.parent.mkdir(parents=True)
@@ -223,29 +203,3 @@ def test_a_name_in_the_cache_needs_no_network(
     config = ModelFolder.open(tmp_path / "made").config
     assert (config.name, config.query_prefix, config.document_prefix) == ("tiny-e5", "query: ", "")
     assert "Made from `somebody/tiny-e5`" in (tmp_path / "made/MODEL_CARD.md").read_text()
-
-
-def offline(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client reads its environment once, when it is imported."""
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
-
-
-@pytest.mark.parametrize("name", ["a/b", ".hidden"])
-def test_a_name_that_makes_no_folder_is_refused(name: str, hugging_face: Mapping[str, Path]) -> None:
-    assert "can't be a model's name" in refusal(BadInput, hugging_face["bert"], "--name", name)
-
-
-def test_a_language_that_is_none_is_refused(hugging_face: Mapping[str, Path]) -> None:
-    assert "no known language" in refusal(BadInput, hugging_face["bert"], "--languages", "de,qqqq")
-
-
-def test_without_torch_one_sentence_says_what_to_install(
-    hugging_face: Mapping[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "torch", None)
-    sentence = refusal(MissingPart, hugging_face["bert"], "-o", tmp_path / "made")
-    assert sentence == "this needs PyTorch and transformers; install them: make install EXTRAS=train"
-    assert list(tmp_path.iterdir()) == []
