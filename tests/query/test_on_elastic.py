@@ -6,18 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
-from elasticsearch import helpers
 
 from encoders.errors import BadInput
-from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
-from indexer.ledger.database import open_database
-from query.cli import root
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import NoDocument, Searcher
 from tests.query import conftest
 from trials import DEMO
+from trials.command import TOPICS, ask, require_done
 from trials.servers.elastic import client_of
 
 QUERIES = (("en", "flood in the old town"), ("de", "Bienen im Garten"), ("ru", "шахматы"), ("ja", "山火事"))
@@ -48,24 +44,13 @@ def on_server(embedded: Settings, elastic_url: str, tmp_path: Path) -> Settings:
 
 def hits(settings: Settings, ranking: RankingOptions) -> list[list[tuple[str, float, str | None]]]:
     with Searcher.open("demo", settings, device="cpu", ranking=ranking) as searcher:
-        return [
-            [
-                (hit.doc_id, round(hit.score, 4), hit.passage.text if hit.passage else None)
-                for hit in searcher.search(text, lang=lang)
-            ]
-            for lang, text in QUERIES
-        ]
+        found = [searcher.search(text, lang=lang) for lang, text in QUERIES]
+    return [[(hit.doc_id, round(hit.score, 4), hit.passage and hit.passage.text) for hit in one] for one in found]
 
 
-@pytest.mark.parametrize(
-    "ranking",
-    [RankingOptions(calibration="none"), RankingOptions(), RankingOptions(balance=1.0)],
-    ids=["plain", "calibrated", "every language equal"],
-)
-def test_the_same_hits_scores_and_passages_from_both_stores(
-    calibrated: Settings, moved: Settings, ranking: RankingOptions
-) -> None:
-    assert hits(moved, ranking) == hits(calibrated, ranking)
+def test_the_same_hits_scores_and_passages_from_both_stores(calibrated: Settings, moved: Settings) -> None:
+    for ranking in (RankingOptions(calibration="none"), RankingOptions(), RankingOptions(balance=1.0)):
+        assert hits(moved, ranking) == hits(calibrated, ranking)
 
 
 def test_facets_and_similar_documents_are_the_same_from_both_stores(embedded: Settings, on_server: Settings) -> None:
@@ -102,26 +87,14 @@ def test_a_mapped_ranking_is_the_same_from_both_stores(embedded: Settings, elast
 
 def run(settings: Settings, *arguments: str) -> list[dict[str, Any]]:
     """A command's JSON."""
-    done = CliRunner().invoke(root, [*arguments, "--json", "--home", str(settings.home)], catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    done = ask([*arguments, "--json", "--home", str(settings.home)])
+    assert done.status == 0, done.sentence
+    return [json.loads(line) for line in done.output.splitlines()]
 
 
 def scores(settings: Settings, *options: str, collection: str = "demo") -> dict[str, float]:
-    topics, qrels = settings.home.parent / "topics.tsv", DEMO / "qrels.txt"
-    lines = run(
-        settings,
-        "evaluate",
-        "--topics",
-        str(topics),
-        "--qrels",
-        str(qrels),
-        "-c",
-        collection,
-        "--measures",
-        "AP",
-        *options,
-    )
+    topics = ["--topics", str(settings.home.parent / "topics.tsv"), *TOPICS[2:]]
+    lines = run(settings, "evaluate", *topics, "-c", collection, "--measures", "AP", *options)
     return {row["id"].partition(".")[2]: row["means"]["AP"] for row in lines[-1]["runs"]}
 
 
@@ -133,51 +106,11 @@ def test_evaluating_gives_the_same_map(embedded: Settings, on_server: Settings) 
     assert scores(on_server, "--hybrid")["all"] == pytest.approx(scores(embedded, "--hybrid")["all"], abs=0.005)
 
 
-def test_evaluating_the_same_documents_attached_gives_the_same_map(embedded: Settings, elastic_url: str) -> None:
-    """By plain cosines: a calibration of its own draws other pages."""
-    server, _, prefix = elastic_url.rpartition("/")
-    with Searcher.open("demo", embedded, device="cpu") as searcher, client_of(server) as client:
-        documents = searcher.store.get(list(searcher.store.ids()))
-        sources = (
-            {"headline": one.title, "body": one.text, "language": one.lang, **dict(one.fields)} for one in documents
-        )
-        actions = (
-            {"_index": f"{prefix}-pages", "_id": one.doc_id, "_source": source}
-            for one, source in zip(documents, sources, strict=True)
-        )
-        helpers.bulk(client, actions, refresh=True)
-    with open_database(embedded.database) as engine:
-        encoder = collections.require(engine, "demo").encoder
-    fields = ["--text", "body", "--title", "headline", "--lang-field", "language", "--no-calibration"]
-    run(embedded, "attach", f"{prefix}-pages", "-c", "attached", "--encoder", encoder, "--store", server, *fields)
-    plain = ("--calibration", "none")
-    here, there = scores(embedded, *plain), scores(embedded, *plain, collection="attached")
-    assert here.keys() == there.keys()
-    assert there["all"] == pytest.approx(here["all"], abs=0.005)
-
-
-def test_documents_of_another_home_s_index_are_not_deleted(moved: Settings, elastic_url: str) -> None:
-    server, _, prefix = elastic_url.rpartition("/")
-    index = f"{prefix}-demo-000001"
-    with client_of(server) as client:
-        ours = client.indices.get_mapping(index=index)[index]["mappings"]["_meta"]
-        client.indices.put_mapping(index=index, meta={"dragoman": {**ours["dragoman"], "owner": "theirs"}})
-        try:
-            doc_id = client.search(index=index, size=1)["hits"]["hits"][0]["_id"]
-            done = CliRunner().invoke(root, ["delete", doc_id, "-c", "demo", "--home", str(moved.home)])
-            assert isinstance(done.exception, BadInput)
-            assert "belongs to a collection of another database" in str(done.exception)
-            assert client.exists(index=index, id=doc_id)
-        finally:
-            client.indices.put_mapping(index=index, meta=ours)
-
-
 def test_status_calibrate_report_and_delete_work_on_it(on_server: Settings, elastic_url: str, tmp_path: Path) -> None:
     (status,) = run(on_server, "status", "-c", "demo")
     assert (status["documents"], status["trouble"], status["store"]) == (235, "", elastic_url)
     page = tmp_path / "report.html"
-    done = CliRunner().invoke(root, ["report", "-c", "demo", "-o", str(page), "--home", str(on_server.home)])
-    assert done.exit_code == 0, done.output
+    require_done(["report", "-c", "demo", "-o", str(page), "--home", str(on_server.home)])
     assert page.stat().st_size > 10_000
     (made,) = run(on_server, "calibrate", "-c", "demo", "--balance", "0.5")
     assert made["balance"] == 0.5
