@@ -1,6 +1,5 @@
-"""A home whose files are damaged, or can't be written: sentences, and what can be shown is shown."""
+"""Damaged files, missing rights and wrong inputs: sentences, and what can be shown is shown."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,12 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database, transaction
 from query.cli import run
 from tests.conftest import fallen
+from tests.query.conftest import Command, copied
+from trials import user_attacks
 from trials.command import TOPICS
 from trials.command_attacks import SHOWN, pages_of, zeroed_pages
 from trials.database_accidents import unwritable
+from trials.input_attacks import wrong_inputs
 
 pytestmark = pytest.mark.parts
 
@@ -21,7 +23,7 @@ pytestmark = pytest.mark.parts
 @pytest.fixture(scope="module")
 def home(calibrated_by_words: Settings, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with a calibrated collection and a logged evaluation."""
-    home = Path(shutil.copytree(calibrated_by_words.home, tmp_path_factory.mktemp("whole") / "home"))
+    home = copied(calibrated_by_words.home, tmp_path_factory.mktemp("whole")).home
     assert run(["evaluate", "-c", "demo", *TOPICS, "--langs", "de", "-q", "--home", str(home)]) == 0
     return home
 
@@ -30,7 +32,7 @@ def home(calibrated_by_words: Settings, tmp_path_factory: pytest.TempPathFactory
 @pytest.mark.parametrize("share", range(3))
 def test_zeroed_pages_are_a_sentence(file: str, share: int, home: Path, tmp_path: Path) -> None:
     """Three neighbouring pages of every thirty, one of them in each test."""
-    damaged = Path(shutil.copytree(home, tmp_path / "home"))
+    damaged = copied(home, tmp_path).home
     assert fallen(zeroed_pages(damaged, file, range(share, pages_of(damaged / file), 30))) == []
 
 
@@ -45,22 +47,17 @@ def test_zeroed_pages_are_a_sentence(file: str, share: int, home: Path, tmp_path
     ],
 )
 def test_a_value_of_zeros_is_a_sentence(
-    table: str, column: str, command: list[str], home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    table: str, column: str, command: list[str], home: Path, tmp_path: Path, dragoman: Command
 ) -> None:
     """SQLite itself notices no damage in the midst of a long value."""
-    settings = Settings.read(home=shutil.copytree(home, tmp_path / "home"))
+    settings = copied(home, tmp_path)
     with open_database(settings.database) as engine, transaction(engine) as session:
         session.execute(sa.text(f"UPDATE {table} SET {column} = zeroblob(100)"))  # noqa: S608
-    assert run([*command, "-q", "--home", str(settings.home)]) == 1
-    assert capsys.readouterr().err.startswith("Error: ")
+    assert dragoman(*command, "-q", "--home", settings.home, status=1).startswith("Error: ")
 
 
 def test_a_home_that_can_t_be_written_is_searched_and_shown(
-    home: Path,
-    word_model: ModelFolder,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    home: Path, word_model: ModelFolder, tmp_path: Path, dragoman: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Commands that must write are refused before their work: no document is read, and no encoder opened."""
     monkeypatch.setattr("query.calibration_fitting.calibration_fit.draw_samples", None)
@@ -68,17 +65,34 @@ def test_a_home_that_can_t_be_written_is_searched_and_shown(
     try:
         with unwritable(home, tmp_path / "view"):
             for command in (*SHOWN, ["status"]):
-                assert run([*command, "-q", "--home", str(tmp_path / "view")]) == 0, command
-            capsys.readouterr()
+                dragoman(*command, "-q", "--home", tmp_path / "view")
             for command in (
-                ["evaluate", "-c", "demo", *TOPICS, "--langs", "de"],
-                ["calibrate", "-c", "demo"],
-                ["migrate", "-c", "demo", "--encoder", str(word_model.path), "--method", "first"],
+                ["evaluate", *TOPICS, "--langs", "de"],
+                ["calibrate"],
+                ["migrate", "--encoder", str(word_model.path), "--method", "first"],
                 ["delete", "x"],
                 ["serve", "--log"],
             ):
-                arguments = [*command, "-q", "--home", str(tmp_path / "view"), "-c", "demo"]
-                assert run(arguments) == 1, command
-                assert "written" in capsys.readouterr().err
+                place = ["-q", "--home", tmp_path / "view", "-c", "demo"]
+                assert "written" in dragoman(*command, *place, status=1), command
     except PermissionError as error:
         pytest.skip(f"folders can't be mounted: {error}")
+
+
+@pytest.mark.parametrize("what", ["a home that can't be written", "a source", "MPLCONFIGDIR"])
+def test_a_missing_right_is_a_sentence(what: str, home: Path, word_model: ModelFolder, tmp_path: Path) -> None:
+    assert fallen(user_attacks.without_rights(home, word_model.path, tmp_path, only=what)) == []
+
+
+@pytest.mark.long
+def test_no_missing_right_is_a_traceback(home: Path, word_model: ModelFolder, tmp_path: Path) -> None:
+    assert fallen(user_attacks.without_rights(home, word_model.path, tmp_path)) == []
+
+
+@pytest.mark.long
+def test_a_wrong_input_is_refused_in_a_sentence(home: Path, word_model: ModelFolder, tmp_path: Path) -> None:
+    own, folder = copied(home, tmp_path).home, tmp_path / "tried"
+    folder.mkdir()
+    outcomes = list(wrong_inputs(own, word_model.path, folder, step=3))
+    assert fallen(outcomes) == []
+    assert len(outcomes) > 600
