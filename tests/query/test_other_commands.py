@@ -1,8 +1,6 @@
 """What another command does in the middle of a command's work, and what a kill leaves to the same command."""
 
-import shutil
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +20,8 @@ from query.cli import run
 from query.collections.removal import remove_collection
 from query.evaluation import evaluation_log
 from query.migration import document_reencoding
-from tests.query.conftest import SOURCES
+from tests.query.conftest import SOURCES, Command
+from trials.command import TOPICS
 
 pytestmark = pytest.mark.parts
 
@@ -80,31 +79,22 @@ def test_a_calibration_of_a_collection_that_is_gone_is_not_kept(
     assert [one.created > row(home).created for one in stored] == ([] if act is delete else [True])
 
 
-def test_an_evaluation_of_a_deleted_collection_is_not_logged(
-    home: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_deleted_collection_is_evaluated(home: Settings, monkeypatch: pytest.MonkeyPatch, dragoman: Command) -> None:
     before(monkeypatch, evaluation_log, "log", lambda: delete(home))
-    demo = SOURCES[0].parent
-    topics = ["--topics", str(demo / "topics.tsv"), "--qrels", str(demo / "qrels.txt"), "--langs", "de"]
-    assert run(["evaluate", "-c", "demo", *topics, "-q"]) == 1
-    assert "collection demo was deleted while this command worked on it" in capsys.readouterr().err
+    said = dragoman("evaluate", "-c", "demo", *TOPICS, "--langs", "de", "-q", status=1)
+    assert "collection demo was deleted while this command worked on it" in said
     with open_database(home.database) as engine:
         assert evaluation_log.runs(engine) == []
 
 
-def test_nothing_is_rolled_back_while_the_collection_is_indexed(
-    home: Settings, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_rolled_back_while_the_collection_is_indexed(home: Settings, dragoman: Command) -> None:
     rebuild(home)
     with open_database(home.database) as engine, collection_lock("demo", engine):
-        assert run(["rollback", "-c", "demo"]) == 1
-        assert "another process is indexing collection demo" in capsys.readouterr().err
+        assert "another process is indexing collection demo" in dragoman("rollback", "-c", "demo", status=1)
     assert row(home).generation == 2
 
 
-def test_a_migration_that_is_left_at_its_last_step_is_not_completed(
-    home: Settings, word_model: ModelFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_migration_left_at_its_end(home: Settings, word_model: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     old = row(home).model
     migrate = [*MIGRATE, "--encoder", str(word_model.path)]
     assert run(migrate) == 0
@@ -113,28 +103,19 @@ def test_a_migration_that_is_left_at_its_last_step_is_not_completed(
     assert row(home).model == old
 
 
-@pytest.mark.parametrize("moment", ["generations.switch", "drop_unnamed", "keep_calibrated", "hold"])
-def test_a_rebuild_killed_at_its_end_is_completed_by_the_same_command(
-    home: Settings, monkeypatch: pytest.MonkeyPatch, moment: str
-) -> None:
+@pytest.mark.parametrize("moment", ["switch", "drop_unnamed", "keep_calibrated", "hold"])
+def test_a_rebuild_killed_at_its_end_is_completed(home: Settings, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
     command = [*INDEX, "--rebuild"]
-    places = {
-        "generations.switch": (generations, "switch"),
-        "drop_unnamed": (generations, "drop_unnamed"),
-        "keep_calibrated": (recalibration, "keep_calibrated"),
-        "hold": (collections, "hold"),
-    }
-    place, name = places[moment]
-    if moment == "drop_unnamed":  # called at the beginning, too
-        before(monkeypatch, generations, "switch", lambda: before(monkeypatch, place, name, kill))
-    elif moment == "hold":
-        before(monkeypatch, recalibration, "keep_calibrated", lambda: before(monkeypatch, place, name, kill))
+    place = {"keep_calibrated": recalibration, "hold": collections}.get(moment, generations)
+    after = {"drop_unnamed": (generations, "switch"), "hold": (recalibration, "keep_calibrated")}.get(moment)
+    if after:  # it is called at the beginning, too
+        before(monkeypatch, *after, lambda: before(monkeypatch, place, moment, kill))
     else:
-        before(monkeypatch, place, name, kill)
+        before(monkeypatch, place, moment, kill)
     with pytest.raises(Killed):
         run(command)
     if moment == "keep_calibrated":
-        before(monkeypatch, place, name, kill)
+        before(monkeypatch, place, moment, kill)
         with pytest.raises(Killed):
             run(command)
     assert run(command) == 0
@@ -149,29 +130,11 @@ def test_a_rebuild_killed_at_its_end_is_completed_by_the_same_command(
     assert row(home).generation == 3, "it was complete: the same command builds anew"
 
 
-def test_an_index_run_killed_before_it_is_calibrated_is_calibrated_by_the_same_command(
-    home: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    more = tmp_path / "more.jsonl"
-    shutil.copyfile(SOURCES[0], more)
-    more.write_text(more.read_text().replace('"id": "', '"id": "more-'))
-    command = ["index", str(more), "-c", "demo", "--device", "cpu"]
-    before(monkeypatch, recalibration, "keep_calibrated", kill)
-    with pytest.raises(Killed):
-        run(command)
-    assert run(command) == 0
-    assert "calibrat" in capsys.readouterr().err
-    assert run(command) == 0
-    assert "calibrat" not in capsys.readouterr().err
-
-
 def test_a_migration_killed_after_its_switch_is_completed_by_the_same_command(
-    home: Settings, word_model: ModelFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    home: Settings, word_model: ModelFolder, monkeypatch: pytest.MonkeyPatch, dragoman: Command
 ) -> None:
     command = [*MIGRATE, "--encoder", str(word_model.path), "--re-encode"]
     before(monkeypatch, document_reencoding, "ReencodingReport", kill)
     with pytest.raises(Killed):
-        run(command)
-    capsys.readouterr()
-    assert run(command) == 0
-    assert f"every document of demo is encoded by {word_model.path} already" in capsys.readouterr().out
+        dragoman(*command)
+    assert f"every document of demo is encoded by {word_model.path} already" in dragoman(*command)
