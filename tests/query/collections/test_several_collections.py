@@ -28,8 +28,8 @@ class Opener:
     def __call__(self, name: str, ranking: RankingOptions | None = None) -> Searcher:
         return self._stack.enter_context(Searcher.open(name, self._settings, device="cpu", ranking=ranking))
 
-    def together(self, ranking: RankingOptions | None = None, **filters: dict[str, str]) -> Searcher:
-        return joined({name: self(name, ranking) for name in ("north", "south")}, filters)
+    def halves(self, ranking: RankingOptions | None = None) -> dict[str, Searcher]:
+        return {name: self(name, ranking) for name in ("north", "south")}
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def own_ids(hits: list[Hit]) -> list[str]:
 
 
 def test_by_plain_cosine_the_ranking_is_that_of_one_collection(opened: Opener) -> None:
-    whole, both = opened("whole", PLAIN), opened.together(PLAIN)
+    whole, both = opened("whole", PLAIN), joined(opened.halves(PLAIN), {})
     assert both.languages == whole.languages
     for lang, text in QUERIES:
         hits, expected = both.search(text, lang=lang, k=40), whole.search(text, lang=lang, k=40)
@@ -58,30 +58,30 @@ def test_by_plain_cosine_the_ranking_is_that_of_one_collection(opened: Opener) -
         assert all(hit.document.doc_id == hit.doc_id for hit in hits)
 
 
-@pytest.mark.parametrize("mates", [False, True])
-def test_ranked_fairly_the_first_hits_are_those_of_one_collection(opened: Opener, mates: bool) -> None:
-    """Where mates count in all of them, or in none."""
-    shared, apart = [], []
-    whole, north, south = (counting(opened(name), mates) for name in ("whole", "north", "south"))
-    both = joined({"north": north, "south": south}, {})
-    assert calibration_of(both).mates == mates
-    for lang, text in QUERIES:
-        expected = {hit.doc_id for hit in whole.search(text, lang=lang, k=10)}
-        shared.append(len(expected & set(own_ids(both.search(text, lang=lang, k=10)))))
-        merged = [hit for searcher in (north, south) for hit in searcher.search(text, lang=lang, k=10)]
-        merged.sort(key=lambda hit: -hit.score)
-        apart.append(len(expected & {hit.doc_id for hit in merged[:10]}))
-    assert sum(shared) >= 28, (shared, apart)
-    assert sum(shared) > sum(apart), (shared, apart)
-
-
 def counting(searcher: Searcher, mates: bool) -> Searcher:
     """The same collection, whose mates count or not."""
     return replace(searcher, calibration=replace(calibration_of(searcher), mates=mates))
 
 
+@pytest.mark.parametrize("mates", [False, True])
+def test_ranked_fairly_the_first_hits_are_those_of_one_collection(opened: Opener, mates: bool) -> None:
+    """Where mates count in all of them, or in none."""
+    shared = apart = 0
+    whole, north, south = (counting(opened(name), mates) for name in ("whole", "north", "south"))
+    both = joined({"north": north, "south": south}, {})
+    assert calibration_of(both).mates == mates
+    for lang, text in QUERIES:
+        expected = {hit.doc_id for hit in whole.search(text, lang=lang, k=10)}
+        shared += len(expected & set(own_ids(both.search(text, lang=lang, k=10))))
+        merged = [hit for searcher in (north, south) for hit in searcher.search(text, lang=lang, k=10)]
+        best = sorted(merged, key=lambda hit: -hit.score)[:10]
+        apart += len(expected & {hit.doc_id for hit in best})
+    assert shared >= 28, (shared, apart)
+    assert shared > apart
+
+
 def test_the_largest_collection_says_whether_mates_count(opened: Opener) -> None:
-    north, south = opened("north"), opened("south")
+    north, south = opened.halves().values()
     assert sum(south.languages.values()) > sum(north.languages.values())
     for mates in (False, True):
         both = joined({"north": counting(north, not mates), "south": counting(south, mates)}, {})
@@ -89,11 +89,12 @@ def test_the_largest_collection_says_whether_mates_count(opened: Opener) -> None
 
 
 def test_pages_follow_each_other_and_filters_are_each_collections_own(opened: Opener) -> None:
-    both = opened.together()
+    halves = opened.halves()
+    both = joined(halves, {})
     few, many = (own_ids(both.search("night trains", lang="en", k=k)) for k in (20, 60))
     assert few == many[:20]
     labels: dict[str, set[str]] = {"north": set(), "south": set()}
-    for hit in opened.together(south={"label": "health"}).search("night trains", lang="en", k=200):
+    for hit in joined(halves, {"south": {"label": "health"}}).search("night trains", lang="en", k=200):
         labels[name_and_id(hit.doc_id)[0]].add(hit.document.fields["label"])
     assert labels["south"] == {"health"}
     assert len(labels["north"]) > 1
@@ -101,7 +102,7 @@ def test_pages_follow_each_other_and_filters_are_each_collections_own(opened: Op
 
 
 def test_means_are_weighted_by_documents_and_pseudo_queries_are_all_there(opened: Opener) -> None:
-    searchers = {name: opened(name) for name in ("north", "south")}
+    searchers = opened.halves()
     both = calibration_of(joined(searchers, {}))
     for lang in ("de", "ja"):
         counts = [searcher.languages[lang] for searcher in searchers.values()]
@@ -110,10 +111,15 @@ def test_means_are_weighted_by_documents_and_pseudo_queries_are_all_there(opened
         assert both.mean("document", lang) == pytest.approx(weighed / sum(counts), abs=1e-6)
         sources = [f"{name}/{own}" for name, part in parts.items() for own in part.sources]
         assert both.languages[lang].sources == tuple(sources)
+    north = calibration_of(searchers["north"])
+    few = replace(north, languages={lang: north.languages[lang] for lang in ("de", "en")})
+    larger = replace(searchers["north"], languages={"de": 5, "ja": 3})
+    smaller = replace(searchers["north"], calibration=few, languages={"de": 2})
+    assert pooled({"a": larger, "b": smaller}).mean("document", "ja") == pytest.approx(north.mean("document", "ja"))
 
 
 def test_what_several_collections_have_in_common_is_pooled_once_while_they_stay_as_they_are(opened: Opener) -> None:
-    north, south = opened("north"), opened("south")
+    north, south = opened.halves().values()
     first = calibration_of(joined({"north": north, "south": south}, {}))
     assert joined({"south": south, "north": opened("north")}, {}).calibration is first
     grown = replace(south, languages={**south.languages, "de": south.languages["de"] + 1})
@@ -122,19 +128,8 @@ def test_what_several_collections_have_in_common_is_pooled_once_while_they_stay_
         assert joined({"north": north, "south": changed}, {}).calibration is not first
 
 
-def test_a_language_of_one_collection_has_its_statistics(opened: Opener) -> None:
-    searcher = opened("north")
-    north = calibration_of(searcher)
-    few = replace(north, languages={lang: north.languages[lang] for lang in ("de", "en")})
-    both = {
-        "a": replace(searcher, languages={"de": 5, "ja": 3}),
-        "b": replace(searcher, calibration=few, languages={"de": 2}),
-    }
-    assert pooled(both).mean("document", "ja") == pytest.approx(north.mean("document", "ja"))
-
-
 def test_collections_that_cannot_be_compared_are_refused_in_a_sentence(opened: Opener) -> None:
-    north, south = opened("north"), opened("south")
+    north, south = opened.halves().values()
     with pytest.raises(BadInput, match="south has no calibration, and others have one"):
         joined({"north": north, "south": opened("south", PLAIN)}, {})
     other = replace(south, calibration=replace(calibration_of(south), model="another"))
