@@ -139,29 +139,30 @@ def make_word_model(target: Path, sources: Iterable[Path]) -> ModelFolder:
     table = np.asarray(0.1 * noise + sums / np.maximum(counts, 1), dtype=np.float32)
     config = ModelConfig("words", DIM, 64, "mean", "", "", (), "fp32", "words", "", "")
     with publishing(target, config) as folder:
-        onnx.save(_mean_of_tokens(table), folder / "model.onnx")
+        norms = helper.make_node("ReduceL2", ["sums", "last"], ["lengths"], keepdims=1)
+        onnx.save(_mean_of_tokens(table, "texts", "vectors", norms), folder / "model.onnx")
         tokenizer.save(str(folder / "tokenizer.json"))
     return ModelFolder.open(target)
 
 
-def _mean_of_tokens(table: FloatArray) -> onnx.ModelProto:
-    """The graph of a table with a row for each token."""
+def _mean_of_tokens(table: FloatArray, inputs: str, output: str, *last: onnx.NodeProto) -> onnx.ModelProto:
+    """The graph of a table with a row for each token: the ``sums`` of a text's rows, ``there`` its tokens are."""
     nodes = [
         helper.make_node("Gather", ["table", "input_ids"], ["rows"], axis=0),
         helper.make_node("Cast", ["attention_mask"], ["there"], to=TensorProto.FLOAT),
         helper.make_node("Unsqueeze", ["there", "last"], ["mask"]),
         helper.make_node("Mul", ["rows", "mask"], ["counted"]),
         helper.make_node("ReduceSum", ["counted", "middle"], ["sums"], keepdims=0),
-        helper.make_node("ReduceL2", ["sums", "last"], ["norms"], keepdims=1),
-        helper.make_node("Div", ["sums", "norms"], ["vectors"]),
+        *last,
+        helper.make_node("Div", ["sums", "lengths"], [output]),
     ]
     axes = {"last": np.array([-1], dtype=np.int64), "middle": np.array([1], dtype=np.int64)}
-    shape = ["texts", "tokens"]
+    shape = [inputs, "tokens"]
     graph = helper.make_graph(
         nodes,
-        "words",
+        "tokens",
         [helper.make_tensor_value_info(name, TensorProto.INT64, shape) for name in ("input_ids", "attention_mask")],
-        [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["texts", DIM])],
+        [helper.make_tensor_value_info(output, TensorProto.FLOAT, [inputs, table.shape[1]])],
         [numpy_helper.from_array(values, name) for name, values in {"table": table, **axes}.items()],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
@@ -171,28 +172,10 @@ def make_token_reranker(target: Path, words: ModelFolder, seed: int = 0) -> Mode
     """Make a reranker with a word model's tokenizer: a pair's score is the mean of its tokens' random weights."""
     size = tokenizers.Tokenizer.from_file(str(words.tokenizer)).get_vocab_size()
     weights = np.random.default_rng(seed).standard_normal((size, 1)).astype(np.float32)
-    nodes = [
-        helper.make_node("Gather", ["weights", "input_ids"], ["rows"], axis=0),
-        helper.make_node("Cast", ["attention_mask"], ["there"], to=TensorProto.FLOAT),
-        helper.make_node("Unsqueeze", ["there", "last"], ["mask"]),
-        helper.make_node("Mul", ["rows", "mask"], ["counted"]),
-        helper.make_node("ReduceSum", ["counted", "middle"], ["sums"], keepdims=0),
-        helper.make_node("ReduceSum", ["there", "middle"], ["lengths"], keepdims=1),
-        helper.make_node("Div", ["sums", "lengths"], ["scores"]),
-    ]
-    axes = {"last": np.array([-1], dtype=np.int64), "middle": np.array([1], dtype=np.int64)}
-    shape = ["pairs", "tokens"]
-    graph = helper.make_graph(
-        nodes,
-        "weights",
-        [helper.make_tensor_value_info(name, TensorProto.INT64, shape) for name in ("input_ids", "attention_mask")],
-        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["pairs", 1])],
-        [numpy_helper.from_array(values, name) for name, values in {"weights": weights, **axes}.items()],
-    )
+    counts = helper.make_node("ReduceSum", ["there", "middle"], ["lengths"], keepdims=1)
     config = ModelConfig("tokens", 1, 64, "cross-encoder", "", "", (), "fp32", "tokens", "", "")
     with publishing(target, config) as folder:
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
-        onnx.save(model, folder / "model.onnx")
+        onnx.save(_mean_of_tokens(weights, "pairs", "scores", counts), folder / "model.onnx")
         (folder / "tokenizer.json").write_bytes(words.tokenizer.read_bytes())
     return ModelFolder.open(target)
 
