@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +23,8 @@ __version__ calibrate delete delete_collection evaluate index status
 """
 
 GERMAN = len((DEMO / "docs.de.jsonl").read_text("utf-8").splitlines())
+JUDGED: dict[str, Any] = {"topics": DEMO / "topics.tsv", "qrels": [DEMO / "qrels.txt"]}
+DAY = dt.date(2026, 1, 1)
 RECORDS: list[dict[str, Any]] = [
     {"id": "d1", "lang": "de", "title": "Sauerteig", "text": "Brot ohne gekaufte Hefe backen.", "label": "food"},
     {"id": "e1", "lang": "en", "title": "Sourdough", "text": "Bake bread without bought yeast.", "label": "food"},
@@ -42,6 +46,23 @@ def test_importing_it_imports_nothing_else() -> None:
     assert subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
+@dataclass
+class Index:
+    """Indexes into the collection *c*, by an encoder that takes milliseconds."""
+
+    settings: dragoman.Settings
+    encoder: Path
+
+    def __call__(self, sources: Any, **options: Any) -> dragoman.IndexReport:
+        place = {"settings": self.settings, "encoder": self.encoder}
+        return dragoman.index(sources, "c", calibrate=False, **place, **options)
+
+
+@pytest.fixture
+def index(settings: dragoman.Settings, word_model: ModelFolder) -> Index:
+    return Index(settings, word_model.path)
+
+
 def test_files_and_dicts_are_indexed_and_searched(settings: dragoman.Settings, word_model: ModelFolder) -> None:
     report = dragoman.index([DEMO / "docs.de.jsonl", *RECORDS], "news", settings=settings, encoder=word_model.path)
     assert (report.encoded, report.refused) == (GERMAN + 3, [])
@@ -50,51 +71,37 @@ def test_files_and_dicts_are_indexed_and_searched(settings: dragoman.Settings, w
     assert (hits[0].doc_id, hits[0].document.title, hits.lang) == ("e1", "Sourdough", "en")
 
 
-def test_dicts_may_come_from_a_generator_and_only_what_changed_is_encoded_again(
-    settings: dragoman.Settings, word_model: ModelFolder
-) -> None:
-    first = dragoman.index(iter(RECORDS), "news", settings=settings, encoder=word_model.path, calibrate=False)
+def test_dicts_may_come_from_a_generator_and_only_what_changed_is_encoded_again(index: Index) -> None:
+    first = index(iter(RECORDS))
     assert (first.encoded, first.unchanged) == (3, 0)
-    changed = [RECORDS[0], {**RECORDS[1], "text": "Rye bread."}]
-    second = dragoman.index(changed, "news", settings=settings, prune=True, calibrate=False)
+    second = index([RECORDS[0], {**RECORDS[1], "text": "Rye bread."}], prune=True)
     assert (second.encoded, second.unchanged, second.pruned) == (1, 1, 1)
-    assert dragoman.status("news", settings=settings)["languages"] == {"de": 1, "en": 1}
-    assert not list(settings.home.glob("*.jsonl"))
+    assert dragoman.status("c", settings=index.settings)["languages"] == {"de": 1, "en": 1}
+    assert not list(index.settings.home.glob("*.jsonl"))
 
 
-def test_names_of_fields_are_for_dicts_too_and_one_dict_is_a_source(
-    settings: dragoman.Settings, word_model: ModelFolder
-) -> None:
+def test_names_of_fields_are_for_dicts_too_and_one_dict_is_a_source(index: Index) -> None:
     options = dragoman.ReadOptions(lang="en", fields={"id": "key", "text": "body"})
-    source = {"key": 7, "body": "The volcano erupts \ud800 again.", "year": 1995}
-    dragoman.index(source, "c", settings=settings, options=options, encoder=word_model.path, calibrate=False)
-    with dragoman.Searcher.open("c", settings) as searcher:
+    index({"key": 7, "body": "The volcano erupts \ud800 again.", "year": 1995}, options=options)
+    with dragoman.Searcher.open("c", index.settings) as searcher:
         (hit,) = searcher.search("volcano", filters={"year": 1995})
     assert (hit.doc_id, hit.document.text) == ("7", "The volcano erupts \ufffd again.")
 
 
-def test_a_dict_that_can_not_be_indexed_is_refused_and_the_others_are_indexed(
-    settings: dragoman.Settings, word_model: ModelFolder
-) -> None:
-    report = dragoman.index(
-        [*RECORDS, {"id": "x", "text": 5}], "c", settings=settings, encoder=word_model.path, calibrate=False
-    )
+def test_a_dict_that_can_not_be_indexed_is_refused_and_the_others_are_indexed(index: Index) -> None:
+    report = index([*RECORDS, {"id": "x", "text": 5}])
     assert report.encoded == 3
     (refused,) = report.refused
     assert (refused.doc_id, refused.place.rpartition(":")[2]) == ("x", "4")
     with pytest.raises(dragoman.BadInput, match=r"nothing of the sources could be indexed into c \(.*:1: its text"):
-        dragoman.index({"id": "x", "text": 5}, "c", settings=settings)
+        index({"id": "x", "text": 5})
 
 
 @pytest.mark.parametrize(
     ("sources", "options", "sentence"),
     [
         ([], {}, "there is nothing to index; give names of files"),
-        (
-            [*RECORDS, {"id": "d", "text": "t", "day": dt.date(2026, 1, 1)}],
-            {},
-            "source 4 can't be written as JSON .*date",
-        ),
+        ([*RECORDS, {"id": "d", "text": "t", "day": DAY}], {}, "source 4 can't be written as JSON .*date"),
         ("no-such-file.jsonl", {}, "no-such-file.jsonl"),
         ([RECORDS[0], {"text": "Kein Name."}], {}, "source 2 has no id; give each dict an id"),
         (RECORDS, {"format": "csv"}, "dicts have no format and no encoding"),
@@ -125,17 +132,12 @@ def test_a_collection_is_calibrated_evaluated_and_removed(demo_by_words: dragoma
     assert (report.stored.summary.decided_by, report.stored.summary.balance) == ("you", 0.5)
     (active,) = (one for one in dragoman.status("demo", settings=demo_by_words)["calibrations"] if one["active"])
     assert active["calibration"] == report.stored.id
-
-    topics, qrels = DEMO / "topics.tsv", DEMO / "qrels.txt"
     plain = dragoman.RankingOptions(calibration="none")
-    evaluation = dragoman.evaluate(
-        "demo", topics, [qrels], settings=demo_by_words, langs=["ger"], to=["en"], measures=["AP"], ranking=plain,
-        baseline="none",
-    )  # fmt: skip
+    how: dict[str, Any] = {"langs": ["ger"], "to": ["en"], "measures": ["AP"], "ranking": plain, "baseline": "none"}
+    evaluation = dragoman.evaluate("demo", **JUDGED, settings=demo_by_words, **how)
     assert set(evaluation.means) == {"AP", "Judged@10"}
     assert 0 < evaluation.means["AP"] <= 1
     assert evaluation.setup.settings["calibration"] is None
-
     doc_ids = [json.loads(line)["id"] for line in (DEMO / "docs.ja.jsonl").read_text("utf-8").splitlines()]
     assert dragoman.delete("demo", [*doc_ids, "no-such-id"], settings=demo_by_words) == len(doc_ids)
     assert "ja" not in dragoman.status("demo", settings=demo_by_words)["languages"]
@@ -151,10 +153,7 @@ def test_a_collection_is_calibrated_evaluated_and_removed(demo_by_words: dragoma
     ("wrong", "sentence"),
     [
         (lambda: dragoman.calibrate("demo", topics="topics.tsv"), "topics and qrels belong together"),
-        (
-            lambda: dragoman.calibrate("demo", topics=DEMO / "topics.tsv", qrels=DEMO / "qrels.txt", balance=0.5),
-            "topics decide the balance; leave",
-        ),
+        (lambda: dragoman.calibrate("demo", **JUDGED, balance=0.5), "topics decide the balance; leave"),
         (lambda: dragoman.calibrate("demo", balance=2), "balance"),
         (lambda: dragoman.evaluate("demo"), "give topics and qrels, or from_log=True"),
         (lambda: dragoman.evaluate("demo", "t", "q", langs="de"), r"langs is the string 'de'.*: langs=\['de'\]"),

@@ -197,6 +197,7 @@ def test_list_shows_main_runs_and_all_on_request(dragoman: Command) -> None:
         (["evaluate", "--run-file", "no/run.txt"], 1, "there is no folder"),
         (["evaluate", "--compare", "broken.run"], 1, "broken.run:1 has 3 columns"),
         (["evaluate", "--qrels", "nothing*.txt"], 1, "is no file and no pattern of files with qrels"),
+        (["evaluate", "--topics", "nothing.tsv"], 1, "is no file and no pattern of files with topics"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(dragoman: Command, arguments: list[str], status: int, said: str) -> None:
