@@ -192,7 +192,6 @@ def _outputs(stage: _Stage) -> Iterator[Situation]:
     folders = {
         "cr5": ["train", "cr5", f"{DEMO}/docs.en.jsonl", f"{DEMO}/docs.de.jsonl", "-o"],
         "lawdr": ["train", "lawdr", str(stage.source), "--encoder", str(stage.encoder), "-o"],
-        "onnx": ["export", str(stage.encoder), "-o"],
     }
     commands = _at(place, *([*command, str(closed / name)] for name, command in files.items()))
     commands += [[*command, str(closed / name), "-q"] for name, command in folders.items()]
