@@ -21,6 +21,7 @@ from query.ranking.search_hits import Hit, Passage, ScoreParts, as_json, good_hi
 from query.ranking.searcher import Searcher
 from tests.query.calibration.earlier import earlier_artifact, earlier_summary
 from tests.query.conftest import Command
+from trials.command import TOPICS
 
 QUERY = "Der Imker Karl von Frisch und die Bienen im Garten"
 SEARCH = ("search", QUERY, "--lang", "de")
@@ -212,3 +213,16 @@ def test_of_hits_that_all_fit_other_queries_as_well_the_search_says_so(capsys: p
     shown = capsys.readouterr()
     assert "──" not in shown.out
     assert "perhaps there is no answer here" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["search", "tea", "-k", "0", "-c", "demo"], "-k"),
+        (["runs", "export", "none-such"], "none-such"),
+        (["evaluate", *TOPICS, "--compare", "none-such", "-c", "demo"], "none-such"),
+    ],
+)
+def test_what_there_is_not_is_refused(command: list[str], said: str, on_demo: Command) -> None:
+    on_demo.place = on_demo.place[2:]
+    assert said in on_demo(*command, status=2 if said == "-k" else 1)
