@@ -1,18 +1,26 @@
-"""A collection of combined vectors: indexed, calibrated, searched; weights act without indexing again."""
+"""A collection of combined vectors: weights act without indexing again, and its parts' cosines are on one scale."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from encoders.cr5.bags_of_words import load_model
+from encoders.cr5.cr5_settings import Cr5Settings
+from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
+from indexer.readers.source_documents import Sources
+from indexer.training.cr5_training import train_cr5
 from query.calibration_fitting import calibration_fit as calibrating
 from query.calibration_fitting.calibration_request import CalibrationRequest
 from query.cli import root, run
+from query.ranking.fair_ranker import FairRanker
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.search_hits import Hits
 from query.ranking.searcher import Searcher
@@ -22,9 +30,9 @@ from tests.query.ranking.same_ranking import assert_same_hits
 from trials import DEMO
 from trials.servers.service import serving
 
-LANGS = ("de", "en", "es", "ja")
-SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in LANGS]
-QUERIES = (("de", "Bienen im Garten"), ("ja", "山火事"), ("en", "flood in the old town"))
+SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "en", "es", "ja")]
+QUERY = "flood in the old town"
+QUERIES = (("de", "Bienen im Garten"), ("ja", "山火事"), ("en", QUERY))
 
 
 @pytest.fixture(scope="module")
@@ -34,10 +42,15 @@ def home(tmp_path_factory: pytest.TempPathFactory, word_model: ModelFolder) -> S
     words, at = str(place / "words"), ["--home", str(place / "home"), "-q"]
     assert run(["train", "cr5", *SOURCES[:3], "-o", words, "--dimensions", "20", "--ridge", "1", "-q"]) == 0
     alone = ["--encoder", str(word_model.path)]
-    for name, encoders in (("both", [*alone, "--encoder", words]), ("alone", alone)):
-        assert run(["index", *SOURCES, "-c", name, *encoders, "--no-calibration", *at]) == 0
+    return indexed(SOURCES, [*alone, "--encoder", words], alone, at)
+
+
+def indexed(sources: list[str], both: list[str], alone: list[str], at: list[str]) -> Settings:
+    """A home of two collections, calibrated: of both encoders, and of one."""
+    for name, encoders in (("both", both), ("alone", alone)):
+        assert run(["index", *sources, "-c", name, *encoders, "--no-calibration", *at]) == 0
         assert run(["calibrate", "-c", name, "--balance", "0.75", *at]) == 0
-    return Settings.read(home=place / "home")
+    return Settings.read(home=Path(at[1]))
 
 
 def weighed(searcher: Searcher, weights: tuple[float, ...]) -> Searcher:
@@ -53,6 +66,12 @@ def hits(settings: Settings, collection: str, weights: tuple[float, ...], balanc
         return [searcher.search(text, lang=lang, k=5) for lang, text in QUERIES]
 
 
+def said(settings: Settings, *arguments: str) -> str:
+    done = CliRunner().invoke(root, [*arguments, "--home", str(settings.home)])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
 def test_where_one_part_has_all_the_weight_the_ranking_is_its_own(home: Settings) -> None:
     """Nearly: the int8 passages of both are rounded together."""
     both, alone = hits(home, "both", (1.0, 0.0), 0.5), hits(home, "alone", (1.0,), 0.5)  # by no bank, which each draws
@@ -66,20 +85,11 @@ def test_both_stores_rank_them_alike(home: Settings, elastic_url: str, tmp_path:
         assert_same_hits(there, here, tolerance=1e-4)
 
 
-def test_weights_change_the_ranking(home: Settings) -> None:
-    first, second = (hits(home, "both", weights) for weights in ((0.9, 0.1), (0.1, 0.9)))
-    assert [hit.doc_id for of_query in first for hit in of_query] != [
-        hit.doc_id for of_query in second for hit in of_query
-    ]
-
-
-@pytest.mark.parametrize("collection", ["both", "alone"])
-def test_an_encoder_that_the_collections_method_can_not_use_is_refused_as_another_encoder(
-    home: Settings, collection: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_encoder_that_the_method_can_not_use_is_refused(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     words = str(home.home.parent / "words")
-    assert run(["index", SOURCES[0], "-c", collection, "--encoder", words, "--home", str(home.home)]) == 1
-    assert f"collection {collection} holds vectors of" in capsys.readouterr().err
+    for collection in ("both", "alone"):
+        assert run(["index", SOURCES[0], "-c", collection, "--encoder", words, "--home", str(home.home)]) == 1
+        assert f"collection {collection} holds vectors of" in capsys.readouterr().err
 
 
 def test_the_service_names_both_encoders(home: Settings, word_model: ModelFolder) -> None:
@@ -93,7 +103,7 @@ def test_documents_that_one_part_does_not_know_are_ranked_by_the_other_on_one_sc
     corrected = []
     for name in ("both", "alone"):
         with Searcher.open(name, home, device="cpu") as searcher:
-            hits = searcher.search("flood in the old town", lang="en", k=200, explain=True)
+            hits = searcher.search(QUERY, lang="en", k=200, explain=True)
         corrected.append({hit.doc_id: hit.parts.corrected for hit in hits if hit.parts and hit.lang == "ja"})
     both, alone = corrected
     known = both.keys() & alone.keys()
@@ -104,24 +114,20 @@ def test_documents_that_one_part_does_not_know_are_ranked_by_the_other_on_one_sc
 def test_a_person_states_weights_and_the_index_stays_and_is_gone_on_with(home: Settings, tmp_path: Path) -> None:
     copy = copied(home.home, tmp_path)
 
-    def calibrated(*options: str) -> dict[str, object]:
-        done = CliRunner().invoke(root, ["calibrate", "-c", "both", *options, "--json", "--home", str(copy.home)])
-        assert done.exit_code == 0, done.output
-        found: dict[str, object] = json.loads(done.stdout)
-        return found
+    def calibrated(*options: str) -> Any:
+        return json.loads(said(copy, "calibrate", "-c", "both", *options, "--json"))
 
     def state() -> tuple[dict[str, float], dict[str, bytes]]:
         """The scores of a search, and what is stored."""
         with Searcher.open("both", copy, device="cpu") as searcher:
-            hits = searcher.search("flood in the old town", lang="en", k=5)
+            hits = searcher.search(QUERY, lang="en", k=5)
             pages = list(searcher.store.scan(searcher.stored_model))
         vectors = {one.document.doc_id: one.vector.tobytes() for page in pages for one in page}
         return {hit.doc_id: hit.score for hit in hits}, vectors
 
     before, vectors = state()
     given = calibrated("--weights", "0.2,0.8")
-    assert given["decided_by"] == "you"
-    assert given["weights"] == pytest.approx([0.2, 0.8])
+    assert (given["decided_by"], given["weights"]) == ("you", pytest.approx([0.2, 0.8]))
     after, same_vectors = state()
     assert after != before
     assert same_vectors == vectors
@@ -133,13 +139,89 @@ def test_a_person_states_weights_and_the_index_stays_and_is_gone_on_with(home: S
     assert state()[1].keys() == vectors.keys() | {"new"}
 
 
-@pytest.mark.parametrize(
-    ("collection", "weights", "said"),
-    [("both", (1.0,), "give 2 weights, not 1"), ("alone", (0.5, 0.5), "give 1 weight, not 2")],
-)
-def test_weights_that_fit_no_part_are_refused_before_anything_is_encoded(
-    home: Settings, collection: str, weights: tuple[float, ...], said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weights_that_fit_no_part_are_refused_at_once(home: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibrating, "draw_samples", lambda *_, **__: pytest.fail("queries were drawn"))
-    with pytest.raises(BadInput, match=said):
-        calibrating.calibrate(collection, home, CalibrationRequest(weights=weights), device="cpu")
+    for collection, weights, sentence in (
+        ("both", (1.0,), "2 weights, not 1"),
+        ("alone", (0.5, 0.5), "1 weight, not 2"),
+    ):
+        with pytest.raises(BadInput, match=f"give {sentence}"):
+            calibrating.calibrate(collection, home, CalibrationRequest(weights=weights), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def of_words(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """The demo's articles by ``three``, a Cr5 model of their languages, and ``two``, which knows no Spanish."""
+    place = tmp_path_factory.mktemp("parts")
+    three, two, at = str(place / "three"), str(place / "two"), ["--home", str(place / "home"), "-q"]
+    assert run(["train", "cr5", *SOURCES[:3], "-o", three, "--dimensions", "20", "--ridge", "1", "-q"]) == 0
+    assert run(["train", "cr5", *SOURCES[:2], "-o", two, "--dimensions", "4", "--ridge", "1", "-q"]) == 0
+    return indexed(SOURCES[:3], ["--encoder", three, "--encoder", two], ["--encoder", three], at)
+
+
+def test_without_a_calibration_they_are_on_one_scale_too_and_shown_so(of_words: Settings) -> None:
+    found = {}
+    for name in ("both", "alone"):
+        with Searcher.open(name, of_words, device="cpu", ranking=RankingOptions(calibration="none")) as searcher:
+            found[name] = {hit.doc_id: hit for hit in searcher.search(QUERY, lang="en", k=200)}
+    assert all(hit.score == pytest.approx(hit.cosine, abs=1e-4) for hit in found["both"].values())
+    spanish = [hit for hit in found["alone"].values() if hit.lang == "es"]
+    assert spanish
+    for hit in spanish:
+        other = found["both"][hit.doc_id]
+        assert (other.score, other.cosine) == pytest.approx((hit.score, hit.cosine), abs=1e-4)
+        assert hit.passage is not None
+        assert other.passage is not None
+        assert other.passage.cosine == pytest.approx(hit.passage.cosine, abs=0.02)
+
+
+def test_without_a_calibration_the_first_hits_stay_the_same(of_words: Settings, tmp_path: Path) -> None:
+    three, few = str(of_words.home.parent / "three"), tmp_path / "few"
+    train_cr5(Sources(SOURCES[:2]), few, settings=Cr5Settings(dimensions=4, ridge=1, vocabulary=40))
+    words = load_model(ModelFolder.open(three)).vocabularies["en"]
+    pairs = [f"{words[place]} {words[-place]}" for place in range(1, 40)]
+    mixed = [f"{words[place]} {words[-place - 7]} {words[-place - 9]}" for place in range(1, 40)]
+    lines = [json.dumps({"id": text, "lang": "en", "text": text}) for pair in pairs for text in (pair, pair.split()[1])]
+    (tmp_path / "some.jsonl").write_text("\n".join(dict.fromkeys(lines)), encoding="utf-8")
+    at = ["--home", str(tmp_path / "home"), "--no-calibration", "-q"]
+    both = ["--encoder", three, "--encoder", str(few)]
+    assert run(["index", str(tmp_path / "some.jsonl"), "-c", "mixed", *both, *at]) == 0
+    with Searcher.open("mixed", Settings.read(home=tmp_path / "home"), device="cpu") as searcher:
+        queries = [Document(text, "en", text) for text in mixed]
+        first, many = ([one.doc_ids[:1] for one in searcher.rank(queries, k=k)] for k in (1, 50))
+    assert first == many
+
+
+def test_cosines_shown_with_a_calibration_are_on_that_scale(of_words: Settings) -> None:
+    with Searcher.open("both", of_words, device="cpu") as searcher:
+        assert searcher.calibration is not None
+        as_encoded = FairRanker(searcher.store, replace(searcher.calibration, mates=False), 0.0, passages=False)
+        vector = searcher.encoder.encode_queries([Document("q", "en", QUERY)])
+        (ranking,) = as_encoded.rank(vector, "en", sorted(searcher.languages), 200, detailed=True)
+        hits = {hit.doc_id: hit for hit in searcher.search(QUERY, lang="en", k=200)}
+    assert set(ranking.langs) == {"de", "en", "es"}
+    cosines = [detail.parts.cosine for detail in ranking.details_of(ranking.doc_ids)]
+    assert ranking.scores == pytest.approx(cosines, abs=1e-4)
+    assert [hits[doc_id].cosine for doc_id in ranking.doc_ids] == pytest.approx(cosines, abs=1e-4)
+
+
+def test_a_query_that_no_part_of_any_weight_knows_is_refused_and_finds_nothing(of_words: Settings) -> None:
+    with Searcher.open("both", of_words, device="cpu") as searcher:
+        second = weighed(searcher, (0.0, 1.0))
+        with pytest.raises(BadInput, match=r"^two knows no word of the query 'el agua' in es"):
+            second.search("el agua", lang="es")
+        unknown, known = second.rank([Document("1", "es", "el agua"), Document("2", "de", "Wasser")], k=5)
+        assert (len(unknown.doc_ids), len(known.doc_ids)) == (0, 5)
+        assert searcher.search("el agua", lang="es")
+
+
+def test_weights_are_shown_wherever_a_calibration_is(of_words: Settings) -> None:
+    assert ", weights 0.2,0.8" in said(of_words, "calibrate", "-c", "both", "--weights", "0.2,0.8")
+    assert re.search(", weights 0.2,0.8, .*decided by you", said(of_words, "status", "-c", "both"))
+    told = json.loads(said(of_words, "status", "-c", "both", "--json"))["calibrations"]
+    assert [one["weights"] for one in told if one["active"]] == [[0.2, 0.8]]
+    told_how = CliRunner().invoke(root, ["search", "Wasser", "-c", "both", "--explain", "--home", str(of_words.home)])
+    assert "the encoders' cosines count 0.2,0.8" in told_how.output
+    assert "0.2,0.8" not in said(of_words, "calibrate", "-c", "both")
+    assert "0.2,0.8" in said(of_words, "calibrate", "-c", "both", "--list")
+    assert "weights" not in said(of_words, "calibrate", "-c", "alone", "--list")

@@ -18,6 +18,7 @@ from encoders.inference.cross_encoder import Reranker
 from indexer.collection.settings import Settings
 from indexer.stores.contract import MissingDocuments, VectorQuery
 from onnx_export import models
+from query.calibration.calibration import Calibration
 from query.cli import run
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.hit_reranker import HitReranker, read_text
@@ -30,36 +31,35 @@ from trials import DEMO
 QUERY = "Der Imker Karl von Frisch und die Bienen im Garten"
 
 
-def opened(settings: Settings, reranker: ModelFolder, **options: object) -> Searcher:
-    ranking = RankingOptions(rerank=str(reranker.path), **options)  # type: ignore[arg-type]
-    return Searcher.open("demo", settings, device="cpu", ranking=ranking)
+def opened(settings: Settings, reranker: ModelFolder) -> Searcher:
+    return Searcher.open("demo", settings, device="cpu", ranking=RankingOptions(rerank=str(reranker.path)))
+
+
+def calibration_of(searcher: Searcher) -> Calibration:
+    assert searcher.calibration
+    return searcher.calibration
 
 
 def with_mates(settings: Settings, reranker: ModelFolder, *, mates: bool) -> Searcher:
     """The same, by a calibration of which mates count or do not."""
     searcher = opened(settings, reranker)
-    assert searcher.calibration
-    return replace(searcher, calibration=replace(searcher.calibration, mates=mates))
+    return replace(searcher, calibration=replace(calibration_of(searcher), mates=mates))
 
 
 @pytest.mark.parametrize("mates", [False, True])
-def test_the_best_thirty_are_ordered_by_the_rerankers_scores_and_the_rest_stays(
+def test_the_best_thirty_are_reranked_and_the_rest_stays(
     calibrated_by_words: Settings, reranker: ModelFolder, mates: bool
 ) -> None:
     """Mates take part in these scores, too."""
     with with_mates(calibrated_by_words, reranker, mates=mates) as searcher:
-        assert searcher.calibration
-        base = replace(searcher, reranker=None).search(QUERY, lang="de", k=40, explain=True)
-        reranked = searcher.search(QUERY, lang="de", k=40, explain=True)
+        fair = replace(searcher, reranker=None)
+        base, reranked = (one.search(QUERY, lang="de", k=40, explain=True) for one in (fair, searcher))
         scores = Reranker(reranker, device="cpu").scores([(QUERY, read_text(hit)) for hit in base[:RERANKED]])
-        query = Document("q", "de", QUERY)
-        (ranking,) = replace(searcher, reranker=None).rank([query], k=RERANKED)
-        expected = FairRanker(searcher.store, searcher.calibration).with_mates(ranking, scores, "de")
+        (ranking,) = fair.rank([Document("q", "de", QUERY)], k=RERANKED)
+        expected = FairRanker(searcher.store, calibration_of(searcher)).with_mates(ranking, scores, "de")
         assert np.array_equal(expected, scores) != mates
-    order = np.argsort(-expected, kind="stable")
-    assert [hit.doc_id for hit in reranked[:RERANKED]] == [base[row].doc_id for row in order]
-    assert [hit.doc_id for hit in reranked[RERANKED:]] == [hit.doc_id for hit in base[RERANKED:]]
-    assert [hit.doc_id for hit in reranked] != [hit.doc_id for hit in base]
+    order, ids = np.argsort(-expected, kind="stable"), [hit.doc_id for hit in base]
+    assert [hit.doc_id for hit in reranked] == [*(ids[row] for row in order), *ids[RERANKED:]] != ids
     assert [hit.score for hit in reranked] == [hit.score for hit in base]
     shown = [hit.parts.reranked for hit in reranked if hit.parts]
     np.testing.assert_allclose(np.array(shown[:RERANKED], dtype=float), expected[order], rtol=1e-5)
@@ -68,32 +68,13 @@ def test_the_best_thirty_are_ordered_by_the_rerankers_scores_and_the_rest_stays(
     assert base.reranking is None
 
 
-def test_a_search_of_another_ranking_may_leave_the_reranker_out_or_ask_for_it(
-    calibrated_by_words: Settings, reranker: ModelFolder
-) -> None:
-    with opened(calibrated_by_words, reranker) as searcher:
-        options = RankingOptions(balance=searcher.ranking.balance, rerank=searcher.ranking.rerank)
-        base = replace(searcher, reranker=None).search(QUERY, lang="de", k=40)
-        usual, fair, stated = (
-            searcher.search(QUERY, lang="de", k=40, ranking=ranking) for ranking in (None, RankingOptions(), options)
-        )
-    assert len(base) == 40
-    assert (fair, fair.reranking) == (base, None)
-    assert stated == usual
-    assert stated.reranking
-
-
-def test_mates_take_part_in_the_rerankers_scores_by_their_differences(
-    calibrated_by_words: Settings, reranker: ModelFolder
-) -> None:
+def test_mates_take_part_by_differences_of_scores(calibrated_by_words: Settings, reranker: ModelFolder) -> None:
     """Whatever number all scores have in common; where mates don't count, scores stay."""
     with opened(calibrated_by_words, reranker) as searcher:
         (ranking,) = replace(searcher, reranker=None).rank([Document("q", "de", QUERY)], k=RERANKED)
         scores = np.random.default_rng(1).normal(-4, 3, RERANKED).astype(np.float32)
-        assert searcher.calibration
-        counting, alone = (
-            FairRanker(searcher.store, replace(searcher.calibration, mates=mates)) for mates in (True, False)
-        )
+        made = calibration_of(searcher)
+        counting, alone = (FairRanker(searcher.store, replace(made, mates=mates)) for mates in (True, False))
         helped, shifted = (counting.with_mates(ranking, given, "de") for given in (scores, scores + 100))
         np.testing.assert_array_equal(alone.with_mates(ranking, scores, "de"), scores)
     assert (helped != scores).any()
@@ -111,18 +92,7 @@ def test_an_evaluation_ranks_what_a_search_shows(k: int, calibrated_by_words: Se
     assert len(other.doc_ids) == k
 
 
-def test_without_a_calibration_scores_are_taken_as_they_are(
-    calibrated_by_words: Settings, reranker: ModelFolder
-) -> None:
-    with opened(calibrated_by_words, reranker, calibration="none") as searcher:
-        base = replace(searcher, reranker=None).search(QUERY, lang="de", k=RERANKED)
-        hits = searcher.search(QUERY, lang="de", k=RERANKED)
-    assert len(base) == RERANKED
-    scores = Reranker(reranker, device="cpu").scores([(QUERY, read_text(hit)) for hit in base])
-    assert [hit.doc_id for hit in hits] == [base[row].doc_id for row in np.argsort(-scores, kind="stable")]
-
-
-def test_a_document_that_is_deleted_meanwhile_is_left_out(
+def test_what_is_deleted_is_left_out(
     calibrated_by_words: Settings, reranker: ModelFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(calibrated_by_words, reranker) as searcher:
@@ -141,31 +111,28 @@ def test_a_document_that_is_deleted_meanwhile_is_left_out(
     assert set(ranking.doc_ids) <= set(whole.doc_ids)
 
 
-@pytest.mark.parametrize("k", [10, 100])
+@pytest.mark.parametrize(("k", "stretches"), [(10, 1), (100, 2)])
 def test_a_search_for_subjects_is_reranked_once(
-    calibrated_by_words: Settings, reranker: ModelFolder, monkeypatch: pytest.MonkeyPatch, k: int
+    calibrated_by_words: Settings, reranker: ModelFolder, monkeypatch: pytest.MonkeyPatch, k: int, stretches: int
 ) -> None:
     """The hits of the first stretch are about fewer than a hundred subjects, so more are ranked."""
     with with_mates(calibrated_by_words, reranker, mates=True) as searcher:
         assert searcher.reranker
-        score, scored = searcher.reranker.scores, []
+        score, scored, search, searches = searcher.reranker.scores, list[int](), searcher.store.search, list[int]()
 
         def scores(query: Document, hits: Sequence[Hit]) -> FloatArray:
             scored.append(len(hits))
             return score(query, hits)
 
-        monkeypatch.setattr(searcher.reranker, "scores", scores)
-        search, searches = searcher.store.search, []
-
         def counted(query: VectorQuery) -> object:
             searches.append(query.k)
             return search(query)
 
+        monkeypatch.setattr(searcher.reranker, "scores", scores)
         monkeypatch.setattr(searcher.store, "search", counted)
         heads = searcher.search(QUERY, lang="de", k=k, subjects=True)
     assert 10 <= len(heads) <= k
-    assert len(searches) == (1 if k == 10 else 2)
-    assert scored == [RERANKED]
+    assert (len(searches), scored) == (stretches, [RERANKED])
     assert heads.reranking
 
 
@@ -179,31 +146,26 @@ def test_the_reranker_reads_title_and_passage(calibrated_by_words: Settings) -> 
 
 
 def test_an_encoder_is_no_reranker_and_a_reranker_no_encoder(
-    calibrated_by_words: Settings,
-    reranker: ModelFolder,
-    word_model: ModelFolder,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    home: Settings, reranker: ModelFolder, word_model: ModelFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = ["--home", str(calibrated_by_words.home)]
-    assert run(["search", QUERY, "-c", "demo", "--rerank", str(word_model.path), *place]) == 1
-    assert "is an encoder and scores no pairs; --rerank takes a folder" in capsys.readouterr().err
     source = str(DEMO / "docs.de.jsonl")
-    assert run(["index", source, "-c", "new", "--encoder", str(reranker.path), "--home", str(tmp_path)]) == 1
-    assert "is a reranker, which makes no vectors; name an encoder" in capsys.readouterr().err
-    assert run(["search", QUERY, "-c", "demo", "--rerank", "nowhere", *place]) == 1
-    assert "there is no reranker 'nowhere'" in capsys.readouterr().err
+    for command, sentence in (
+        (["search", QUERY, "-c", "demo", "--rerank", str(word_model.path)], "scores no pairs; --rerank takes a folder"),
+        (["search", QUERY, "-c", "demo", "--rerank", "nowhere"], "there is no reranker 'nowhere'"),
+        (["index", source, "-c", "new", "--encoder", str(reranker.path)], "is a reranker, which makes no vectors"),
+    ):
+        assert run(command) == 1
+        assert sentence in capsys.readouterr().err
     with pytest.raises(BadInput, match="is an encoder and scores no pairs"):
         HitReranker(Reranker(word_model))
 
 
-def test_the_commands_say_how_long_it_took(
-    calibrated_by_words: Settings, reranker: ModelFolder, capsys: pytest.CaptureFixture[str]
+def test_commands_say_how_long_it_took(
+    home: Settings, reranker: ModelFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ["-c", "demo", "--home", str(calibrated_by_words.home), "--rerank", str(reranker.path)]
+    options = ["-c", "demo", "--rerank", str(reranker.path)]
     assert run(["search", QUERY, "--lang", "de", *options, "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert answer["reranking"]["seconds"] > 0
+    assert json.loads(capsys.readouterr().out)["reranking"]["seconds"] > 0
     assert run(["search", QUERY, "--lang", "de", *options, "--explain", "-k", "1"]) == 0
     said = capsys.readouterr()
     assert "reranking took" in said.err
@@ -211,13 +173,12 @@ def test_the_commands_say_how_long_it_took(
     judged = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt"), "--langs", "de"]
     assert run(["evaluate", *judged, "--baseline", "none", *options, "--json"]) == 0
     evaluation = json.loads(capsys.readouterr().out)
+    settings, build = evaluation["settings"], ("tokens", reranker.config.build_id)
     assert evaluation["tag"] == "words-fair-rerank-tokens"
-    settings = evaluation["settings"]
-    assert (settings["reranker"], settings["reranker_build"]) == ("tokens", reranker.config.build_id)
+    assert (settings["reranker"], settings["reranker_build"]) == build
     assert settings["reranking_seconds"] > 0
-    assert run(["runs", "list", "--json", "--home", str(calibrated_by_words.home)]) == 0
-    listed = json.loads(capsys.readouterr().out.splitlines()[0])
-    assert listed["ranking"].endswith(", reranked by tokens")
+    assert run(["runs", "list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[0])["ranking"].endswith(", reranked by tokens")
 
 
 def test_a_card_gets_the_reranker_s_build_for_cards(
@@ -238,7 +199,5 @@ def test_a_card_gets_the_reranker_s_build_for_cards(
             assert "mine-int8 works on the CPU: it is in int8" in capsys.readouterr().err
     models.open_reranker("mine-int8", Console(), "auto")
     assert "works on the H100, in fp16" in capsys.readouterr().err
-    assert [(Path(graph).parent, len(providers)) for graph, providers in sessions.asked] == [
-        (builds["int8"], 1),
-        (builds["fp16"], 2),
-    ]
+    asked = [(Path(graph).parent, len(providers)) for graph, providers in sessions.asked]
+    assert asked == [(builds["int8"], 1), (builds["fp16"], 2)]

@@ -1,5 +1,6 @@
-"""Mates, against a plain transcription: who is whose mate, what mates add, and who is whose counterpart."""
+"""Candidates of a query, against plain transcriptions: mates, fusion with words, neighbourhoods in a bank."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -7,13 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encoders.document import FloatArray
+from encoders.document import FloatArray, unit_rows
 from encoders.methods.vector_parts import VectorParts
 from indexer.stores.matrix import Rows
-from query.calibration.calibration import BAR
+from query.calibration.calibration import BAR, Bank
+from query.calibration.comparison_space import CorrectedQueries
+from query.ranking import bank_neighbourhoods
 from query.ranking import candidate_mates as mates_module
+from query.ranking.bank_neighbourhoods import BankNeighbourhoods
 from query.ranking.candidate_mates import LIFTERS, Mates, counterparts
 from query.ranking.candidates import CandidateDocuments
+from query.ranking.fusion import DEPTH, fuse
 
 ONE_PART = VectorParts.equal(4)
 TWO_PARTS = VectorParts((2, 2), (0.25, 0.75))
@@ -111,34 +116,26 @@ def added(weights: dict[tuple[int, int], float], scores: FloatArray, row: int) -
 
 @given(candidates())
 def test_mates_add_half_of_the_largest_lead_and_half_of_the_mean(case: Candidates) -> None:
+    """A document that is not ranked stays so, and neither lifts nor lowers a mate."""
     mates, weights, expected = case.mates, by_rows(case.mates), case.scores.astype(np.float64)
     for row, gain, mate in zip(mates.rows.tolist(), *mates.gains(case.scores), strict=True):
         expected[row] += added(weights, case.scores, row)
         assert gain == pytest.approx(added(weights, case.scores, row), abs=1e-5)
-        ahead = {
-            other: weight * (case.scores[other] - case.scores[row])
-            for (of, other), weight in weights.items()
-            if of == row
-        }
+        of_row = {other: weight for (of, other), weight in weights.items() if of == row}
+        ahead = {other: weight * (case.scores[other] - case.scores[row]) for other, weight in of_row.items()}
         assert (mate >= 0) == bool(ahead)
         if ahead:
             assert ahead[mate] == pytest.approx(max(ahead.values()), abs=1e-6)
     assert mates.added(case.scores) == pytest.approx(expected, abs=1e-5)
-
-
-@given(candidates())
-def test_a_document_that_is_not_ranked_takes_no_part(case: Candidates) -> None:
-    """−∞ stays, and neither lifts nor lowers a mate."""
     scores = case.scores.copy()
     scores[::2] = -np.inf
-    result = case.mates.added(scores)
+    result = mates.added(scores)
     assert np.isneginf(result[::2]).all()
     assert np.isfinite(result[1::2]).all()
 
 
 @given(candidates(), st.integers(0, 9999))
 def test_mates_of_a_selection_are_those_that_both_stay_and_count(case: Candidates, seed: int) -> None:
-    """What passages are compared of is a selection; its rows are new. Of it, a query's own candidates have mates."""
     chance = np.random.default_rng(seed)
     selection = np.flatnonzero(chance.random(len(case.scores)) < 0.7)
     counted = chance.random(len(selection)) < 0.8
@@ -157,8 +154,115 @@ def test_counterparts_are_the_nearest_of_each_other_and_near(case: Candidates) -
     for (row, mate), cosine in replace(case, lifters=len(case.scores)).cosines.items():
         if cosine >= max(0.4, case.bar - 0.2):
             expected.setdefault(row, []).append(mate)
-    found = counterparts(case.documents, case.rows, case.bar)
-    assert found == {row: sorted(mates) for row, mates in expected.items()}
-    assert {(row, mate) for row, mates in found.items() for mate in mates} == {
-        (mate, row) for row, mates in found.items() for mate in mates
-    }
+    assert counterparts(case.documents, case.rows, case.bar) == {row: sorted(mates) for row, mates in expected.items()}
+
+
+def floats(*values: float) -> FloatArray:
+    return np.array(values, dtype=np.float32)
+
+
+@pytest.mark.parametrize(("best", "order"), [(None, [0, 2, 1]), (20, [0, 1, 2])])
+def test_a_language_that_shares_little_with_the_query_keeps_its_order(best: float | None, order: list[int]) -> None:
+    assert fuse(["fr"] * 3, floats(0.9, 0.6, 0.5), floats(0, 0, 2), best).tolist() == order
+    assert fuse(["fr"] * 3, floats(3, 2, 1), floats(0, 0, 0), best and 0.0).tolist() == [0, 1, 2]
+
+
+ranked = st.lists(
+    st.tuples(st.sampled_from(["de", "en", "ja"]), st.integers(-1000, 1000), st.one_of(st.just(0), st.integers(0, 40))),
+    max_size=80,
+).map(lambda rows: sorted(rows, key=lambda row: -row[1]))
+
+
+def columns(rows: list[tuple[str, int, int]]) -> tuple[list[str], FloatArray, FloatArray]:
+    return [row[0] for row in rows], floats(*(row[1] for row in rows)), floats(*(row[2] for row in rows))
+
+
+def _oracle(langs: list[str], scores: FloatArray, words: FloatArray) -> list[int]:
+    """One place after the other, each by the best that is left of its language."""
+    best = max(words, default=0) or 1.0
+    values = {}
+    for lang in set(langs):
+        rows = [row for row, other in enumerate(langs) if other == lang]
+        top, floor = float(scores[rows[0]]), float(scores[rows[:DEPTH][-1]])
+        for row in rows:
+            place = (float(scores[row]) - floor) / (top - floor) if top > floor else 0.0
+            share = float(words[row]) / best
+            values[row] = place + 0.5 * (share * share)
+    order: list[int] = []
+    for lang in langs:
+        left = [row for row, other in enumerate(langs) if other == lang and row not in order]
+        order.append(max(left, key=lambda row: (values[row], -row)))
+    return order
+
+
+@given(ranked)
+def test_fusion_agrees_with_its_formula(rows: list[tuple[str, int, int]]) -> None:
+    langs, scores, words = columns(rows)
+    order = fuse(langs, scores, words)
+    assert order.tolist() == _oracle(langs, scores, words)
+    for place, row in enumerate(order):  # nobody is overtaken by one whom both arms like less
+        better = [other for other in order[place + 1 :] if langs[other] == langs[row]]
+        assert not any(scores[other] > scores[row] and words[other] > words[row] for other in better)
+
+
+@given(ranked, st.integers(0, 7), st.integers(-50, 50), st.integers(0, 7))
+def test_scales_do_not_matter(rows: list[tuple[str, int, int]], factor: int, shift: int, times: int) -> None:
+    """Powers of two, so that rounding decides nothing."""
+    langs, scores, words = columns(rows)
+    assert fuse(langs, scores * 2**factor + shift, words * 2**times).tolist() == fuse(langs, scores, words).tolist()
+
+
+PARTS = VectorParts.equal(12)
+CHANCE = np.random.default_rng(3)
+
+
+def unit(count: int) -> FloatArray:
+    return unit_rows(CHANCE.standard_normal((count, 12)).astype(np.float32))
+
+
+def numbered(numbers: Sequence[int], vectors: FloatArray) -> CandidateDocuments:
+    raw = vectors[list(numbers)]
+    return CandidateDocuments([f"d{number}" for number in numbers], {"de": slice(0, len(raw))}, raw, raw, PARTS)
+
+
+@pytest.fixture
+def bank() -> Bank:
+    return Bank(CorrectedQueries(unit(16)), tuple(f"d{number}" for number in range(16)), 3)
+
+
+def test_documents_met_before_have_the_same_neighbourhoods(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors, neighbourhoods = unit(40), BankNeighbourhoods(lambda _: bank)
+    cosines = vectors @ bank.queries.vectors.T
+    cosines[range(16), range(16)] = -np.inf
+    expected, real, counts = np.sort(cosines, axis=1)[:, -3:].mean(axis=1), CandidateDocuments.cosines, list[int]()
+
+    def counted(documents: CandidateDocuments, queries: CorrectedQueries) -> FloatArray:
+        counts.append(len(documents.doc_ids))
+        return real(documents, queries)
+
+    monkeypatch.setattr(CandidateDocuments, "cosines", counted)
+    for numbers in (range(30), range(5, 40), range(40), [7, 3]):
+        found = neighbourhoods.of(numbered(numbers, vectors), "en")
+        np.testing.assert_allclose(found, expected[list(numbers)], rtol=1e-5)
+    assert counts == [30, 10]
+
+
+def test_a_document_that_changed_or_is_of_another_language_is_compared_again(bank: Bank) -> None:
+    """Vectors lose another language's component, though they are stored alike."""
+    vectors, neighbourhoods = unit(8), BankNeighbourhoods(lambda _: bank)
+    neighbourhoods.of(numbered(range(8), vectors.copy()), "en")
+    vectors[5] = unit(1)[0]
+    changed = numbered(range(8), vectors)
+    for other in (changed, replace(changed, languages={"fr": slice(0, 8)}, vectors=unit(8))):
+        of_unmet = BankNeighbourhoods(lambda _: bank).of(other, "en")
+        np.testing.assert_allclose(neighbourhoods.of(other, "en"), of_unmet, rtol=1e-6)
+
+
+def test_memory_is_bounded(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bank_neighbourhoods, "_MOST", 50)
+    vectors, neighbourhoods = unit(100), BankNeighbourhoods(lambda _: bank)
+    for start in range(0, 100, 20):
+        neighbourhoods.of(numbered(range(start, start + 20), vectors), "en")
+    assert len(neighbourhoods._known) == 20
+    neighbourhoods.of(numbered(range(100), vectors), "en")
+    assert len(neighbourhoods._known) == 50

@@ -1,0 +1,470 @@
+"""Documents about the same thing take part in each other's scores, and are one hit of a search for subjects."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from encoders.document import Document, FloatArray
+from encoders.errors import BadInput
+from encoders.methods.vector_parts import VectorParts
+from indexer.stores.contract import VectorQuery
+from indexer.text.language_detection import Detector
+from query.calibration.calibration import Calibration
+from query.calibration_fitting.language_statistics import draw_samples, fit_statistics
+from query.ranking import fair_ranker as ranker_module
+from query.ranking.fair_ranker import FairRanker, Stretch
+from query.ranking.ranking_options import RankingOptions
+from query.ranking.search_hits import Hit, Ranking, grouped
+from query.ranking.searcher import Searcher
+from tests.query.synthetic import DIM, LosingStore, TopicEncoder, filled, page
+
+LANGS = ("de", "fr", "ja", "ru")
+TWELVE = ("ar", "cs", "de", "en", "es", "fr", "it", "ja", "pt", "ru", "tr", "zh")
+MODEL = TopicEncoder.spec.model
+
+
+class Pages:
+    """A collection whose documents know each other better than queries know documents."""
+
+    def __init__(self, folder: Path, pages: Sequence[Document], noise: float = 1.0) -> None:
+        encoder = TopicEncoder(bias=0.5, noise=noise)
+        self.pages, self.noise = pages, noise
+        self.store = filled(folder, encoder, pages)
+        self.calibration = fit_statistics(draw_samples(self.store, encoder), MODEL)
+        self.topics = sorted({topic_of(document.doc_id) for document in pages})
+
+    def queries(self, lang: str) -> FloatArray:
+        """A noisy query about each topic."""
+        return TopicEncoder(bias=0.5, noise=2 * self.noise).encode_queries(
+            [Document("", lang, f"{topic} asked") for topic in self.topics]
+        )
+
+    def ranker(self, *, mates: bool = True, passages: bool = True, hybrid: bool = False) -> FairRanker:
+        calibration = replace(self.calibration, mates=mates)
+        return FairRanker(self.store, calibration, 0.75, passages=passages, hybrid=hybrid)
+
+    def mean_average_precision(self, *, mates: bool, passages: bool) -> float:
+        """MAP at rank 50 of German queries about each topic."""
+        values, answers = [], len(self.pages) / len(self.topics)
+        rankings = self.ranker(mates=mates, passages=passages).rank(self.queries("de"), "de", LANGS, 50)
+        for topic, ranking in zip(self.topics, rankings, strict=True):
+            relevant = [topic_of(doc_id) == topic for doc_id in ranking.doc_ids]
+            precisions = np.cumsum(relevant) / np.arange(1, len(relevant) + 1)
+            values.append(float(precisions[relevant].sum()) / answers)
+        return float(np.mean(values))
+
+
+def topic_of(doc_id: str) -> str:
+    return doc_id.split(":")[1]
+
+
+def pages_of(pages: Sequence[Document], noise: float = 1.0) -> Callable[..., Iterator[Pages]]:
+    """A fixture: the pages as a collection."""
+
+    @pytest.fixture(scope="module")
+    def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
+        collection = Pages(tmp_path_factory.mktemp("pages"), pages, noise)
+        with closing(collection.store):
+            yield collection
+
+    return made
+
+
+def with_a_name(document: Document) -> Document:
+    return replace(document, text=f"{document.text} Nefftegorsk") if document.doc_id == NAMED else document
+
+
+NAMED = "de:t3:123"
+translated = pages_of([page(lang, f"t{at}", label=f"l{at % 2}") for lang in LANGS for at in range(60)])
+untranslated = pages_of([page(LANGS[at % 4], f"t{at}") for at in range(160)])
+many = pages_of([with_a_name(page(lang, f"t{at % 30}", at)) for lang in LANGS[:3] for at in range(300)])
+twelve = pages_of([page(lang, f"t{at}") for lang in TWELVE for at in range(75)], noise=2.0)
+
+
+@pytest.mark.parametrize("passages", [False, True])
+def test_counterparts_are_found_and_else_little_is_lost(translated: Pages, untranslated: Pages, passages: bool) -> None:
+    """Where each topic has a page in each language, and in one alone."""
+    for pages, gain in ((translated, 0.03), (untranslated, -0.05)):
+        alone, helped = (pages.mean_average_precision(mates=mates, passages=passages) for mates in (False, True))
+        assert helped > alone + gain
+
+
+def test_a_hit_names_a_page_about_its_topic_and_what_that_adds(translated: Pages) -> None:
+    queries, right = translated.queries("de"), list[tuple[float, bool]]()
+    for ranking in translated.ranker().rank(queries, "de", LANGS, 50, detailed=True):
+        details = ranking.details_of(ranking.doc_ids)
+        for doc_id, score, detail in zip(ranking.doc_ids, ranking.scores.tolist(), details, strict=True):
+            parts = detail.parts
+            assert score == pytest.approx(parts.score + (parts.mates or 0), abs=1e-5)
+            assert (parts.mate is None) == (parts.mates is None)
+            if parts.mate:
+                assert parts.mate.split(":")[0] != doc_id.split(":")[0]
+                right.append((score, topic_of(parts.mate) == topic_of(doc_id)))
+    best = [is_right for _, is_right in sorted(right, reverse=True)[: len(queries)]]
+    assert len(right) > len(queries)
+    assert np.mean(best) > 0.9
+
+
+def test_hits_about_the_same_thing_are_counterparts_both_ways(translated: Pages) -> None:
+    ranker = translated.ranker()
+    (ranking,) = ranker.rank(translated.queries("de")[:1], "de", LANGS, 50)
+    mates = ranker.counterparts(ranking, "de")
+    assert mates
+    for doc_id, of_hit in mates.items():
+        assert {doc_id, *of_hit} <= set(ranking.doc_ids)
+        assert not {mate.split(":")[0] for mate in of_hit} & {doc_id.split(":")[0]}
+        assert all(doc_id in mates[mate] for mate in of_hit)
+    assert translated.ranker(mates=False).counterparts(ranking, "de") == {}
+
+
+@pytest.mark.parametrize("passages", [False, True])
+def test_the_first_hits_stay_by_short_stretches(many: Pages, passages: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranker_module, "STRETCHES", (Stretch(50, 50), Stretch(60, 60), Stretch(10_000, 10_000)))
+    assert_first(many.ranker(passages=passages), many.queries("de")[:12], LANGS[:3], (10, 50, 60))
+
+
+def assert_first(ranker: FairRanker, queries: FloatArray, langs: Sequence[str], sizes: Sequence[int]) -> None:
+    """A longer ranking begins as a shorter one."""
+    for rankings in zip(*(ranker.rank(queries, "de", langs, k) for k in sizes), strict=True):
+        for few, more in pairwise(rankings):
+            assert len(set(more.doc_ids)) == len(more.doc_ids)
+            assert list(few.doc_ids) == list(more.doc_ids[: len(few.doc_ids)])
+            assert few.scores == pytest.approx(more.scores[: len(few.scores)], abs=1e-5)
+            assert (np.diff(more.scores) <= 0).all()
+
+
+def test_in_many_languages_too_the_first_hits_are_the_same_however_many_are_asked_for(twelve: Pages) -> None:
+    """Pages that mates bring up crowd out their mates: these are compared by passages only for more hits."""
+    assert_first(twelve.ranker(), twelve.queries("de")[:40], TWELVE, (50, 150, 300))
+
+
+def test_a_page_far_down_by_its_own_score_may_be_among_the_first_hits(twelve: Pages) -> None:
+    """Mates take part before passages are compared, too."""
+    queries, ranks = twelve.queries("de")[:40], list[int]()
+    alone = twelve.ranker(mates=False, passages=False).rank(queries, "de", TWELVE, 900)
+    for before, after in zip(alone, twelve.ranker().rank(queries, "de", TWELVE, 50), strict=True):
+        ranks += [list(before.doc_ids).index(doc_id) for doc_id in after.doc_ids]
+    assert sum(rank > 150 + 3 * len(TWELVE) for rank in ranks) > 10
+
+
+def test_below_balance_half_mates_take_no_part_and_counterparts_are_known_all_the_same(tmp_path: Path) -> None:
+    """There a query's cosines with two languages have two scales; a mean of them would lower the better one."""
+    encoder = TopicEncoder(bias=3.0, noise=0.5)
+    store = filled(tmp_path, encoder, [page(lang, f"t{at}") for lang in LANGS for at in range(40)])
+    calibration = fit_statistics(draw_samples(store, encoder), MODEL)
+    queries = encoder.encode_queries([Document("", "de", f"t{at} asked") for at in range(20)])
+    with closing(store):
+        ranker, without = (FairRanker(store, replace(calibration, mates=mates), 0.0) for mates in (True, False))
+        rankings, expected = (one.rank(queries, "de", LANGS, 40 * len(LANGS)) for one in (ranker, without))
+        counterparts = [ranker.counterparts(ranking, "de") for ranking in rankings]
+    assert [list(ranking.doc_ids) for ranking in rankings] == [list(ranking.doc_ids) for ranking in expected]
+    right = [
+        f"{lang}:t{at}:0" in found.get(f"de:t{at}:0", ()) for at, found in enumerate(counterparts) for lang in LANGS[1:]
+    ]
+    assert np.mean(right) > 0.9
+
+
+def test_a_search_of_one_language_has_no_mates(translated: Pages) -> None:
+    queries, rankers = translated.queries("de"), [translated.ranker(mates=mates) for mates in (False, True)]
+    for alone, helped in zip(*(ranker.rank(queries, "de", ["fr"], 50) for ranker in rankers), strict=True):
+        assert helped.doc_ids == alone.doc_ids
+        assert helped.scores.tolist() == alone.scores.tolist()
+        assert set(helped.langs) == {"fr"}
+
+
+def test_without_a_calibration_documents_are_ranked_by_their_cosines_alone(translated: Pages) -> None:
+    """Plain cosine knows of no mates."""
+    plain = Calibration.none(MODEL, VectorParts.equal(64))
+    queries = translated.queries("de")[:9]
+    doc_ids = [document.doc_id for document in translated.pages]
+    cosines = queries @ translated.store.vectors(MODEL, doc_ids).T
+    ranker = FairRanker(translated.store, plain, passages=False)
+    for of_query, ranking in zip(cosines, ranker.rank(queries, "de", LANGS, 30), strict=True):
+        expected = [doc_ids[row] for row in np.argsort(-of_query, kind="stable")[:30]]
+        assert list(ranking.doc_ids) == expected
+        assert ranking.scores == pytest.approx(np.sort(of_query)[::-1][:30], abs=1e-5)
+
+
+@pytest.mark.parametrize("each", [1, 12])
+def test_filters_hold_for_mates_too(translated: Pages, each: int) -> None:
+    """Also where nothing passes, or a language has no documents at all."""
+    queries, ranker = translated.queries("de"), translated.ranker()
+    allowed = {document.doc_id for document in translated.pages if document.fields["label"] == "l1"}
+    for start in range(0, 24, each):
+        for ranking in ranker.rank(queries[start : start + each], "de", [*LANGS, "sw"], 120, {"label": "l1"}):
+            assert set(ranking.doc_ids) == allowed
+    for passages in (False, True):
+        rankings = translated.ranker(passages=passages).rank(queries[:each], "de", LANGS, 10, {"label": "none"})
+        assert [list(ranking.doc_ids) for ranking in rankings] == [[]] * each
+
+
+@pytest.mark.parametrize("mates", [False, True])
+def test_words_find_documents_that_vectors_and_mates_do_not(many: Pages, mates: bool) -> None:
+    query = many.queries("de")[many.topics.index("t4")][None]
+    (without,) = many.ranker(mates=mates).rank(query, "de", LANGS[:3], 50)
+    hybrid = many.ranker(mates=mates, hybrid=True)
+    (ranking,) = hybrid.rank(query, "de", LANGS[:3], 50, texts=["Nefftegorsk"])
+    assert NAMED not in without.doc_ids
+    assert NAMED in ranking.doc_ids
+    assert len(set(ranking.doc_ids)) == 50
+
+
+@pytest.mark.parametrize("each", [1, 5])
+def test_documents_that_are_lost_while_they_are_ranked_are_left_out(tmp_path: Path, each: int) -> None:
+    """At any of the reads: of the hits, the candidates' vectors, or the passages."""
+    made = Pages(tmp_path, [page(lang, f"t{at}") for lang in LANGS for at in range(40)])
+    made.store.close()
+    with closing(LosingStore(tmp_path, "synthetic")) as store:
+        ranker, queries = FairRanker(store, replace(made.calibration, mates=True)), made.queries("de")
+        for start in range(0, 8 * each, each):
+            rankings = ranker.rank(queries[start : start + each], "de", LANGS, 60)
+            assert all(len(ranking.doc_ids) == 60 for ranking in rankings)
+            assert not {doc_id for ranking in rankings for doc_id in ranking.doc_ids} & set(store.lost)
+        assert len(store.lost) >= (1 if each == 1 else 4)
+
+
+TEN = ("ar", "de", "en", "es", "fr", "ja", "pt", "ru", "tr", "zh")
+
+
+def ranking_of(doc_ids: Sequence[str]) -> Ranking:
+    return Ranking(doc_ids, [doc_id[:2] for doc_id in doc_ids], np.arange(len(doc_ids), 0, -1, dtype=np.float32))
+
+
+def both_ways(*pairs: tuple[str, str]) -> dict[str, list[str]]:
+    mates: dict[str, list[str]] = {}
+    for one, other in pairs:
+        mates.setdefault(one, []).append(other)
+        mates.setdefault(other, []).append(one)
+    return mates
+
+
+PAIRS = st.lists(st.tuples(st.integers(0, 15), st.integers(0, 15)), max_size=20)
+
+
+def transcribed(
+    doc_ids: Sequence[str], subjects: Sequence[Sequence[str]], mates: Mapping[str, Sequence[str]]
+) -> list[list[str]]:
+    """Each hit goes to the best subject that has a counterpart of it and no hit of its language; else it is one."""
+    made = [list(subject) for subject in subjects]
+    for doc_id in doc_ids[sum(map(len, made)) :]:
+        for subject in made:
+            of_it = any(doc_id in mates.get(member, ()) for member in subject)
+            if of_it and doc_id[:2] not in {member[:2] for member in subject}:
+                subject.append(doc_id)
+                break
+        else:
+            made.append([doc_id])
+    return made
+
+
+@given(st.integers(0, 12), st.integers(0, 4), PAIRS, PAIRS)
+def test_each_hit_is_in_one_subject_the_best_that_has_a_counterpart_of_it(
+    count: int, more: int, first: list[tuple[int, int]], later: list[tuple[int, int]]
+) -> None:
+    """Among more hits, other counterparts may be nearest: the subjects stay, and more hits join them."""
+    doc_ids = [f"{at % 5:02}{at}" for at in range(16)]
+    few, many = (both_ways(*((doc_ids[a], doc_ids[b]) for a, b in pairs if a != b)) for pairs in (first, later))
+    groups = grouped(ranking_of(doc_ids[:count]), [], few)
+    expected = transcribed(doc_ids[:count], [], few)
+    assert [[doc_ids[rank] for rank in group] for group in groups] == expected
+    wider = doc_ids[: count + more]
+    longer = grouped(ranking_of(wider), groups, many)
+    assert [[doc_ids[rank] for rank in group] for group in longer] == transcribed(wider, expected, many)
+
+
+Opened = Callable[..., Searcher]
+
+
+@pytest.fixture
+def opened(tmp_path: Path, request: pytest.FixtureRequest) -> Opened:
+    """Opens a searcher of pages."""
+
+    def searcher(pages: Sequence[Document], encoder: TopicEncoder | None = None, *, mates: bool = True) -> Searcher:
+        encoder = encoder or TopicEncoder(bias=0.5)
+        store = filled(tmp_path, encoder, pages)
+        request.addfinalizer(store.close)
+        calibration = replace(fit_statistics(draw_samples(store, encoder), MODEL), mates=mates)
+        return Searcher("c", encoder, store, store.count(), Detector(store.count().keys()), calibration)
+
+    return searcher
+
+
+def versions(head: Hit) -> list[Hit]:
+    return [head, *head.also]
+
+
+def topics_of(head: Hit) -> list[str]:
+    return [shown.doc_id.split(":")[1] for shown in versions(head)]
+
+
+def ids_shown(heads: Sequence[Hit]) -> list[str]:
+    return [shown.doc_id for head in heads for shown in versions(head)]
+
+
+def best_of(head: Hit) -> Hit:
+    return max(versions(head), key=lambda shown: shown.score)
+
+
+def pages_in(langs: Sequence[str], topics: int = 60) -> list[Document]:
+    return [page(lang, f"t{at}") for lang in langs for at in range(topics)]
+
+
+@pytest.mark.parametrize("k", [1, 10])
+def test_a_search_for_subjects_shows_k_of_them_each_once_and_the_same_again(opened: Opened, k: int) -> None:
+    searcher = opened(pages_in(LANGS))
+    heads = searcher.search("t3 asked", lang="de", k=k, subjects=True)
+    assert len(heads) == k
+    topics = [topics_of(head)[0] for head in heads]
+    assert [set(topics_of(head)) for head in heads] == [{topic} for topic in dict.fromkeys(topics)]
+    assert topics_of(heads[0]) == ["t3"] * len(LANGS)
+    assert replace(searcher).search("t3 asked", lang="de", k=k, subjects=True) == heads
+
+
+def test_the_face_of_a_subject_is_in_the_preferred_language(opened: Opened) -> None:
+    """Some subjects have no French version; of these Russian is preferred to the rest."""
+    pages = [one for one in pages_in(LANGS) if not (one.lang == "fr" and int(one.doc_id.split(":")[1][1:]) % 2)]
+    heads = opened(pages).search("t3 asked", lang="de", k=10, subjects=True, prefer=["fr", "ru"])
+    languages = [{shown.lang for shown in versions(head)} for head in heads]
+    assert [head.lang for head in heads] == ["fr" if "fr" in langs else "ru" for langs in languages]
+    assert {head.lang for head in heads} == {"fr", "ru"}
+    for head in heads:
+        scores = [other.score for other in head.also]
+        assert scores == sorted(scores, reverse=True)
+
+
+def test_without_a_preferred_version_the_face_is_in_the_language_of_the_query_or_the_best(opened: Opened) -> None:
+    searcher = opened(pages_in(LANGS))
+    for lang in LANGS:
+        heads = searcher.search("t3 asked", lang=lang, k=5, subjects=True)
+        assert {head.lang for head in heads} == {lang}
+        assert heads == searcher.search("t3 asked", lang=lang, k=5, subjects=True, prefer=[lang])
+    heads = searcher.search("t3 asked", lang="sv", k=10, subjects=True, prefer=["fi", "sv"])
+    assert [head.doc_id for head in heads] == [best_of(head).doc_id for head in heads]
+    assert len({head.lang for head in heads}) > 1
+
+
+def test_a_subject_stands_where_its_best_version_does(opened: Opened) -> None:
+    searcher = opened(pages_in(LANGS))
+    flat = searcher.search("t3 asked", lang="de", k=50)
+    heads = searcher.search("t3 asked", lang="de", k=8, subjects=True, prefer=["ru"])
+    best = [best_of(head).score for head in heads]
+    assert best == sorted(best, reverse=True)
+    others = set(ids_shown(heads)) - {best_of(head).doc_id for head in heads}
+    assert [best_of(head).doc_id for head in heads] == [hit.doc_id for hit in flat if hit.doc_id not in others][:8]
+    scores = {hit.doc_id: hit.score for hit in flat}
+    shown = {hit.doc_id: hit.score for head in heads for hit in versions(head) if hit.doc_id in scores}
+    assert shown == pytest.approx({doc_id: scores[doc_id] for doc_id in shown})
+    assert len(shown) > 20
+
+
+def test_the_first_subjects_are_the_same_however_many_are_asked_for(opened: Opened) -> None:
+    """Fifty subjects in ten languages are more hits than the first stretch has."""
+    searcher = opened(pages_in(TEN))
+    for topic in ("t3", "t44"):
+        found = [searcher.search(f"{topic} asked", lang="de", k=k, subjects=True) for k in (5, 20, 50)]
+        assert [len(heads) for heads in found] == [5, 20, 50]
+        for few, more in pairwise(found):
+            assert [best_of(head).doc_id for head in few] == [best_of(head).doc_id for head in more[: len(few)]]
+            for head, wider in zip(few, more, strict=False):
+                assert set(ids_shown([head])) <= set(ids_shown([wider]))
+        shown = ids_shown(found[-1])
+        assert len(set(shown)) == len(shown) > 150
+
+
+def test_a_store_that_finds_other_hits_mixes_no_subjects(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one with approximate kNN does: of fifty hits in each language it misses each seventh."""
+    searcher = opened(pages_in(TEN))
+    search = searcher.store.search
+
+    def missing(query: VectorQuery) -> object:
+        found = search(query)
+        if query.k > 100:
+            return found
+        return {lang: [hits.without(hits.doc_ids[1::7]) for hits in by_query] for lang, by_query in found.items()}
+
+    monkeypatch.setattr(searcher.store, "search", missing)
+    few = searcher.search("t3 asked", lang="de", k=5, subjects=True)
+    heads = searcher.search("t3 asked", lang="de", k=50, subjects=True)
+    assert [topics_of(head)[0] for head in heads[:5]] == [topics_of(head)[0] for head in few]
+    assert [set(topics_of(head)) for head in heads[:15]] == [{topics_of(head)[0]} for head in heads[:15]]
+    assert len(set(ids_shown(heads))) == len(ids_shown(heads))
+
+
+class Apart(TopicEncoder):
+    """An encoder of topics that have nothing in common: topic t7 is the seventh axis."""
+
+    def _sentence(self, text: str, lang: str) -> FloatArray:
+        row = super()._sentence(text, lang) * np.float32(0.3)
+        row[int(text.split(maxsplit=1)[0][1:]) % DIM] += 1
+        return row
+
+
+def test_documents_without_counterparts_are_subjects_by_themselves(opened: Opened) -> None:
+    """The nearest of other languages are about other things."""
+    searcher = opened([page(LANGS[at % 4], f"t{at}") for at in range(DIM)], Apart(bias=0.5))
+    for topic in ("t3", "t17", "t44"):
+        heads = searcher.search(f"{topic} asked", lang="de", k=20, subjects=True)
+        assert len(heads) == 20
+        assert [head.doc_id for head in heads if head.also] == []
+
+
+def test_without_mates_each_document_is_a_subject(opened: Opened) -> None:
+    """Where they don't count, and by plain cosine."""
+    searcher = opened(pages_in(LANGS), mates=False)
+    for one in (searcher, replace(searcher, calibration=None, ranking=RankingOptions())):
+        flat, heads = (one.search("t3 asked", lang="de", k=10, subjects=subjects) for subjects in (False, True))
+        assert len(flat) == 10
+        assert ids_shown(heads) == [hit.doc_id for hit in flat]
+
+
+def test_all_versions_have_what_is_asked_of_hits(opened: Opened) -> None:
+    searcher = opened(pages_in(LANGS))
+    heads = searcher.search("t3 asked", lang="de", to=["fr", "ja"], k=5, subjects=True, explain=True, passages=2)
+    shown = [shown for head in heads for shown in versions(head)]
+    assert len(shown) > 5
+    assert {hit.lang for hit in shown} == {"fr", "ja"}
+    assert all(hit.parts is not None and len(hit.passages) == 2 for hit in shown)
+    with pytest.raises(BadInput, match="prefer is the string 'de'"):
+        searcher.search("t3 asked", lang="de", subjects=True, prefer="de")
+    assert searcher.search("t3 asked", lang="de", k=1, subjects=True, prefer=["fra"])[0].lang == "fr"
+
+
+def test_a_document_that_vanishes_is_in_no_subject(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it is shown."""
+    searcher, lost = opened(pages_in(LANGS)), ["fr:t3:0"]
+    get = searcher.store.get
+
+    def lose_then_get(doc_ids: Sequence[str]) -> list[Document]:
+        searcher.store.delete(lost)
+        return get(doc_ids)
+
+    monkeypatch.setattr(searcher.store, "get", lose_then_get)
+    heads = searcher.search("t3 asked", lang="de", k=10, subjects=True)
+    assert topics_of(heads[0]) == ["t3"] * 3
+    assert not {*lost} & {*ids_shown(heads)}
+
+
+def test_a_document_that_vanishes_between_stretches_moves_no_other(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searcher = opened(pages_in(TEN))
+    search, searches = searcher.store.search, list[int]()
+
+    def lose_then_search(query: VectorQuery) -> object:
+        searches.append(query.k)
+        if len(searches) == 2:
+            searcher.store.delete(["fr:t3:0"])
+        return search(query)
+
+    monkeypatch.setattr(searcher.store, "search", lose_then_search)
+    heads = searcher.search("t3 asked", lang="de", k=50, subjects=True)
+    assert len(searches) > 2
+    assert topics_of(heads[0]) == ["t3"] * 9
+    assert [set(topics_of(head)) for head in heads[:10]] == [{topics_of(head)[0]} for head in heads[:10]]
