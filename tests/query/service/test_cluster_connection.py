@@ -1,7 +1,6 @@
 """Connections to Elasticsearch: one that it does not read any more is dropped, and a lost read is asked again."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
@@ -28,15 +27,10 @@ async def with_server(answer: Answer, act: Callable[[Cluster], Awaitable[None]])
 
     No bytes stand for a connection that ends without an answer.
     """
-    asked: list[tuple[int, int]] = []
-    connections = 0
+    asked, served = list[tuple[int, int]](), list[asyncio.Task[None]]()
 
-    served: list[asyncio.Task[None]] = []
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal connections
-        connections += 1
-        connection, request, answered = connections, 0, b"any"
+    async def serve(connection: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request, answered = 0, b"any"
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while answered and await reader.readuntil(b"\r\n\r\n"):
                 request += 1
@@ -48,11 +42,10 @@ async def with_server(answer: Answer, act: Callable[[Cluster], Awaitable[None]])
             await writer.wait_closed()
 
     def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        served.append(asyncio.create_task(serve(reader, writer)))
+        served.append(asyncio.create_task(serve(len(served) + 1, reader, writer)))
 
     async with await asyncio.start_server(begin, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
-        cluster = Cluster(f"http://127.0.0.1:{port}", Credentials(), 5.0, Metrics())
+        cluster = Cluster(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", Credentials(), 5.0, Metrics())
         await act(cluster)
         await cluster.close()
         await asyncio.gather(*served)
@@ -60,40 +53,27 @@ async def with_server(answer: Answer, act: Callable[[Cluster], Awaitable[None]])
 
 
 async def read(cluster: Cluster) -> int:
-    status, _, _ = await cluster.send("GET", "/_count", {}, b"", "")
-    return status
+    return (await cluster.send("GET", "/_count", {}, b"", ""))[0]
 
 
-def test_a_connection_that_the_server_stopped_reading_is_dropped() -> None:
-    statuses = []
+@pytest.mark.parametrize(("second", "statuses"), [(TOO_LONG, [200, 400, 200]), (b"", [200, 200])])
+def test_a_connection_that_the_server_stopped_reading_is_dropped(second: bytes, statuses: list[int]) -> None:
+    """A lost search is asked again by a new one."""
 
     async def act(cluster: Cluster) -> None:
-        statuses.extend([await read(cluster) for _ in range(3)])
+        assert [await read(cluster) for _ in statuses] == statuses
 
-    def answer(connection: int, request: int) -> bytes:
-        return TOO_LONG if (connection, request) == (1, 2) else OK
-
-    assert asyncio.run(with_server(answer, act)) == [(1, 1), (1, 2), (2, 1)]
-    assert statuses == [200, 400, 200]
+    assert asyncio.run(with_server(lambda _, request: second if request == 2 else OK, act)) == [(1, 1), (1, 2), (2, 1)]
 
 
-def test_a_lost_search_is_asked_again_by_a_new_connection() -> None:
+def test_what_elasticsearch_would_not_read_is_not_sent() -> None:
     async def act(cluster: Cluster) -> None:
-        assert [await read(cluster) for _ in range(2)] == [200, 200]
-
-    asked = asyncio.run(with_server(lambda _, request: b"" if request == 2 else OK, act))
-    assert asked == [(1, 1), (1, 2), (2, 1)]
-
-
-@pytest.mark.parametrize(
-    ("target", "headers", "status"),
-    [("/" + "a" * 4000, {}, 414), ("/_count", {"accept": "ü"}, 400), ("/_count", {"x-opaque-id": "²"}, 400)],
-)
-def test_what_elasticsearch_would_not_read_is_not_sent(target: str, headers: dict[str, str], status: int) -> None:
-    async def act(cluster: Cluster) -> None:
-        with pytest.raises(Refused) as refused:
-            await cluster.send("GET", target, headers, b"", "")
-        assert refused.value.status == status
+        for target, headers, status in (
+            ("/" + "a" * 4000, {}, 414), ("/_count", {"accept": "ü"}, 400), ("/_count", {"x-opaque-id": "²"}, 400)
+        ):  # fmt: skip
+            with pytest.raises(Refused) as refused:
+                await cluster.send("GET", target, headers, b"", "")
+            assert refused.value.status == status
 
     assert asyncio.run(with_server(lambda *_: OK, act)) == []
 
@@ -121,31 +101,28 @@ def test_wrong_credentials_keep_no_right_ones_out(monkeypatch: pytest.MonkeyPatc
     """Also those that have to be checked again, however many others were checked meanwhile."""
     monkeypatch.setattr(cluster_connection, "_BELIEVED_SECONDS", 0.0)
     monkeypatch.setattr(cluster_connection, "_MAX_KNOWN", 5)
-    right = True
-    statuses: set[int] = set()
+    answers, statuses = [KNOWN], [0]
 
     async def act(cluster: Cluster) -> None:
-        nonlocal right
         access = checking(cluster)
+
+        async def refused(authorization: str) -> int:
+            with pytest.raises(Refused) as refusal:
+                await access(authorization)
+            return refusal.value.status
+
         for _ in range(30):
             await access("right")
-        right = False
-        while 429 not in statuses:
-            with pytest.raises(Refused) as refused:
-                await access(f"wrong {len(statuses)} {time.monotonic()}")
-            statuses.add(refused.value.status)
-        right = True
+        answers[0] = WRONG
+        while statuses[-1] != 429:
+            statuses.append(await refused(f"wrong {len(statuses)}"))
+        answers[0] = KNOWN
         await access("right")
-        right = False
-        with pytest.raises(Refused) as refused:
-            await access("right")
-        assert refused.value.status == 401
-        with pytest.raises(Refused) as refused:
-            await access("right")  # it was wrong at last
-        assert refused.value.status == 429
+        answers[0] = WRONG
+        assert [await refused("right") for _ in range(2)] == [401, 429]  # it was wrong at last
 
-    asyncio.run(with_server(lambda *_: KNOWN if right else WRONG, act))
-    assert statuses == {401, 429}
+    asyncio.run(with_server(lambda *_: answers[0], act))
+    assert {*statuses} == {0, 401, 429}
 
 
 def test_credentials_are_not_wrong_because_the_server_is_busy() -> None:
@@ -164,9 +141,8 @@ def test_an_answer_of_any_length_is_not_kept_in_memory(monkeypatch: pytest.Monke
     long = b"HTTP/1.1 200 OK\r\nContent-Length: 1000001\r\n\r\n" + b" " * 1_000_001
 
     async def act(cluster: Cluster) -> None:
-        with pytest.raises(Refused, match="more than 1 MB; ask for fewer documents or fields") as refused:
+        with pytest.raises(Refused, match="more than 1 MB; ask for fewer documents or fields"):
             await read(cluster)
-        assert refused.value.status == 400
         assert await read(cluster) == 200
 
     assert asyncio.run(with_server(lambda connection, _: long if connection == 1 else OK, act)) == [(1, 1), (2, 1)]

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
@@ -29,18 +29,19 @@ QUERY = {"query": "Der Imker Karl von Frisch und die Bienen im Garten", "lang": 
 
 
 @contextmanager
-def opened(settings: Settings, reranker: ModelFolder | None) -> Iterator[tuple[Api, OpenCollections]]:
+def opened(settings: Settings, reranker: ModelFolder | None = None) -> Iterator[Api]:
     """The service without HTTP."""
-    options = ServiceOptions(settings, device="cpu", rerank=str(reranker.path) if reranker else None)
-    with ExitStack() as stack:
-        collections = stack.enter_context(closing(OpenCollections(options, Metrics())))
-        threads = stack.enter_context(closing(SearchThreads(options, Metrics())))
-        yield Api(collections, threads, Metrics(), None, hybrid=False), collections
+    options, metrics = (
+        ServiceOptions(settings, device="cpu", rerank=str(reranker.path) if reranker else None),
+        Metrics(),
+    )
+    with closing(OpenCollections(options, metrics)) as served, closing(SearchThreads(options, metrics)) as threads:
+        yield Api(served, threads, metrics, None, hybrid=False)
 
 
 @pytest.fixture(scope="module")
 def api(calibrated_by_words: Settings, reranker: ModelFolder) -> Iterator[Api]:
-    with opened(calibrated_by_words, reranker) as (api, _):
+    with opened(calibrated_by_words, reranker) as api:
         yield api
 
 
@@ -73,7 +74,7 @@ def test_it_reranks_as_the_command_does_and_says_how_long_it_took(
 
 def test_a_search_that_does_not_ask_for_it_is_not_reranked(calibrated_by_words: Settings, api: Api) -> None:
     reranked, answer = search(api, rerank=True), search(api)
-    with opened(calibrated_by_words, None) as (without, _):
+    with opened(calibrated_by_words) as without:
         assert answer.hits == search(without).hits != reranked.hits
     assert answer.reranking is None
     active = reranked.calibration or ""
@@ -83,9 +84,8 @@ def test_a_search_that_does_not_ask_for_it_is_not_reranked(calibrated_by_words: 
 
 def test_an_agent_s_search_is_reranked_and_says_so(api: Api) -> None:
     found = call(api, rerank=True, k=5)
-    assert [hit["id"] for hit in found.structured_content["hits"]] == [
-        hit.id for hit in search(api, rerank=True, subjects=True).hits[:5]
-    ]
+    expected = [hit.id for hit in search(api, rerank=True, subjects=True).hits[:5]]
+    assert [hit["id"] for hit in found.structured_content["hits"]] == expected
     assert found.structured_content["reranking"] >= 0
     assert "; reranking took " in found.content[0].text
     assert "the reranker, which orders the first hits, gives it" in found.structured_content["hits"][0]["why"]
@@ -94,7 +94,7 @@ def test_an_agent_s_search_is_reranked_and_says_so(api: Api) -> None:
 
 def test_where_there_is_no_reranker_a_sentence_refuses(calibrated_by_words: Settings) -> None:
     sentence = "this service has no reranker; start the service with --rerank FOLDER"
-    with opened(calibrated_by_words, None) as (api, _):
+    with opened(calibrated_by_words) as api:
         with pytest.raises(Refused, match=sentence) as refusal:
             search(api, rerank=True)
         assert refusal.value.status == 400
@@ -104,17 +104,15 @@ def test_where_there_is_no_reranker_a_sentence_refuses(calibrated_by_words: Sett
         assert asyncio.run(api.collections()).collections[0].reranker is None
 
 
-def test_a_folder_that_is_no_reranker_ends_the_start(calibrated_by_words: Settings, word_model: ModelFolder) -> None:
+def test_a_folder_that_is_no_reranker_is_refused(
+    calibrated_by_words: Settings, word_model: ModelFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The commands open it before they answer."""
     with pytest.raises(BadInput, match="is an encoder and scores no pairs"), opened(calibrated_by_words, word_model):
         pass
-
-
-@pytest.mark.parametrize("command", ["serve", "mcp"])
-def test_the_commands_open_it_before_they_answer(
-    command: str, calibrated_by_words: Settings, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run([command, "--rerank", "nowhere", "--home", str(calibrated_by_words.home)]) == 1
-    assert "there is no reranker 'nowhere'" in capsys.readouterr().err
+    for command in ("serve", "mcp"):
+        assert run([command, "--rerank", "nowhere", "--home", str(calibrated_by_words.home)]) == 1
+        assert "there is no reranker 'nowhere'" in capsys.readouterr().err
 
 
 def test_it_is_served_in_both_shapes(calibrated_by_words: Settings, reranker: ModelFolder, api: Api) -> None:
