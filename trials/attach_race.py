@@ -33,7 +33,7 @@ from trials.fake_encoder import FakeEncoder
 from trials.servers.elastic import client_of
 
 _IDS = 60
-_KINDS = ("index", "text", "other", "back", "old", "conditional", "delete", "again", "external")
+_KINDS = ("index", "update", "update", "back", "old", "conditional", "delete", "again", "external")
 _VERSION = 1_700_000_000_000
 _MAPPING = {"properties": {"body": {"type": "text"}, "lang": {"type": "keyword"}, "number": {"type": "long"}}}
 _WHO = "The baker", "Our neighbour", "A tired pilot", "The old river", "Die Lehrerin", "Ein roter Zug"
@@ -84,13 +84,9 @@ class Writer:
         self.expected[doc_id] = {"body": text, "lang": lang, "number": number}
         self.client.index(index=self.index, id=doc_id, document=self.expected[doc_id], **options)
 
-    def _text(self, doc_id: str, text: str, number: int) -> None:
-        self._update(doc_id, {"body": text}, number)
-
-    def _other(self, doc_id: str, _: str, number: int) -> None:
-        self._update(doc_id, {"number": number}, number)
-
-    def _update(self, doc_id: str, changed: dict[str, Any], number: int) -> None:
+    def _update(self, doc_id: str, text: str, number: int) -> None:
+        """Change the text, or another field."""
+        changed: dict[str, Any] = {"body": text} if number % 2 else {"number": number}
         before = self.expected.get(doc_id)
         if before is None:
             self._index(doc_id, _TEXTS[number % len(_TEXTS)], number)

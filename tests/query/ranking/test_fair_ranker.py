@@ -50,9 +50,9 @@ def searcher(calibrated: Settings) -> Iterator[Searcher]:
         yield opened
 
 
-def calibration_of(searcher: Searcher) -> Calibration:
+def calibration_of(searcher: Searcher, **changed: Any) -> Calibration:
     assert searcher.calibration is not None
-    return searcher.calibration
+    return replace(searcher.calibration, **changed)
 
 
 def topics(lang: str) -> list[Document]:
@@ -60,36 +60,29 @@ def topics(lang: str) -> list[Document]:
     return [Document(topic.qid, lang, topic.text(("title", "description"))) for topic in found]
 
 
-@pytest.mark.parametrize(
-    ("targets", "expected"), [(["de", "en", "fr"], [50, 100]), (["de", "en"], [75, 100]), (["de"], [150, 150])]
-)
-def test_candidates_of_the_first_hits_by_languages_and_size(
-    searcher: Searcher, monkeypatch: pytest.MonkeyPatch, targets: list[str], expected: list[int]
-) -> None:
+def test_candidates_of_the_first_hits(searcher: Searcher, monkeypatch: pytest.MonkeyPatch) -> None:
     """In few languages there are 150 candidates together at least, and twice as many of each in large ones."""
-    search, asked = searcher.store.search, []
+    search, asked, largest = searcher.store.search, list[int](), max(searcher.languages.values())
 
     def counted(query: VectorQuery) -> Any:
         asked.append(query.k)
         return search(query)
 
     monkeypatch.setattr(searcher.store, "search", counted)
-    largest = max(searcher.languages.values())
-    for many in (largest, largest - 1):
-        monkeypatch.setattr(ranking_module, "MANY", many)
-        ranker = FairRanker(searcher.store, calibration_of(searcher))
-        (ranking,) = ranker.rank(searcher.encoder.encode_queries(topics("de")[:1]), "de", targets, 10)
-        assert len(ranking.doc_ids) == 10
-    assert asked == expected
+    vectors = searcher.encoder.encode_queries(topics("de")[:1])
+    for targets in (["de", "en", "fr"], ["de", "en"], ["de"]):
+        for many in (largest, largest - 1):
+            monkeypatch.setattr(ranking_module, "MANY", many)
+            (ranking,) = FairRanker(searcher.store, calibration_of(searcher)).rank(vectors, "de", targets, 10)
+            assert len(ranking.doc_ids) == 10
+    assert asked == [50, 100, 75, 100, 150, 150]
 
 
 @pytest.mark.parametrize("balance", [0.3, 0.5, 0.75, 1.0])
-def test_scores_are_those_of_the_formulas_over_all_documents(
-    searcher: Searcher, balance: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scores_are_those_of_the_formulas(searcher: Searcher, balance: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """With no more documents than the first stretch takes nothing is left out: each has the transcription's score."""
     monkeypatch.setattr(ranking_module, "STRETCHES", (Stretch(1000, 1000),))
-    calibration = replace(calibration_of(searcher), mates=False, space=PLAIN_SPACE)
+    calibration = calibration_of(searcher, mates=False, space=PLAIN_SPACE)
     query = topics("de")[3]
     share, beta = np.float32(min(1, 2 * balance)), max(0, 2 * balance - 1)
     known, bank = calibration.languages, calibration.bank("de", float(share))
@@ -116,20 +109,16 @@ def test_scores_are_those_of_the_formulas_over_all_documents(
     (ranking,) = alone.rank([query], k=300, ranking=RankingOptions(balance=balance))
     found = dict(zip(ranking.doc_ids, ranking.scores.tolist(), strict=True))
     assert found == pytest.approx(expected, rel=0, abs=2e-3)
-    assert list(found.values()) == sorted(found.values(), reverse=True)
 
 
 def test_a_query_is_ranked_the_same_alone_and_among_others(searcher: Searcher) -> None:
     queries = [*topics("ja")[:5], *topics("tr")[:5]]
-    together = searcher.rank(queries, k=20)
-    for query, ranking in zip(queries, together, strict=True):
+    for query, ranking in zip(queries, searcher.rank(queries, k=20), strict=True):
         (alone,) = searcher.rank([query], k=20)
         assert_same(alone, ranking)
 
 
-def test_queries_that_wait_are_ranked_together_each_as_alone(
-    searcher: Searcher, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_queries_that_wait_are_ranked_together(searcher: Searcher, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two languages, two numbers of hits and a filter."""
     searches = [
         partial(searcher.search, query.text, lang=query.lang, k=k, filters=filters)
@@ -153,27 +142,19 @@ def test_queries_that_wait_are_ranked_together_each_as_alone(
         assert_same_hits(hits, expected)
 
 
+_FORKED = """
+import os
+from query.ranking.fair_ranker import _waiting
+for calls in _waiting.values(): calls._room = 0
+child = os.fork()
+if not child: os._exit(min(calls._room for calls in _waiting.values()))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) > 0)
+"""
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_process_that_is_forked_while_others_are_ranked_has_room_of_its_own() -> None:
-    program = (
-        "import os\n"
-        "from query.ranking.fair_ranker import _waiting\n"
-        "for calls in _waiting.values(): calls._room = 0\n"
-        "child = os.fork()\n"
-        "if not child: os._exit(min(calls._room for calls in _waiting.values()))\n"
-        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) > 0)"
-    )
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert run.stdout.strip() == "True"
-
-
-def ranked(ranker: FairRanker, searcher: Searcher, queries: list[Document], k: int) -> list[Ranking]:
-    """The rankings of queries of several languages, in their order."""
-    vectors, rankings = searcher.encoder.encode_queries(queries), dict[int, Ranking]()
-    for lang in dict.fromkeys(query.lang for query in queries):
-        rows = [row for row, query in enumerate(queries) if query.lang == lang]
-        rankings |= zip(rows, ranker.rank(vectors[rows], lang, sorted(searcher.languages), k), strict=True)
-    return [rankings[row] for row in range(len(queries))]
+    assert subprocess.check_output([sys.executable, "-c", _FORKED], text=True, cwd=ROOT).strip() == "True"
 
 
 @pytest.mark.parts
@@ -198,32 +179,25 @@ def test_calibrated_search_is_better_and_fairer_than_plain_cosine(searcher: Sear
 
 
 @pytest.mark.parts
-@pytest.mark.parametrize("passages", [False, True])
-def test_the_own_language_share_falls_from_one_end_of_the_dial_to_the_other(searcher: Searcher, passages: bool) -> None:
+def test_the_own_language_share_falls_from_one_end_of_the_dial_to_the_other(searcher: Searcher) -> None:
     queries, shares = [query for lang in searcher.languages for query in topics(lang)[::3]], []
     for balance in np.linspace(0, 1, 5):
-        ranker = FairRanker(searcher.store, calibration_of(searcher), float(balance), passages=passages)
-        rankings = ranked(ranker, searcher, queries, 10)
+        rankings = searcher.rank(queries, k=10, ranking=RankingOptions(balance=float(balance)))
         shares.append(np.mean([one.langs.count(query.lang) / 10 for query, one in zip(queries, rankings, strict=True)]))
-    noise = 0.01  # from the middle on the demo's shares lie within a hundredth of each other
-    assert all(after <= before + noise for before, after in pairwise(shares))
+    assert all(after <= before + 0.01 for before, after in pairwise(shares))  # noise: from the middle on they are equal
     assert shares[-1] < shares[0] / 3
 
 
 def test_at_balance_0_without_passages_the_ranking_is_the_encoders(searcher: Searcher, demo: Settings) -> None:
     with Searcher.open("demo", demo, device="cpu") as plain:
         expected = plain.rank(topics("ru"), k=30)
-    ranker = FairRanker(searcher.store, replace(calibration_of(searcher), mates=False), 0.0, passages=False)
-    found = ranked(ranker, searcher, topics("ru"), 30)
+    ranker = FairRanker(searcher.store, calibration_of(searcher, mates=False), 0.0, passages=False)
+    found = ranker.rank(searcher.encoder.encode_queries(topics("ru")), "ru", sorted(searcher.languages), 30)
     assert [one.doc_ids for one in found] == [one.doc_ids for one in expected]
 
 
 def test_a_language_that_has_no_answer_is_not_pushed_to_the_top(searcher: Searcher) -> None:
-    """At full balance, by subjects that one of ten languages lacks.
-
-    Three quarters of the answers in the others stand above its best document, which is among the first two hits in two
-    of the cases at most: the collection has 23 documents a language, and an answer to nothing is nearest by chance.
-    """
+    """Three quarters of the answers in others stand above its best document, by chance twice among two hits."""
     relevant = defaultdict[str, set[str]](set)
     for qrel in read_qrels([DEMO / "qrels.txt"]):
         if qrel.relevance > 1:
@@ -245,48 +219,21 @@ def test_a_language_that_has_no_answer_is_not_pushed_to_the_top(searcher: Search
     assert early <= 2
 
 
-def test_a_search_asks_the_store_for_documents_and_passages_once(
-    searcher: Searcher, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_search_asks_the_store_for_everything_once(searcher: Searcher, monkeypatch: pytest.MonkeyPatch) -> None:
     """The documents' vectors come with them."""
     asked: list[str] = []
 
-    def noting(name: str) -> Callable[..., object]:
-        real = getattr(searcher.store, name)
-
-        def noted(*given: object, **options: object) -> object:
-            asked.append(name)
-            return real(*given, **options)
-
-        return noted
+    def noted(real: Callable[..., object], name: str, *given: object, **options: object) -> object:
+        asked.append(name)
+        return real(*given, **options)
 
     for name in ("search", "vectors", "passages", "get"):
-        monkeypatch.setattr(searcher.store, name, noting(name))
+        monkeypatch.setattr(searcher.store, name, partial(noted, getattr(searcher.store, name), name))
     assert searcher.search("Brot backen", lang="de", k=5)
     assert asked == ["search", "passages", "get"]
 
 
-@pytest.mark.parametrize(
-    ("spans", "has_title", "length"),
-    [
-        ([(0, 90)], False, 1),
-        ([(0, 480), (300, 490)], False, 1),
-        ([(0, 20), (21, 130), (131, 400), (401, 700), (701, 705)], False, 3),
-        ([(0, 600), (601, 700)], False, 1),
-        ([], False, 1),
-        ([(0, 400), (401, 480), (0, 20)], True, 2),
-    ],
-)
-def test_an_opening_is_the_first_window_or_the_sentences_that_make_one(
-    spans: list[tuple[int, int]], has_title: bool, length: int
-) -> None:
-    offsets = [np.array(of_one, np.int32).reshape(-1, 2) for of_one in ([(0, 90)], spans)]
-    assert opening_lengths(offsets, np.array([False, has_title])).tolist() == [1, length]
-
-
-def test_the_opening_of_a_document_of_sentences_is_more_than_its_title(
-    tmp_path: Path, default_folder: ModelFolder
-) -> None:
+def test_the_opening_of_sentences_is_more_than_the_title(tmp_path: Path, default_folder: ModelFolder) -> None:
     """Compared with a query that repeats title and text, the opening is nearer than the title alone is."""
     place = Settings.read(home=tmp_path)
     index([str(DEMO / "docs.en.jsonl")], "demo", settings=place, method="sentences", device="cpu")
@@ -298,10 +245,8 @@ def test_the_opening_of_a_document_of_sentences_is_more_than_its_title(
     assert hit.doc_id == document.doc_id
     assert opening_lengths([titles.offsets], np.array([titles.has_title]))[0] > 1
     assert titles.offsets[0].tolist() == [0, len(document.title)]
-    assert hit.parts is not None
-    assert hit.parts.opening is not None
-    assert hit.parts.passage is not None
-    assert hit.parts.opening > hit.parts.passage
+    assert hit.parts
+    assert (hit.parts.opening or 0) > (hit.parts.passage or 0) > 0
 
 
 ITALIAN = {
@@ -315,15 +260,12 @@ ITALIAN = {
 
 @pytest.mark.parametrize("hybrid", [False, True])
 @pytest.mark.parametrize("lang", ["und", "it", "sw"])
-def test_a_query_in_a_language_that_the_collection_lacks_is_answered(
-    searcher: Searcher, lang: str, hybrid: bool
-) -> None:
+def test_a_query_in_a_language_that_is_lacking_is_answered(searcher: Searcher, lang: str, hybrid: bool) -> None:
     """Five queries are judged together: in one, which of two nearly equal leaders has more say hangs on the CPU."""
     answers = list[int]()
     for concept, query in ITALIAN.items():
         hits = searcher.search(query, lang=lang, k=10, ranking=RankingOptions(hybrid=hybrid))
-        assert len(hits) == 10
-        assert np.isfinite([hit.score for hit in hits]).all()
+        assert np.isfinite([hit.score for hit in hits]).sum() == 10
         answers.append(sum(hit.document.fields["concept"] == concept for hit in hits))
     assert sum(answers) >= 25, answers
     assert sum(of_query >= 3 for of_query in answers) >= 4, answers
@@ -358,15 +300,18 @@ def test_the_first_hits_are_the_same_however_many_are_asked_for(
     ranker = FairRanker(store, replace(made, mates=mates), balance, hybrid=hybrid, passages=passages)
     queries = [Document(str(at), "de", f"t{at} sentence {7 * at}") for at in range(12)]
     vectors, texts = TopicEncoder(0.5, 1.0).encode_queries(queries), [query.text for query in queries]
-    deepest = ranker.rank(vectors, "de", ("de", "fr", "ja"), 1200, texts=texts)
+
+    def ranked(k: int, queries: int = 12) -> list[Ranking]:
+        return ranker.rank(vectors[:queries], "de", ("de", "fr", "ja"), k, texts=texts[:queries])
+
+    deepest = ranked(1200)
     assert all(len(set(one.doc_ids)) == len(one.doc_ids) == 1200 for one in deepest)
     assert all((np.diff(one.scores) <= 0).all() for one in deepest)
     for k in (1, 10, 50, 51, 100, 150, 151, 400, 1000):
-        for one, whole in zip(ranker.rank(vectors, "de", ("de", "fr", "ja"), k, texts=texts), deepest, strict=True):
+        for one, whole in zip(ranked(k), deepest, strict=True):
             assert list(one.doc_ids) == list(whole.doc_ids[:k])
             assert one.scores == pytest.approx(whole.scores[:k], abs=1e-5)
-    (alone,) = ranker.rank(vectors[:1], "de", ("de", "fr", "ja"), 10, texts=texts[:1])
-    assert list(alone.doc_ids) == list(deepest[0].doc_ids[:10])
+    assert list(ranked(10, 1)[0].doc_ids) == list(deepest[0].doc_ids[:10])
 
 
 def nearness(searcher: Searcher, query: Document, hit_id: str, lang: str) -> tuple[Passages, FloatArray]:
@@ -405,13 +350,12 @@ def test_where_passages_are_not_compared_a_hits_details_have_them_all_the_same(s
 @pytest.mark.parametrize("hybrid", [False, True])
 def test_the_parts_of_a_hit_make_its_score(searcher: Searcher, hybrid: bool) -> None:
     """Without words, margin and mates are the hit's score; with them, its score before they moved it."""
-    helped = replace(searcher, calibration=replace(calibration_of(searcher), mates=True))
+    helped = replace(searcher, calibration=calibration_of(searcher, mates=True))
     options = RankingOptions(balance=0.75, hybrid=hybrid)
     hits = helped.search("Le Teil", lang="fr", k=50, ranking=options, explain=True)
     all_parts, langs = [hit.parts for hit in hits if hit.parts], {hit.doc_id: hit.lang for hit in hits}
     for hit, parts in zip(hits, all_parts, strict=True):
-        assert parts.fwd is not None
-        assert parts.bwd is not None
+        assert parts.fwd is not None is not parts.bwd
         near = (parts.corrected, parts.title, parts.opening, parts.passage, parts.passage)
         assert None not in near
         assert parts.cosine == pytest.approx(hit.cosine, abs=1e-5)
@@ -436,8 +380,7 @@ def test_the_parts_of_a_hit_make_its_score(searcher: Searcher, hybrid: bool) -> 
 def test_plain_cosine_says_nothing_of_neighbours(demo: Settings) -> None:
     with Searcher.open("demo", demo, device="cpu") as opened:
         (hit,) = opened.search("Brot", lang="de", k=1, explain=True)
-    assert hit.parts is not None
-    assert (hit.parts.fwd, hit.parts.bwd) == (None, None)
+    assert hit.parts
     assert parts_line(hit.parts, 0.0) == f"cosine {hit.cosine:.3f}"
 
 

@@ -2,8 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,7 @@ import pytest
 from indexer.collection.collection import require
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
-from onnx_export.models import DEFAULT
 from query.calibration import calibration_table
-from query.migration.query_migration import migrate
 from query.query_log.judged_queries import logged_searches
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.search_hits import Hit, as_json
@@ -25,15 +22,8 @@ from query.service.service_options import ServiceOptions
 from tests.query.conftest import copied
 from trials.servers.service import serving
 
-QUERIES = (
-    ("de", "Wie backe ich Brot ohne gekaufte Hefe?"),
-    ("ru", "ночные поезда"),
-    ("ja", "眠れない夜に何をすればいいか"),
-    ("ar", "من اخترع الطباعة؟"),
-    ("en", "flood in the old town"),
-)
-
-
+BAKE, FLOOD = ("de", "Wie backe ich Brot ohne gekaufte Hefe?"), ("en", "flood in the old town")
+QUERIES = (BAKE, ("ru", "ночные поезда"), ("ja", "眠れない夜に何をすればいいか"), ("ar", "من اخترع الطباعة؟"), FLOOD)
 BREAD = "demo:de:sourdough"
 
 
@@ -69,9 +59,7 @@ def test_it_finds_what_the_command_finds(service: httpx.Client, calibrated: Sett
             assert (found["lang"], found["confidence"], found["space"]) == (lang, None, searcher.space)
 
 
-def test_subjects_are_answered_once_in_the_preferred_language_if_that_is_asked(
-    service: httpx.Client, calibrated: Settings
-) -> None:
+def test_subjects_are_answered_once_in_the_preferred_language(service: httpx.Client, calibrated: Settings) -> None:
     with Searcher.open("demo", calibrated, device="cpu") as searcher:
         several = set()
         for lang, text in QUERIES:
@@ -89,29 +77,29 @@ def test_a_document_that_is_shown_under_another_is_logged_as_shown_and_as_opened
     with serving(ServiceOptions(own, device="cpu", log=True)) as client:
         found = search(client, "眠れない夜に何をすればいいか", subjects=True)
         opened = next(hit["also"][0]["id"] for hit in found["hits"] if hit["also"])
-        client.post("/api/clicks", json={"search": found["search"], "id": opened})
-    (logged,) = logged_searches("demo", own)
+        query = {"cross_lingual": {"query": "眠れない夜に何をすればいいか", "lang": "ja"}}
+        by_path = client.post("/demo/_search", json={"query": query}).headers["x-dragoman-search"]
+        for asked in (found["search"], by_path):
+            assert client.post("/api/clicks", json={"search": asked, "id": opened}).status_code == 204
+    logged, other = logged_searches("demo", own)
     assert len(logged.hits) == sum(1 + len(hit["also"]) for hit in found["hits"])
-    assert list(logged.relevant) == [opened]
+    assert list(logged.relevant) == list(other.relevant) == [opened]
 
 
 def test_the_parts_of_a_score_name_the_mate_that_adds_most_to_it(service: httpx.Client) -> None:
-    hits = search(service, "flood in the old town", lang="en", k=20, explain=True)["hits"]
+    hits, alone = (
+        search(service, FLOOD[1], lang="en", k=20, explain=True, calibration=one)["hits"] for one in ("", "none")
+    )
     assert any(hit["parts"]["mate"] and hit["parts"]["mates"] for hit in hits)
     for hit in hits:
         assert hit["score"] == pytest.approx(hit["parts"]["score"] + (hit["parts"]["mates"] or 0), abs=1e-5)
-    alone = search(service, "flood in the old town", lang="en", k=20, explain=True, calibration="none")["hits"]
     assert {hit["parts"]["mate"] for hit in alone} == {None}
 
 
-def test_the_language_is_detected_and_said(service: httpx.Client) -> None:
+def test_the_language_is_detected_and_languages_and_fields_filter(service: httpx.Client) -> None:
     for lang, text in QUERIES:
         found = search(service, text)
-        assert found["lang"] == lang
-        assert 0 < found["confidence"] <= 1
-
-
-def test_languages_and_fields_filter(service: httpx.Client) -> None:
+        assert (found["lang"], 0 < found["confidence"] <= 1) == (lang, True)
     found = search(service, "bread", lang="en", to=["de", "fr"], filters={"label": "digital"}, k=50)
     assert {hit["lang"] for hit in found["hits"]} == {"de", "fr"}
     assert {hit["fields"]["label"] for hit in found["hits"]} == {"digital"}
@@ -130,9 +118,7 @@ def test_facets_count_the_best_documents_by_language_and_field(service: httpx.Cl
     assert search(service, "bread", **asked)["facets"] is None
 
 
-def test_documents_like_a_document_are_those_that_the_searcher_finds(
-    service: httpx.Client, calibrated: Settings
-) -> None:
+def test_documents_like_a_document_are_the_searchers(service: httpx.Client, calibrated: Settings) -> None:
     asked: dict[str, Any] = {"to": ["fr", "de", "ja"], "k": 7, "filters": {"label": ["food", "home"]}}
     answer = service.post("/api/similar", json={"collection": "demo", "id": BREAD, **asked}).json()
     with Searcher.open("demo", calibrated, device="cpu") as searcher:
@@ -142,21 +128,16 @@ def test_documents_like_a_document_are_those_that_the_searcher_finds(
     assert only["lang"] != "de"
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "sentence"),
-    [
+def test_what_has_no_like_is_refused_in_a_sentence(service: httpx.Client) -> None:
+    for body, status, sentence in (
         ({"id": "nothing"}, 404, "collection demo has no document of this id"),
         ({"id": BREAD, "to": ["fi"]}, 409, "collection demo has no documents in 'fi'"),
         ({"id": BREAD, "filters": {"labels": 1}}, 409, "no document has the field 'labels'"),
         ({"id": BREAD, "collection": "news"}, 404, "there is no collection 'news'"),
         ({"query": "bread"}, 422, "the request is not as /openapi.json says"),
-    ],
-)
-def test_what_has_no_like_is_refused_in_a_sentence(
-    service: httpx.Client, body: dict[str, Any], status: int, sentence: str
-) -> None:
-    given, said = refused(service, "/api/similar", **body)
-    assert (given, said[: len(sentence)]) == (status, sentence)
+    ):
+        given, said = refused(service, "/api/similar", **body)
+        assert (given, said[: len(sentence)]) == (status, sentence)
 
 
 def test_words_count_where_it_is_served_so(calibrated: Settings) -> None:
@@ -184,58 +165,26 @@ def own(calibrated_by_words: Settings, tmp_path: Path) -> Settings:
     return copied(calibrated_by_words.home, tmp_path)
 
 
-def asked_by_another(settings: Settings, migrate: Callable[[], object]) -> None:
-    """See that a collection which migrates while it is served is asked by its new encoder."""
-    with serving(ServiceOptions(settings, device="cpu")) as client:
-        (before,) = client.get("/api/collections").json()["collections"]
-        migrate()
-        (after,) = client.get("/api/collections").json()["collections"]
-        assert before["method"] != after["method"] == "first"
-        with Searcher.open("demo", settings, device="cpu") as searcher:
-            assert after["model"] == searcher.spec.model != before["model"]
-            for lang, text in QUERIES:
-                found = search(client, text, lang=lang, explain=True)
-                assert found["hits"] == rounded(searcher.search(text, lang=lang, explain=True))
-                assert found["space"] == searcher.space
-
-
-def test_a_collection_that_has_migrated_is_asked_by_its_new_encoder(
-    migrated_by_words: Settings, tmp_path: Path
-) -> None:
+def test_a_migrated_collection_is_asked_by_its_new_encoder(migrated_by_words: Settings, tmp_path: Path) -> None:
     """The migration was left, and is taken up again while the collection is served."""
     settings = copied(migrated_by_words.home, tmp_path)
     with open_database(settings.database) as engine:
         first, second = calibration_table.all_calibrations(engine, "demo")
         calibration_table.use(engine, require(engine, "demo"), first.id)
-        asked_by_another(settings, lambda: calibration_table.use(engine, require(engine, "demo"), second.id))
+        with serving(ServiceOptions(settings, device="cpu")) as client:
+            (before,) = client.get("/api/collections").json()["collections"]
+            calibration_table.use(engine, require(engine, "demo"), second.id)
+            (after,) = client.get("/api/collections").json()["collections"]
+            assert before["method"] != after["method"] == "first"
+            with Searcher.open("demo", settings, device="cpu") as searcher:
+                assert after["model"] == searcher.spec.model != before["model"]
+                for lang, text in QUERIES:
+                    found = search(client, text, lang=lang, explain=True)
+                    assert found["hits"] == rounded(searcher.search(text, lang=lang, explain=True))
+                    assert found["space"] == searcher.space
 
 
-@pytest.mark.long
-def test_a_collection_that_migrates_while_it_is_served_is_asked_by_its_new_encoder(
-    calibrated: Settings, tmp_path: Path
-) -> None:
-    own = copied(calibrated.home, tmp_path)
-    asked_by_another(own, lambda: migrate("demo", DEFAULT, "first", own, anyway=True, device="cpu"))
-
-
-@pytest.mark.parts
-def test_many_threads_get_what_one_gets(service: httpx.Client, calibrated: Settings) -> None:
-    """Queries of five languages and several dials at once: each answer is the one it gets alone."""
-    asked = [(lang, text, balance) for lang, text in QUERIES for balance in (0.0, 0.4, 0.7, 1.0)]
-    alone = {}
-    with Searcher.open("demo", calibrated, device="cpu") as searcher:
-        for lang, text, balance in asked:
-            ranking = RankingOptions(balance=balance)
-            with Searcher.open("demo", calibrated, ranking=ranking, encoder=searcher.encoder) as own:
-                alone[lang, balance] = [hit.doc_id for hit in own.search(text, lang=lang)]
-
-    def ids(one: tuple[str, str, float]) -> list[str]:
-        lang, text, balance = one
-        return [hit["id"] for hit in search(service, text, lang=lang, balance=balance)["hits"]]
-
-    with ThreadPoolExecutor(16) as pool:
-        for one, found in zip(asked * 5, pool.map(ids, asked * 5), strict=True):
-            assert found == alone[one[0], one[2]]
+UNKNOWN = ("frobnicate", "margin", "weights", "passages", "mates", "fold")
 
 
 @pytest.mark.parametrize(
@@ -244,32 +193,23 @@ def test_many_threads_get_what_one_gets(service: httpx.Client, calibrated: Setti
         ({"query": ""}, 422, "query: String should have at least 1 character"),
         ({"query": "  "}, 422, "the query is empty"),
         ({"query": "coffee", "to": ["fi"]}, 409, "no documents in 'fi'; it has ar, de, en"),
-        ({"query": "coffee", "to": []}, 422, "to: List should have at least 1 item"),
         ({"query": "coffee", "lang": "klingonian"}, 409, "is no (language code|known language)"),
         ({"query": "coffee", "collection": "nope"}, 404, "there is no collection 'nope'"),
         ([], 422, "the body: Input should be a valid dictionary"),
         ({"query": "coffee", "calibration": "ffff"}, 409, "no calibrations of demo begin with 'ffff'"),
-        ({"query": "coffee", "balance": 1.5}, 422, "balance"),
         ({"query": "coffee", "calibration": "none", "balance": 0.5}, 409, "plain cosine has no balance"),
-        ({"query": "coffee", "subjects": True, "prefer": ["klingonian"]}, 409, "is no (language code|known language)"),
         ({"query": "coffee", "prefer": []}, 422, "prefer: List should have at least 1 item"),
         ({"query": "coffee", "hybrid": True}, 409, "dragoman serve --hybrid"),
-        ({"query": "coffee", "frobnicate": 1}, 422, "frobnicate"),
         ({"query": "\ud800"}, 422, "half of a surrogate pair"),
         ({"query": "coffee", "filters": {"\ud800": "a"}}, 422, "half of a surrogate pair"),
         ({"query": "coffee", "filters": {"label": ["a", "\udfff"]}}, 422, "half of a surrogate pair"),
         ({"query": "coffee", "filters": {"label": ["a"] * 1001}}, 422, "at most 1000 items"),
         ({"query": "coffee", "\ud800": 1}, 422, "half of a surrogate pair"),
-        *(
-            ({"query": "coffee", name: True}, 422, f"{name}: Extra inputs are not permitted")
-            for name in ("margin", "weights", "passages", "mates", "fold")
-        ),
-        ({"query": "coffee", "balance": float("nan")}, 422, "balance"),
+        *(({"query": "coffee", name: True}, 422, f"{name}: Extra inputs are not permitted") for name in UNKNOWN),
+        *(({"query": "coffee", "balance": balance}, 422, "balance") for balance in (1.5, float("nan"))),
         ({"query": "coffee", "facets": ["labels"]}, 409, "^no document has the field 'labels',"),
         ({"query": "coffee", "facets": ["lang"] * 11}, 422, "facets"),
-        ({"query": "coffee", "k": 3.5}, 422, "k: Input should be a valid integer"),
-        ({"query": "coffee", "k": "10"}, 422, "k: Input should be a valid integer"),
-        ({"query": "coffee", "k": True}, 422, "k: Input should be a valid integer"),
+        *(({"query": "coffee", "k": k}, 422, "k: Input should be a valid integer") for k in (3.5, "10", True)),
         ({"query": "coffee", "collection": "a\x00"}, 422, "collection"),
     ],
 )
@@ -279,18 +219,15 @@ def test_what_cannot_be_searched_is_a_sentence(service: httpx.Client, asked: Any
     assert re.search(sentence, answer.json()["error"])
 
 
-@pytest.mark.parametrize(
-    ("media", "body", "sentence"),
-    [
-        ("application/json", "{query: coffee}", "the body is no JSON from character 1 on"),
-        ("application/json", "", "the body: Field required"),
-        ("application/x-www-form-urlencoded", "{}", "JSON only with the header Content-Type: application/json"),
-    ],
-)
-def test_a_body_that_cannot_be_read_is_a_sentence(service: httpx.Client, media: str, body: str, sentence: str) -> None:
-    answer = service.post("/api/search", content=body, headers={"Content-Type": media})
-    assert answer.status_code == 422
-    assert re.search(sentence, answer.json()["error"])
+def test_a_body_that_cannot_be_read_is_a_sentence(service: httpx.Client) -> None:
+    for media, body, sentence in (
+        ("json", "{query: coffee}", "the body is no JSON from character 1 on"),
+        ("json", "", "the body: Field required"),
+        ("x-www-form-urlencoded", "{}", "JSON only with the header Content-Type: application/json"),
+    ):
+        answer = service.post("/api/search", content=body, headers={"Content-Type": f"application/{media}"})
+        assert answer.status_code == 422
+        assert sentence in answer.json()["error"]
 
 
 def test_collections_are_described(service: httpx.Client) -> None:
@@ -299,8 +236,7 @@ def test_collections_are_described(service: httpx.Client) -> None:
     assert (demo["name"], demo["documents"], answer["away"]) == ("demo", 235, {})
     assert sum(demo["languages"].values()) == 235
     assert 0 <= demo["calibration"]["balance"] <= 1
-    assert demo["calibration"].keys() == {"id", "balance", "mates"}
-    assert demo["calibration"]["mates"] is True
+    assert demo["calibration"].items() >= {("mates", True)}
 
 
 def test_documents_are_read_by_their_id(service: httpx.Client) -> None:
@@ -325,16 +261,6 @@ def test_health_readiness_and_metrics(service: httpx.Client) -> None:
     assert 'dragoman_searches_total{collection="demo",lang="en"}' in metrics
 
 
-def test_openapi_has_examples_that_are_answered(service: httpx.Client) -> None:
-    described = service.get("/openapi.json").json()
-    not_ready = described["paths"]["/api/ready"]["get"]["responses"]["503"]["content"]["application/json"]
-    assert not_ready["schema"]["$ref"].endswith("/Readiness")
-    examples = described["components"]["schemas"]["SearchRequest"]["examples"]
-    assert len(examples) > 1
-    for example in examples:
-        search(service, example["query"], **{name: one for name, one in example.items() if name != "query"})
-
-
 def test_a_switch_of_calibration_shows_at_once(own: Settings) -> None:
     with open_database(own.database) as engine, serving(ServiceOptions(own, device="cpu")) as client:
         before = search(client, "шахматы")
@@ -347,24 +273,16 @@ def test_a_switch_of_calibration_shows_at_once(own: Settings) -> None:
         assert search(client, "шахматы")["hits"] == before["hits"]
 
 
-def test_another_method_on_our_path_gets_405(service: httpx.Client) -> None:
-    for method, path in (
-        ("PUT", "/api/search"),
-        ("GET", "/api/search"),
-        ("DELETE", "/api/collections"),
-        ("OPTIONS", "/api/health"),
-        ("POST", "/metrics"),
-    ):
+def test_another_method_on_our_path_gets_405_and_no_path_of_ours_404(service: httpx.Client) -> None:
+    ours = (("PUT", "search"), ("GET", "search"), ("DELETE", "collections"), ("OPTIONS", "health"))
+    for method, path in (*((method, f"/api/{path}") for method, path in ours), ("POST", "/metrics")):
         answer = service.request(method, path)
         assert (answer.status_code, answer.json()) == (405, {"error": "this path does not take that method"})
         assert answer.headers["Allow"]
-
-
-@pytest.mark.parametrize("path", ["/api", "/api/", "/api/nowhere", "/api/search/", "/api/documents", "/api/_search"])
-def test_a_path_under_api_that_is_none_gets_404_in_our_shape(service: httpx.Client, path: str) -> None:
-    for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
-        answer = service.request(method, path, follow_redirects=False)
-        assert (answer.status_code, answer.json()) == (404, {"error": "there is nothing at this path"})
+    for path in ("/api", "/api/", "/api/nowhere", "/api/search/", "/api/documents", "/api/_search"):
+        for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
+            answer = service.request(method, path, follow_redirects=False)
+            assert (answer.status_code, answer.json()) == (404, {"error": "there is nothing at this path"})
 
 
 def test_a_monitor_that_asks_for_heads_gets_them(calibrated: Settings) -> None:
@@ -378,9 +296,8 @@ def test_a_monitor_that_asks_for_heads_gets_them(calibrated: Settings) -> None:
         assert "script-src" in client.head("/").headers["Content-Security-Policy"]
 
 
-@pytest.mark.parametrize("field", ["\x00", 'a"b', "a\\", "$", "a.b[0]", "", "labels"])
-def test_a_filter_by_a_missing_field_is_a_sentence(service: httpx.Client, field: str) -> None:
-    status, said = refused(service, query="bread", filters={field: "x"})
-    assert status == 409
-    assert said.startswith(f"no document has the field {field!r}")
-    assert ("did you mean 'label'?" in said) == (field == "labels")
+def test_a_filter_by_a_missing_field_is_a_sentence(service: httpx.Client) -> None:
+    for field in ("\x00", 'a"b', "a\\", "$", "a.b[0]", "", "labels"):
+        status, said = refused(service, query="bread", filters={field: "x"})
+        assert (status, said.startswith(f"no document has the field {field!r}")) == (409, True)
+        assert ("did you mean 'label'?" in said) == (field == "labels")

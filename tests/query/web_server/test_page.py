@@ -49,6 +49,10 @@ def page(browser: Any, service: httpx.Client) -> Iterator[Any]:
     assert said == []
 
 
+BREAD, FLOOD, NIGHT = "Wie backe ich Brot ohne gekaufte Hefe?", "flood in the old town", "眠れない夜に何をすればいいか"
+READY = "!document.querySelector('.old')"
+
+
 def enter(page: Any, text: str) -> None:
     page.fill("#q", text)
     page.keyboard.press("Enter")
@@ -66,9 +70,14 @@ def see(page: Any, address: str, selector: str = "#hits h2") -> None:
     page.wait_for_selector(selector)
 
 
+def see_all(page: Any) -> None:
+    while page.locator("#more").is_visible():
+        page.locator("#more").click()
+
+
 @contextmanager
 def window(browser: Any, client: httpx.Client, **options: Any) -> Iterator[Any]:
-    """Another window, whose console nobody reads."""
+    """A window, whose console nobody reads."""
     context = browser.new_context(base_url=str(client.base_url), **options)
     yield context.new_page()
     context.close()
@@ -102,18 +111,20 @@ def test_it_is_small_and_asks_nobody_else() -> None:
 def test_a_query_finds_documents_of_many_languages(page: Any) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    ask(page, "眠れない夜に何をすればいいか")
+    ask(page, NIGHT)
     assert page.locator("#hits li").count() == 10
     assert len(set(page.locator(".tongue").all_inner_texts())) > 2
     assert page.locator("#lang").evaluate("one => one.selectedOptions[0].text").startswith("Japanese (detected")
     counts = [int(one) for one in page.locator("#langs b").all_inner_texts()]
     assert sum(counts) == documents(page) >= 50
     assert counts == sorted(counts, reverse=True)
-    assert page.locator("#hits h2").first.get_attribute("lang")
     page.click("#more")
     assert page.locator("#hits li").count() == 20
-    base = page.evaluate("location.origin")
-    assert all(url.startswith((base, "data:")) for url in asked)
+    assert all(url.startswith((page.evaluate("location.origin"), "data:")) for url in asked)
+    ask(page, "ночные поезда " * 300)  # too long for an address
+    assert ids(page)
+    assert "q=" not in page.url
+    assert page.reload().status == 200
 
 
 def test_a_search_asked_for_before_the_collections_are_known_waits_for_them(page: Any) -> None:
@@ -121,7 +132,7 @@ def test_a_search_asked_for_before_the_collections_are_known_waits_for_them(page
     page.route("**/api/collections", lambda route: held.append(route))  # noqa: PLW0108 - it sets attributes
     for enters in (True, False):
         page.goto("/")
-        page.fill("#q", "flood in the old town")
+        page.fill("#q", FLOOD)
         if enters:
             page.locator("#lang").dispatch_event("change")
             page.keyboard.press("Enter")
@@ -129,7 +140,7 @@ def test_a_search_asked_for_before_the_collections_are_known_waits_for_them(page
             page.wait_for_timeout(50)
         held.pop().continue_()
         page.wait_for_selector("#hits h2" if enters else "#hits .hint")
-        assert page.locator("#q").input_value() == "flood in the old town"
+        assert page.locator("#q").input_value() == FLOOD
         assert ("q=flood" in page.url) == enters
 
 
@@ -143,25 +154,20 @@ def test_the_collections_are_asked_for_again_where_that_failed(browser: Any, ser
         page.route("**/api/collections", answer)
         see(page, "/", "#status.bad")
         fails.clear()
-        enter(page, "flood in the old town")
+        enter(page, FLOOD)
         page.wait_for_selector("#hits h2")
         assert page.locator("#status.bad").count() == 0
 
 
-def test_a_query_that_is_too_long_for_an_address_is_searched(page: Any) -> None:
-    ask(page, "ночные поезда " * 300)
-    assert ids(page)
-    assert "q=" not in page.url
-    assert page.reload().status == 200
-
-
 def test_the_address_is_the_search(page: Any, browser: Any, service: httpx.Client) -> None:
-    ask(page, "flood in the old town")
+    see(page, "/?q=bread")
+    assert "c=demo" in page.url
+    ask(page, FLOOD)
     page.select_option("#lang", "de")
     until(page, "document.querySelector('#every').hidden")
     page.locator("#langs label", has_text="French").click()
     until(page, "[...document.querySelectorAll('.tongue')].every(one => one.textContent === 'French')")
-    assert all(part in page.url for part in ("q=flood", "lang=de", "to=fr"))
+    assert all(part in page.url for part in ("q=flood", "lang=de", "to=fr", "c=demo"))
     with window(browser, service) as other:
         see(other, page.url)
         assert ids(other) == ids(page)
@@ -180,6 +186,10 @@ def test_the_address_is_the_search(page: Any, browser: Any, service: httpx.Clien
 def test_a_bookmark_of_a_collection_that_is_gone_shows_no_hits_of_another(
     browser: Any, demo_by_words: Settings, word_model: ModelFolder, tmp_path: Path
 ) -> None:
+    def see_no_hits(page: Any) -> None:
+        page.wait_for_selector("#status.bad")
+        assert page.locator("#hits li").count() == 0
+
     own = copied(demo_by_words.home, tmp_path)
     index([str(DEMO / "docs.de.jsonl")], "alpha", settings=own, encoder=str(word_model.path), device="cpu")
     with serving(ServiceOptions(own, device="cpu")) as client, window(browser, client) as page:
@@ -189,35 +199,21 @@ def test_a_bookmark_of_a_collection_that_is_gone_shows_no_hits_of_another(
         bookmark = page.url
         assert "c=demo" in bookmark
         assert run(["delete", "-c", "demo", "--all", "-y", "--home", str(own.home), "-q"]) == 0
-        for address, name in (
-            (bookmark, "demo"),
-            (bookmark.replace("c=demo", "c=toString"), "toString"),
-            ("/?c=demo", "demo"),
-        ):
-            see(page, address, "#status.bad")
+        other = bookmark.replace("c=demo", "c=toString")
+        for address, name in ((bookmark, "demo"), (other, "toString"), ("/?c=demo", "demo")):
+            page.goto(address)
+            see_no_hits(page)
             assert page.locator("#status").inner_text() == f"There is no collection “{name}” here. Choose another."
-            assert page.locator("#hits li").count() == 0
             page.keyboard.press("Enter")
-            page.wait_for_selector("#status.bad")
-            assert page.locator("#hits li").count() == 0
+            see_no_hits(page)
         page.select_option("#collection", "alpha")
         page.wait_for_selector("#hits li")
         assert "c=alpha" in page.url
         page.go_back()
-        page.wait_for_selector("#status.bad")
-        assert page.locator("#hits li").count() == 0
+        see_no_hits(page)
 
 
-def test_the_address_of_a_search_names_its_collection_though_there_is_one(page: Any) -> None:
-    ask(page, "flood in the old town")
-    assert "c=demo" in page.url
-    see(page, "/?q=bread")
-    assert "c=demo" in page.url
-
-
-def test_a_search_of_many_collections_that_names_none_is_not_made_in_the_first(
-    browser: Any, service: httpx.Client
-) -> None:
+def test_a_search_that_names_none_of_many_collections_is_not_made(browser: Any, service: httpx.Client) -> None:
     (demo,) = service.get("/api/collections").json()["collections"]
     answer = json.dumps({"collections": [{**demo, "name": "alpha"}, demo], "away": {"beta": "it can't be read"}})
     with window(browser, service) as page:
@@ -231,18 +227,15 @@ def test_a_search_of_many_collections_that_names_none_is_not_made_in_the_first(
 
 
 def test_the_language_of_each_text_is_marked_for_the_browser_s_translation(page: Any) -> None:
-    """Readers aloud go by it, too."""
-    ask(page, "眠れない夜に何をすればいいか")
+    ask(page, NIGHT)
     assert page.locator("html").get_attribute("lang") == "en"
-    languages = page.locator(".tongue").all_inner_texts()
     marks = "all => all.map(one => [one.lang, one.dir, one.translate])"
     titles = page.locator("#hits h2").evaluate_all(marks)
     assert titles == page.locator("#hits blockquote").evaluate_all(marks)
-    assert {direction for _, direction, _ in titles} == {"auto"}
-    assert {translated for _, _, translated in titles} == {True}
+    assert {(direction, translated) for _, direction, translated in titles} == {("auto", True)}
     assert page.locator("#hits h2[translate=yes], #hits blockquote[translate=yes]").count() == 2 * len(titles)
     names = "codes => codes.map(code => new Intl.DisplayNames(['en'], {type: 'language'}).of(code))"
-    assert page.evaluate(names, [lang for lang, _, _ in titles]) == languages
+    assert page.evaluate(names, [lang for lang, _, _ in titles]) == page.locator(".tongue").all_inner_texts()
     page.locator("#hits h2 button").first.click()
     page.wait_for_selector("dialog[open]")
     assert page.locator("#title[translate=yes], #text[translate=yes]").evaluate_all(marks) == [titles[0]] * 2
@@ -251,13 +244,11 @@ def test_the_language_of_each_text_is_marked_for_the_browser_s_translation(page:
 def test_the_dial_ranks_anew(page: Any) -> None:
     ask(page, "mould on a bedroom wall")
     page.locator("#balance").fill("0")
-    until(page, "location.search.includes('balance=0')")
-    until(page, "!document.querySelector('.old')")
+    until(page, f"location.search.includes('balance=0') && {READY}")
     own = page.locator(".tongue").all_inner_texts().count("English")
     page.locator("#balance").fill("1")
-    until(page, "location.search.includes('balance=1')")
     english = "[...document.querySelectorAll('.tongue')].filter(one => one.textContent === 'English').length"
-    until(page, f"!document.querySelector('.old') && {english} < {own}")
+    until(page, f"location.search.includes('balance=1') && {READY} && {english} < {own}")
     page.click("#usual")
     until(page, "!location.search.includes('balance')")
 
@@ -279,10 +270,12 @@ def test_what_nobody_typed_is_not_logged(browser: Any, calibrated_by_words: Sett
 
 
 def test_why_and_the_whole_document_are_shown_on_demand(page: Any) -> None:
-    ask(page, "Wie backe ich Brot ohne gekaufte Hefe?")
-    why = page.locator("#hits li").first.get_by_role("button", name="why here?")
-    assert why.get_attribute("aria-expanded") == "false"
-    why.click()
+    """Why names the mate that adds most to a document."""
+    ask(page, BREAD)
+    reasons = page.get_by_role("button", name="why here?").all()
+    assert reasons[0].get_attribute("aria-expanded") == "false"
+    for why in reasons:
+        why.click()
     assert "Cosine" in page.locator("#why0").inner_text()
     title = page.locator("#hits h2 button").first
     title.click()
@@ -292,20 +285,22 @@ def test_why_and_the_whole_document_are_shown_on_demand(page: Any) -> None:
     assert page.locator("#hits li blockquote").first.inner_text()[:15] == " ".join(passage.split())[:15]
     page.keyboard.press("Escape")
     until(page, f"document.activeElement.textContent === {json.dumps(title.inner_text())}")
+    mate = page.locator(".why dt", has_text="Added by others about the same thing").first.get_by_role("button")
+    mate.click()
+    page.wait_for_selector("dialog[open] #text")
+    assert mate.inner_text().endswith(f": {page.locator('#title').inner_text()}")
 
 
 def test_each_subject_is_shown_once_in_the_querys_language(page: Any) -> None:
-    ask(page, "Wie backe ich Brot ohne gekaufte Hefe?")
+    ask(page, BREAD)
     also = page.locator(".also").first
     assert also.inner_text().startswith("also in ")
     languages = also.get_by_role("button").all_inner_texts()
-    assert languages
     assert not page.locator(".also button", has_text="German").count()
     assert all(", " not in language for language in languages)
     assert "subject" in page.locator("#status").inner_text()
     counts = [int(count) for count in page.locator("#langs b").all_inner_texts()]
-    while page.locator("#more").is_visible():
-        page.locator("#more").click()
+    see_all(page)
     assert sum(counts) == documents(page) == page.locator("#hits > li").count() + page.locator(".also button").count()
     assert page.locator("#hits > li").count() == 50
     also.get_by_role("button").first.click()
@@ -315,28 +310,15 @@ def test_each_subject_is_shown_once_in_the_querys_language(page: Any) -> None:
     until(page, f"document.activeElement.textContent === {json.dumps(languages[0])}")
 
 
-def test_why_names_the_mate_that_adds_most_to_a_document(page: Any) -> None:
-    ask(page, "Wie backe ich Brot ohne gekaufte Hefe?")
-    for number in range(page.locator("#hits li").count()):
-        page.locator("#hits li").nth(number).get_by_role("button", name="why here?").click()
-    mate = page.locator(".why dt", has_text="Added by others about the same thing").first.get_by_role("button")
-    name = mate.inner_text()
-    mate.click()
-    page.wait_for_selector("dialog[open] #text")
-    assert name.endswith(f": {page.locator('#title').inner_text()}")
-
-
 def test_why_says_where_another_version_gives_a_subject_its_place(page: Any) -> None:
     ask(page, "من اخترع الطباعة؟")
-    while page.locator("#more").is_visible():
-        page.locator("#more").click()
+    see_all(page)
     for why in page.get_by_role("button", name="why here?").all():
         why.click()
-    scores = [
-        why.locator("dd").all_inner_texts()[:2] for why in page.locator(".why:has-text('another version’s')").all()
-    ]
+    others = page.locator(".why:has-text('another version’s')").all()
+    scores = [[float(one) for one in why.locator("dd").all_inner_texts()[:2]] for why in others]
     assert scores
-    assert all(float(best) >= float(own) for best, own in scores)
+    assert all(best >= own for best, own in scores)
     places = [float(why.locator("dd").first.inner_text()) for why in page.locator(".why:has(dl)").all()]
     assert places == sorted(places, reverse=True)
 
@@ -344,7 +326,7 @@ def test_why_says_where_another_version_gives_a_subject_its_place(page: Any) -> 
 def test_the_best_are_reranked_where_that_is_asked_and_served(
     browser: Any, page: Any, calibrated_by_words: Settings, reranker: ModelFolder
 ) -> None:
-    ask(page, "flood in the old town")
+    ask(page, FLOOD)
     assert page.locator("#second").is_hidden()
     reranked = "document.querySelector('#status').textContent.includes(', reranked in 0.')"
     options = ServiceOptions(calibrated_by_words, device="cpu", rerank=str(reranker.path))
@@ -371,16 +353,14 @@ def test_each_document_is_a_hit_where_documents_have_no_mates(browser: Any, demo
     with serving(ServiceOptions(demo_by_words, device="cpu")) as client, window(browser, client) as page:
         see(page, "/?q=flood")
         assert not page.locator(".also").count()
-        assert page.locator("#status").inner_text().startswith("The best 50 of 235 documents in ")
-        assert "subject" not in page.locator("#status").inner_text()
+        assert re.match("The best 50 of 235 documents in ((?!subject).)*$", page.locator("#status").inner_text())
 
 
 def test_everything_is_done_from_the_keyboard(page: Any) -> None:
     ask(page, "шахматы")
     page.focus("#q")
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("Enter")
+    for key in ("ArrowDown", "ArrowDown", "Enter"):
+        page.keyboard.press(key)
     page.wait_for_selector("dialog[open]")
     page.keyboard.press("Escape")
     until(page, "!!document.activeElement.closest('#hits')")  # the focus goes back to the hit that was opened
@@ -391,24 +371,22 @@ def test_everything_is_done_from_the_keyboard(page: Any) -> None:
 
 
 def test_hits_are_narrowed_by_a_field_as_the_address_says(page: Any, browser: Any, service: httpx.Client) -> None:
-    ask(page, "flood in the old town")
+    ask(page, FLOOD)
     status = page.locator("#status").inner_text()
     assert re.match(r"The best \d+ of 235 documents in \d+ languages, about 50 subjects\.", status)
     assert page.locator("#by option").all_inner_texts()[:1] == ["no field"]
     page.select_option("#by", "label")
     until(page, "document.querySelectorAll('#values b').length > 2")
-    counts = {one.inner_text(): one.locator("b").inner_text() for one in page.locator("#values label").all()}
-    assert sum(map(int, counts.values())) == documents(page)
+    values = page.locator("#values label").all_inner_texts()
+    assert sum(map(int, page.locator("#values b").all_inner_texts())) == documents(page)
     page.locator("#values input[value=home]").focus()
     page.keyboard.press("Space")
     until(page, "location.search.includes('by=label&is=home') && !document.querySelector('.old')")
     assert page.evaluate("document.activeElement.value") == "home"
-    assert {one.inner_text(): one.locator("b").inner_text() for one in page.locator("#values label").all()} == counts
-    total = int(re.findall(r"\d+", page.locator("#status").inner_text())[-2])
-    assert total < 235
+    assert page.locator("#values label").all_inner_texts() == values
+    assert int(re.findall(r"\d+", page.locator("#status").inner_text())[-2]) < 235
     page.locator("#langs label", has_text="French").click()
-    until(page, "location.search.includes('to=fr') && !document.querySelector('.old')")
-    until(page, "document.querySelectorAll('#values b').length > 2")
+    until(page, f"location.search.includes('to=fr') && {READY} && document.querySelectorAll('#values b').length > 2")
     with window(browser, service) as other:
         other.goto(page.url)
         for counted in ("#values b", "#langs b"):
@@ -417,14 +395,14 @@ def test_hits_are_narrowed_by_a_field_as_the_address_says(page: Any, browser: An
         for chips in ("#values label", "#langs label"):
             assert other.locator(chips).all_inner_texts() == page.locator(chips).all_inner_texts()
     page.click("#any")
-    until(page, "!location.search.includes('is=') && !document.querySelector('.old')")
+    until(page, f"!location.search.includes('is=') && {READY}")
     page.select_option("#by", "")
     until(page, "!location.search.includes('by=')")
     assert page.locator("#values label").count() == 0
 
 
 def test_a_hit_leads_to_its_like_in_other_languages(page: Any) -> None:
-    ask(page, "Wie backe ich Brot ohne gekaufte Hefe?")
+    ask(page, BREAD)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
     hit = page.locator("#hits > li").first
@@ -458,15 +436,14 @@ def test_right_to_left_text_is_laid_out_so(page: Any) -> None:
     assert page.locator("blockquote").first.evaluate("one => getComputedStyle(one).borderRightWidth") == "3px"
 
 
-def test_empty_and_failed_searches_say_so(page: Any, browser: Any, service: httpx.Client) -> None:
-    see(page, "/", "#hits .hint")
-    assert "235 documents in 10 languages" in page.locator("#hits").inner_text()
-    with window(browser, service) as other:
-        see(other, "/", "#hits li")
-        other.context.set_offline(True)
-        enter(other, "coffee")
-        other.wait_for_selector("#status.bad")
-        assert "can’t be reached" in other.locator("#status").inner_text()
+def test_empty_and_failed_searches_say_so(browser: Any, service: httpx.Client) -> None:
+    with window(browser, service) as page:
+        see(page, "/", "#hits .hint")
+        assert "235 documents in 10 languages" in page.locator("#hits").inner_text()
+        page.context.set_offline(True)
+        enter(page, "coffee")
+        page.wait_for_selector("#status.bad")
+        assert "can’t be reached" in page.locator("#status").inner_text()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -501,26 +478,21 @@ def hostile(tmp_path_factory: pytest.TempPathFactory, small: ModelFolder) -> Ite
     settings = Settings.read(home=folder / "home")
     source = write_records(page_attacks.documents(), folder / "hostile.jsonl")
     indexed = index([str(source)], "hostile", settings=settings, encoder=str(small.path), device="cpu")
-    assert [finding.text for finding in indexed.refused] == [
-        "its id holds control characters or half a character",
-        "its id is empty",
-    ]
+    refused = [finding.text for finding in indexed.refused]
+    assert refused == ["its id holds control characters or half a character", "its id is empty"]
     with serving(ServiceOptions(settings, device="cpu")) as client:
         yield client
 
 
-def test_hostile_documents_are_shown_as_text_and_touch_no_other(browser: Any, hostile: httpx.Client) -> None:
+def test_hostile_documents_are_text_and_no_address_runs_a_script(browser: Any, hostile: httpx.Client) -> None:
     assert fallen(page_attacks.hostile_documents(browser, hostile, "hostile")) == []
+    values = [page_attacks.TEXTS[name] for name in ("tags", "overrides")]
+    assert fallen(page_attacks.hostile_addresses(browser, hostile, values)) == []
 
 
 @pytest.mark.long
 def test_hostile_addresses_of_the_page_show_hits_or_a_sentence(browser: Any, hostile: httpx.Client) -> None:
     assert fallen(page_attacks.hostile_addresses(browser, hostile, page_attacks.ADDRESSES)) == []
-
-
-def test_no_address_runs_a_script_or_turns_the_pages_words(browser: Any, hostile: httpx.Client) -> None:
-    values = [page_attacks.TEXTS[name] for name in ("tags", "overrides")]
-    assert fallen(page_attacks.hostile_addresses(browser, hostile, values)) == []
 
 
 def test_hostile_names_are_text_in_a_report(browser: Any, calibrated_by_words: Settings, tmp_path: Path) -> None:
