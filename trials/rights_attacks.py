@@ -28,10 +28,13 @@ INDEX, BESIDE = "ruled", "ruled-beside"
 SEARCHERS = ("all_ruled", "rows_ruled", "no_text", "titles", "rows_of_titles")
 """Users who may see the vectors of ``INDEX``, some of its documents and some of its fields."""
 BLIND = ("no_vectors", "only_beside", "others")  # users who may see no vectors of ``INDEX``, or nothing of it
+_DOCUMENT = {"_index": INDEX, "_id": "p0"}
+_STEPS = ("map_script", "combine_script", "reduce_script")
 _SCRIPT = {"source": "params['_source']['body']"}
 _CLAUSE = {"cross_lingual": {"query": "print a table", "lang": "en"}}
 _ALL: dict[str, Any] = {"match_all": {}}
 _SHOWN = {"highlight": {"fields": {"*": {}}}, "explain": True, "size": 100}
+_SCORED = {"query": _ALL, "script": _SCRIPT}
 SEARCHES: Mapping[str, dict[str, Any]] = {
     "documents": {"query": _ALL, "size": 100, "sort": ["row"]},
     "words of a text": {"query": {"match": {"body": "print"}}, "explain": True},
@@ -44,38 +47,23 @@ SEARCHES: Mapping[str, dict[str, Any]] = {
     "hits in groups": {"query": _ALL, "collapse": {"field": "row", "inner_hits": {"name": "in", "size": 9}}},
     "a document by its id": {"query": {"ids": {"values": ["p0", "p1"]}}},
     "a terms lookup": {"query": {"terms": {"row": {"index": INDEX, "id": "p0", "path": "row"}}}},
-    "texts like a document": {
-        "query": {"more_like_this": {"fields": ["body"], "like": [{"_index": INDEX, "_id": "p0"}]}}
-    },
+    "texts like a document": {"query": {"more_like_this": {"fields": ["body"], "like": [_DOCUMENT]}}},
 }
 """Bodies of searches that the cluster answers by the caller's own rules."""
 SCRIPTS: Mapping[str, dict[str, Any]] = {
     "script_fields": {"query": _ALL, "script_fields": {"text": {"script": _SCRIPT}}},
-    "script_score": {"query": {"script_score": {"query": _ALL, "script": _SCRIPT}}},
+    "script_score": {"query": {"script_score": _SCORED}},
     "a script in a filter": {"query": {"bool": {"filter": [{"script": {"script": _SCRIPT}}]}}},
     "a script in function_score": {"query": {"function_score": {"query": _ALL, "script_score": {"script": _SCRIPT}}}},
     "terms_set": {"query": {"terms_set": {"body": {"terms": ["a"], "minimum_should_match_script": _SCRIPT}}}},
-    "runtime_mappings": {
-        "query": _ALL,
-        "runtime_mappings": {"text": {"type": "keyword", "script": _SCRIPT}},
-        "fields": ["text"],
-    },
+    "runtime_mappings": {"runtime_mappings": {"text": {"type": "keyword", "script": _SCRIPT}}, "fields": ["text"]},
     "a script that sorts": {"query": _ALL, "sort": {"_script": {"type": "string", "script": _SCRIPT}}},
-    "scripted_metric": {
-        "size": 0,
-        "aggs": {
-            "m": {"scripted_metric": {"map_script": _SCRIPT, "combine_script": _SCRIPT, "reduce_script": _SCRIPT}}
-        },
-    },
+    "scripted_metric": {"size": 0, "aggs": {"m": {"scripted_metric": dict.fromkeys(_STEPS, _SCRIPT)}}},
     "a script that groups": {"size": 0, "aggs": {"t": {"terms": {"script": _SCRIPT}}}},
     "a stored script": {"query": _ALL, "script_fields": {"text": {"script": {"id": "stored"}}}},
-    "a script in a rescorer": {
-        "query": _ALL,
-        "rescore": {"query": {"rescore_query": {"script_score": {"query": _ALL, "script": _SCRIPT}}}},
-    },
+    "a script in a rescorer": {"rescore": {"query": {"rescore_query": {"script_score": _SCORED}}}},
     "a script among inner hits": {
-        "query": _ALL,
-        "collapse": {"field": "row", "inner_hits": {"name": "in", "script_fields": {"text": {"script": _SCRIPT}}}},
+        "collapse": {"field": "row", "inner_hits": {"name": "in", "script_fields": {"text": {"script": _SCRIPT}}}}
     },
 }
 """Bodies of searches with scripts, each of which would read a hidden text."""

@@ -306,7 +306,7 @@ def _bodies_naming(index: str, name: str) -> Iterator[tuple[str, str, str]]:
             yield "POST", f"/{index}/_search", json.dumps(body)
         yield "POST", f"/{index}/_count", json.dumps({"query": query})
         yield "POST", f"/{index}/_msearch", f"{{}}\n{json.dumps({'query': query})}\n"
-    yield "POST", f"/{index}/_search?index={quote(name)}", "{}"
+    yield from (("POST", f"/{index}/{call}?index={quote(name)}", "{}") for call in ("_search", "_count"))
     yield "POST", f"/{index}/_search", json.dumps({"indices_boost": [{name: 2.0}]})
     one: tuple[dict[str, Any], ...] = ({"index": name}, {"index": [name]}, {"indices": [name]})
     for header in (*one, {"index": [index, name]}, {"index": f"{index},{name}"}):

@@ -26,17 +26,8 @@ class PostgresServer(ServerProcess):
         data.mkdir(mode=0o700)
         if self.user:
             subprocess.run(["chown", "-R", self.user, folder], check=True)
-        initdb: list[str | Path] = [
-            self._program.with_name("initdb"),
-            "-D",
-            data,
-            "-U",
-            "dragoman",
-            "-A",
-            "trust",
-            "-E",
-            "UTF8",
-        ]
+        options = ["-D", str(data), "-U", "dragoman", "-A", "trust", "-E", "UTF8"]
+        initdb = [str(self._program.with_name("initdb")), *options]
         subprocess.run(initdb, check=True, capture_output=True, cwd=folder, **self.as_user)
 
     @property
@@ -45,10 +36,8 @@ class PostgresServer(ServerProcess):
 
     def command(self) -> Sequence[str | Path]:
         """The command that runs the server in the foreground, with the socket in the server's folder."""
-        return [
-            self._program, "-D", self.folder / "data", "-p", str(self.port), "-k", self.folder,
-            "-c", "listen_addresses=127.0.0.1",
-        ]  # fmt: skip
+        place: list[str | Path] = ["-D", self.folder / "data", "-p", str(self.port), "-k", self.folder]
+        return [self._program, *place, "-c", "listen_addresses=127.0.0.1"]
 
     def answers(self) -> bool:
         """Whether it takes connections; makes the database if it is missing."""

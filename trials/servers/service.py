@@ -50,12 +50,9 @@ def process(
     """``dragoman serve`` as a process that has opened its collections, and its URL; ``log`` is the file of its log."""
     port = port or free_port()
     with Path(log).open("ab") as logged:
-        started = subprocess.Popen(
-            [*DRAGOMAN, "serve", "--home", str(home), "--port", str(port), "--device", "cpu", *options],
-            env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-            stdin=stdin,
-            stderr=logged,
-        )
+        command = [*DRAGOMAN, "serve", "--home", str(home), "--port", str(port), "--device", "cpu", *options]
+        own = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+        started = subprocess.Popen(command, env=own, stdin=stdin, stderr=logged)
     url = f"http://127.0.0.1:{port}"
     try:
         wait_until_opened(url, started)
@@ -78,3 +75,10 @@ def wait_until_opened(url: str, process: subprocess.Popen[bytes] | None = None) 
             pass
         time.sleep(0.05)
     raise TimeoutError(f"the service at {url} did not open its collections within {_STARTED_WITHIN:.0f} s")
+
+
+@contextmanager
+def client_of_process(home: Path, *options: str, log: str = os.devnull, seconds: float = 60) -> Iterator[httpx.Client]:
+    """A client of a service in a process of its own."""
+    with process(home, *options, log=log) as (_, url), httpx.Client(base_url=url, timeout=seconds) as client:
+        yield client

@@ -1,15 +1,19 @@
-"""A cluster's rules of documents and fields hold for callers with credentials of their own: on a real server."""
+"""A cluster's rules of documents and fields hold for callers with their own credentials; what is busy says so."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
 
 import httpx
 import pytest
 
 from encoders.folder.model_folder import ModelFolder
-from tests.conftest import fallen
+from tests.conftest import fallen, skip_or_fail
 from trials import rights_attacks
+from trials.full_disk import BUSY, busy
 from trials.rights_attacks import BESIDE, BLIND, INDEX, SEARCHERS
-from trials.servers.elastic import ElasticServer
+from trials.servers.elastic import ElasticServer, running
+from trials.servers.process import ServerMissing
 from trials.servers.secured import admin
 from trials.servers.service import serving
 
@@ -31,31 +35,30 @@ def server(secured: ElasticServer) -> Iterator[httpx.Client]:
 
 
 @pytest.mark.parametrize("user", [*SEARCHERS, *BLIND])
-def test_a_call_that_is_passed_on_gets_what_the_server_gives_the_caller(
-    service: httpx.Client, server: httpx.Client, user: str
-) -> None:
+def test_a_call_passed_on_gets_what_the_server_gives(service: httpx.Client, server: httpx.Client, user: str) -> None:
     assert fallen(rights_attacks.same_as_the_server(service, server, user)) == []
 
 
-@pytest.mark.parametrize("user", SEARCHERS)
-def test_a_search_across_languages_shows_and_counts_nothing_that_is_hidden(
-    service: httpx.Client, server: httpx.Client, user: str
-) -> None:
-    assert fallen(rights_attacks.hidden_from_searches(service, server, user)) == []
-
-
-def test_documents_that_are_hidden_in_the_owners_index_are_hidden_where_vectors_lie_beside_it(
-    service: httpx.Client, server: httpx.Client
-) -> None:
-    assert fallen(rights_attacks.hidden_from_searches(service, server, "rows_beside", BESIDE)) == []
+@pytest.mark.parametrize(("user", "name"), [*((user, INDEX) for user in SEARCHERS), ("rows_beside", BESIDE)])
+def test_searches_show_nothing_hidden(service: httpx.Client, server: httpx.Client, user: str, name: str) -> None:
+    assert fallen(rights_attacks.hidden_from_searches(service, server, user, name)) == []
 
 
 @pytest.mark.parametrize(("user", "name"), [*((user, INDEX) for user in BLIND), ("only_beside", BESIDE)])
-def test_who_may_not_see_the_vectors_is_told_and_gets_no_empty_answer(
-    service: httpx.Client, user: str, name: str
-) -> None:
+def test_who_may_not_see_the_vectors_is_told(service: httpx.Client, user: str, name: str) -> None:
     assert fallen(rights_attacks.refused_searches(service, user, name)) == []
 
 
 def test_without_credentials_nobody_runs_a_script(service: httpx.Client) -> None:
     assert fallen(rights_attacks.refused_scripts(service)) == []
+
+
+@pytest.mark.elastic
+@pytest.mark.long
+def test_what_a_busy_server_refuses_is_tried_again_or_said(tmp_path: Path, default_folder: ModelFolder) -> None:
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(running(BUSY))
+        except ServerMissing as missing:
+            skip_or_fail(str(missing))
+        assert fallen(busy(server.url, tmp_path)) == []

@@ -1,7 +1,9 @@
 """One search of several indices, comma lists and patterns: in collections of this machine."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+from unittest.mock import Mock
 
 import httpx
 import pytest
@@ -42,11 +44,22 @@ def places(answer: dict[str, Any]) -> list[tuple[str, str]]:
     return [(hit["_index"], hit["_id"]) for hit in answer["hits"]["hits"]]
 
 
+@contextmanager
+def opened(halves: Settings, ranking: RankingOptions | None = None) -> Iterator[tuple[Searcher, Searcher]]:
+    """Both as one, and the northern one, which may have a ranking of its own."""
+    options = ranking or RankingOptions()
+    with (
+        Searcher.open("north", halves, device="cpu", ranking=options) as north,
+        Searcher.open("south", halves, device="cpu") as south,
+    ):
+        yield joined({"north": north, "south": south}, {}), north
+
+
 @pytest.mark.parametrize("index", ["north,south", "south,north", "*th", "n*,south", "north,*th"])
 def test_several_indices_are_ranked_as_one_collection(halves: Settings, service: httpx.Client, index: str) -> None:
     answer = search(service, index, size=100, highlight={"fields": {"text": {}}}, explain=True)
-    with Searcher.open("north", halves, device="cpu") as north, Searcher.open("south", halves, device="cpu") as south:
-        hits = joined({"north": north, "south": south}, {}).search("night trains", lang="en", k=100)
+    with opened(halves) as (both, _):
+        hits = both.search("night trains", lang="en", k=100)
     assert sorted(places(answer)) == sorted(tuple(hit.doc_id.split("/", 1)) for hit in hits)
     assert [hit["_score"] for hit in answer["hits"]["hits"]] == pytest.approx([hit.score for hit in hits])
     assert {index for index, _ in places(answer)} == {"north", "south"}
@@ -57,11 +70,7 @@ def test_several_indices_are_reranked_as_one_collection(halves: Settings, rerank
     ranking = RankingOptions(rerank=str(reranker.path))
     with serving(ServiceOptions(halves, device="cpu", rerank=ranking.rerank)) as client:
         answer = search(client, "north,south", clause(rerank=True), size=40)
-    with (
-        Searcher.open("north", halves, device="cpu", ranking=ranking) as north,
-        Searcher.open("south", halves, device="cpu") as south,
-    ):
-        both = joined({"north": north, "south": south}, {})
+    with opened(halves, ranking) as (both, north):
         both.reranker = north.reranker
         fair = both.search("night trains", lang="en", k=40, ranking=RankingOptions())
         hits = both.search("night trains", lang="en", k=40)
@@ -99,24 +108,19 @@ def test_a_search_of_several_indices_is_counted_for_each_and_not_logged(service:
     assert [count(name) for name in ("north", "south")] == [before[0] + 2, before[1] + 1]
 
 
-@pytest.mark.parametrize(
-    ("index", "asked", "status", "sentence"),
-    [
+def test_what_holds_in_one_collection_alone_is_refused(service: httpx.Client) -> None:
+    cases: list[tuple[str, dict[str, Any], int, str]] = [
+        *((names, {}, 404, f"no collection is served for the index '{names}'") for names in ("nope*", "nope*,none*")),
         ("north,nope", {}, 404, "no collection is served for the index 'nope'"),
-        ("nope*", {}, 404, "no collection is served for the index 'nope*'"),
-        ("nope*,none*", {}, 404, "no collection is served for the index 'nope*,none*'"),
         ("north,south", {"hybrid": True}, 400, "hybrid can't be combined with several indices"),
         ("north,south", {"rerank": True}, 400, "no reranker; start the service with --rerank FOLDER"),
         ("north,south", {"calibration": "abc"}, 400, "calibration can't be combined with several indices"),
         ("north,south", {"to": ["tlh"]}, 400, "collection north, south has no documents in 'tlh'"),
-    ],
-)
-def test_what_holds_in_one_collection_alone_is_refused(
-    service: httpx.Client, index: str, asked: dict[str, Any], status: int, sentence: str
-) -> None:
-    answer = service.post(f"/{index}/_search", json={"query": clause(**asked)})
-    assert answer.status_code == status
-    assert sentence in answer.json()["error"]["reason"]
+    ]
+    for index, asked, status, sentence in cases:
+        answer = service.post(f"/{index}/_search", json={"query": clause(**asked)})
+        assert answer.status_code == status
+        assert sentence in answer.json()["error"]["reason"]
 
 
 def test_by_plain_cosine_several_indices_need_no_calibration(service: httpx.Client) -> None:
@@ -127,19 +131,12 @@ def test_by_plain_cosine_several_indices_need_no_calibration(service: httpx.Clie
     assert places(search(service, "north,nope*")) == places(search(service, "north"))  # a pattern that matches nothing
 
 
-def test_hits_are_collapsed_once_for_the_answer_and_the_log(
-    service: httpx.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[int] = []
-
-    def counted(hits: Any, value_of: Any) -> Any:
-        calls.append(len(hits))
-        return collapsed(hits, value_of)
-
+def test_hits_are_collapsed_once_for_answer_and_log(service: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = Mock(side_effect=collapsed)
     monkeypatch.setattr("query.service.elasticsearch_endpoints.searched_collections.collapsed", counted)
     answer = service.post("/north/_search", json={"query": CLAUSE, "collapse": {"field": "label"}})
     assert answer.headers["x-dragoman-search"]
-    assert len(calls) == 1
+    assert counted.call_count == 1
 
 
 def test_one_subject_of_several_indices_is_shown_once(service: httpx.Client) -> None:
