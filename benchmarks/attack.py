@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from traceback import print_exc
 
-import httpx
-
 from benchmarks import harness
 from indexer.collection.settings import Settings
 from trials import DEMO, attach_race, command_attacks, service_attacks
@@ -24,7 +22,7 @@ from trials.command_pairs import pairs
 from trials.documents import attach_pages
 from trials.power_loss import losses
 from trials.servers.elastic import running
-from trials.servers.service import process
+from trials.servers.service import client_of_process
 
 _SERVICE_FILES, _ATTACK_FILES = 1024, 4096
 """Files that the service may open, as most systems have it, and files that the attacks may open."""
@@ -57,7 +55,7 @@ Attack = Callable[[Target], Iterable[str]]  # yields one text for each try: empt
 def _connections(target: Target) -> Iterator[str]:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (_SERVICE_FILES, most))
-    with process(target.evaluated()) as (_, url), httpx.Client(base_url=url, timeout=60) as service:
+    with client_of_process(target.evaluated()) as service:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(_ATTACK_FILES, most), most))
         yield from service_attacks.idle(service, 1_005)
         yield from service_attacks.unfinished(service)
@@ -67,17 +65,14 @@ def _logs(target: Target) -> Iterator[str]:
     home, log = target.folder / "home", target.folder / "log"
     with running() as elastic:
         attach_pages(elastic.url, home, "pages", 50)
-        with (
-            process(home, "--elastic", elastic.url, log=str(log)) as (_, url),
-            httpx.Client(base_url=url, timeout=60) as service,
-        ):
+        with client_of_process(home, "--elastic", elastic.url, log=str(log)) as service:
             yield from service_attacks.injected(service, log, "pages")
 
 
 def _modes(target: Target) -> Iterator[str]:
     home = target.evaluated()
     place = ["-c", "demo", "--home", str(home), "-q"]
-    with process(home, "--log") as (_, url), httpx.Client(base_url=url, timeout=60) as client:
+    with client_of_process(home, "--log") as client:
         client.post("/api/search", json={"query": "bread", "lang": "en", "collection": "demo"}).raise_for_status()
     require_done(["index", str(DEMO / "docs.en.jsonl"), "--rebuild", "--device", "cpu", *place])
     yield from command_attacks.modes(home)

@@ -49,10 +49,9 @@ class CalibratedStore:
 
     def for_passages(self) -> CalibratedStore:
         """The same store with a calibration that takes the passages' statistics for the documents'."""
-        languages = {
-            lang: replace(statistics, means={**statistics.means, "document": statistics.means["passage"]})
-            for lang, statistics in self.calibration.languages.items()
-        }
+        by_lang = self.calibration.languages.items()
+        means = {lang: {**one.means, "document": one.means["passage"]} for lang, one in by_lang}
+        languages = {lang: replace(one, means=means[lang]) for lang, one in by_lang}
         return replace(self, calibration=replace(self.calibration, languages=languages))
 
 

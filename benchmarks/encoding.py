@@ -45,15 +45,10 @@ class Rival:
     def __init__(self, python: str, engine: str, folder: Path, texts: Path) -> None:
         save_weights(folder)
         self._folder = folder
+        own = {**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+        command, pipe = [python, rivals.__file__, engine, str(folder), str(texts)], subprocess.PIPE
         with (folder / "errors.txt").open("w") as errors:
-            self._process = subprocess.Popen(
-                [python, rivals.__file__, engine, str(folder), str(texts)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                env={**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"},
-                text=True,
-            )
+            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=errors, env=own, text=True)
         self._answer()
         tried = {size: min(self.encode(size) for _ in range(2)) for size in _BATCHES}
         self.batch = min(tried, key=lambda size: tried[size])

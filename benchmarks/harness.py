@@ -57,6 +57,7 @@ KINDS = {"lohelp": "index", "ntrex": "headline"}  # the kind of topics that a co
 
 BATCH = 64  # documents that are encoded, and queries that are ranked, at once
 UNCALIBRATED = RankingOptions(calibration=NONE)
+_FIELDS = ("concept", "label")
 Record = dict[str, str]
 
 
@@ -236,14 +237,8 @@ def read(collection: str, lang: str, limit: int | None = None) -> Iterator[Recor
 def documents(records: Iterable[Record], lang: str) -> list[Document]:
     """Records of one language as documents; ``concept`` and ``label`` are their fields."""
     return [
-        Document(
-            record["id"],
-            lang,
-            record["text"],
-            record["title"],
-            {name: record[name] for name in ("concept", "label") if name in record},
-        )
-        for record in records
+        Document(item["id"], lang, item["text"], item["title"], {name: item[name] for name in _FIELDS if name in item})
+        for item in records
     ]
 
 
@@ -296,11 +291,8 @@ def judgements(qrels: Sequence[Qrel], langs: Iterable[str]) -> list[Qrel]:
 
 
 def run_of(queries: Sequence[Document], rankings: Sequence[Ranking]) -> Run:
-    hits = {
-        query.doc_id: list(zip(ranking.doc_ids, map(float, ranking.scores), strict=True))
-        for query, ranking in zip(queries, rankings, strict=True)
-    }
-    return Run("run", hits)
+    pairs = [list(zip(ranking.doc_ids, map(float, ranking.scores), strict=True)) for ranking in rankings]
+    return Run("run", dict(zip((query.doc_id for query in queries), pairs, strict=True)))
 
 
 def average_precisions(

@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from argparse import Namespace
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -96,9 +97,9 @@ def run(lanes: int, source: str, settings: Settings, speed: float, name: str) ->
     return watch.seconds, card
 
 
-def main() -> None:
-    """Measure, and write the section; ``speed`` is the GPU's padded tokens a second."""
-    arguments = harness.options(__doc__, documents=4500, speed=400_000.0, lanes="1,2,3,4,6")
+@harness.benchmark("Lanes of a worker", documents=4500, speed=400_000.0, lanes="1,2,3,4,6")
+def measure(arguments: Namespace) -> list[str]:
+    """``speed`` is the GPU's padded tokens a second."""
     table = harness.Table(["| lanes | pages/s | the GPU is busy | processor cores |", "|---:|---:|---:|---:|"])
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-lanes-")))
@@ -112,8 +113,4 @@ def main() -> None:
             cores = (time.process_time() - before) / seconds
             rate, busy = arguments.documents / seconds, card.busy / seconds
             table.add(f"| {lanes} | {rate:,.0f} | {100 * busy:.0f} % | {cores:.2f} |")
-    harness.write("Lanes of a worker", table)
-
-
-if __name__ == "__main__":
-    main()
+    return table

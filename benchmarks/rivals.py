@@ -113,14 +113,8 @@ def _fastembed(folder: Path, texts: Sequence[str]) -> Encode:
     from fastembed.common.model_description import ModelSource, PoolingType
 
     _onnx_int8(folder, texts)
-    TextEmbedding.add_custom_model(
-        model="e5",
-        pooling=PoolingType.MEAN,
-        normalization=True,
-        sources=ModelSource(hf="e5"),
-        dim=384,
-        model_file=_ONNX_INT8,
-    )
+    own = {"sources": ModelSource(hf="e5"), "dim": _DIM, "model_file": _ONNX_INT8}
+    TextEmbedding.add_custom_model(model="e5", pooling=PoolingType.MEAN, normalization=True, **own)
     model = TextEmbedding("e5", specific_model_path=str(folder))
     return lambda texts, size: np.stack(list(model.embed(list(texts), batch_size=size)))
 
