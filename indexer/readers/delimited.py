@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Iterator
 
 from encoders.phrases import counted
-from indexer.readers.records.encodings import UndecodableError, decode, encoding_remark
 from indexer.readers.records.files import LONG_LINE, RECORD_LIMIT, SourceFile
 from indexer.readers.records.record import id_remark, make_document
 from indexer.readers.records.source import Reading, ReadOptions, Refusal, Remark
@@ -30,14 +29,13 @@ class _LongRowError(csv.Error):
 class _Lines:
     """Decoded lines of a file; a row's later lines can be read again, since a stray quote swallows lines after it."""
 
-    def __init__(self, file: SourceFile, options: ReadOptions) -> None:
-        self._file, self._options = file, options
+    def __init__(self, file: SourceFile) -> None:
+        self._file = file
         self._decoded = self._decode()
         self._pending: deque[tuple[int, str]] = deque()
         self._refused: list[Refusal] = []
         self.current: list[tuple[int, str]] = []  # (line number, text) of the current row's lines
         self._characters = 0
-        self.encodings: dict[str, None] = {}  # used so far
 
     def __iter__(self) -> Iterator[str]:
         return self
@@ -67,22 +65,15 @@ class _Lines:
 
     def _decode(self) -> Iterator[tuple[int, str]]:
         for line in self._file.lines_or_none():
-            place = self._file.at(self._file.line)
             if line is None:
-                self._refused.append(Refusal(place, LONG_LINE))
-                continue
-            try:
-                text, encoding = decode(line, self._options.lang, stated=self._options.encoding)
-            except UndecodableError as error:
-                self._refused.append(Refusal(place, str(error)))
-                continue
-            self.encodings.setdefault(encoding)
-            yield self._file.line, f"{text}\n"
+                self._refused.append(Refusal(self._file.at(self._file.line), LONG_LINE))
+            else:
+                yield self._file.line, f"{line.decode('utf-8', 'replace')}\n"
 
 
 def _read(file: SourceFile, options: ReadOptions, *, tabs: bool) -> Iterator[Reading]:
     csv.field_size_limit(RECORD_LIMIT)
-    lines = _Lines(file, options)
+    lines = _Lines(file)
     rows = _rows(lines, tabs=tabs)
     _, header = next(rows, (0, []))
     header = [name.strip() for name in header] if isinstance(header, list) else []
@@ -109,9 +100,6 @@ def _read(file: SourceFile, options: ReadOptions, *, tabs: bool) -> Iterator[Rea
             record = {name: value for name, value in values.items() if value or name in (needed["text"], id_column)}
             yield make_document(record, file.at(line), options)
     yield from lines.refused()
-    for encoding in lines.encodings:
-        if encoding not in ("utf-8", options.encoding):
-            yield Remark(file.shown, f"lines are {encoding_remark(encoding)}")
     if id_column not in header:
         yield Remark(file.shown, id_remark("FILE:LINE"))
 

@@ -16,8 +16,8 @@ from encoders.languages import UNDETERMINED, normalise
 from indexer.readers import elastic_source, irdatasets
 from indexer.readers.delimited import read_csv, read_tsv
 from indexer.readers.jsonl import read_jsonl
-from indexer.readers.newspapers.sgml import read_sgml
-from indexer.readers.records.encodings import known_encoding
+from indexer.readers.newspapers.sgml import newspapers_language, read_sgml
+from indexer.readers.records.encodings import UndecodableError, stated_encoding
 from indexer.readers.records.files import FIRST_BYTES, SourceFile, UnreadableFileError, UnreadFormatError, source_files
 from indexer.readers.records.source import EMPTY_FILE, Reading, ReadOptions, Refusal, Remark
 from indexer.readers.standard_input import STANDARD_INPUT, kept_input
@@ -38,6 +38,8 @@ _READERS: dict[str, Callable[[SourceFile, ReadOptions], Iterator[Reading]]] = {
     "jrc": read_jrc,
 }
 FORMATS = tuple(_READERS)
+_STATES_ENCODING = frozenset(("mediawiki", "lett", "commentary", "jrc"))
+"""Formats that fix or state their encoding; their files may be large, and are not read twice."""
 _BY_SUFFIX = {
     **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
     ".csv": "csv",
@@ -117,8 +119,7 @@ def count_distinct(source: str, options: ReadOptions) -> int | None:
 def _checked(options: ReadOptions) -> ReadOptions:
     if options.format and options.format not in FORMATS:
         raise BadInput(f"{options.format!r} is no format; choose one of {', '.join(FORMATS)}")
-    if options.encoding:
-        known_encoding(options.encoding)
+    stated_encoding(options.encoding, "")
     lang = normalise(options.lang)
     return replace(options, lang="" if lang == UNDETERMINED else lang, fields=dict(options.fields))
 
@@ -148,14 +149,23 @@ def _read_files(files: Iterable[SourceFile], options: ReadOptions) -> Iterator[R
                 continue
             format_ = options.format or _format(file, start)
             if format_:
+                if format_ not in _STATES_ENCODING:
+                    _settle(file, format_, options)
                 yield from _READERS[format_](file, options)
+                yield from (Remark(file.shown, text) for text in file.encoding.remarks())
             else:
                 yield Refusal(file.shown, "it is binary and no format that is read here; say --format if it is one")
-        except UnreadFormatError as error:
+        except (UnreadFormatError, UndecodableError) as error:
             yield Refusal(file.shown, str(error), file.name)
         except UnreadableFileError as error:
             place = file.at(file.line) if file.line else file.shown
             yield Refusal(place, f"{error}; what came before is kept" if file.line else str(error))
+
+
+def _settle(file: SourceFile, format_: str, options: ReadOptions) -> None:
+    """Decide how the file is read. Raises UndecodableError, UnreadableFileError."""
+    lang = options.lang or (newspapers_language(file) if format_ == "trec" else "")
+    file.settle(stated_encoding(options.encoding, file.name), html=format_ == "html", lang=lang)
 
 
 def _format_by_name(file: SourceFile) -> str:
@@ -173,7 +183,7 @@ def _format(file: SourceFile, start: bytes) -> str:
         return named_format
     if b"\0" in start:
         return ""
-    head = start.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    head = start.lstrip().lower()
     if b"<doc>" in head or b"<doc " in head:
         return "trec"
     if _DUMP_START.match(head):

@@ -1,4 +1,4 @@
-"""JSON lines, one object per line, and a JSON array of objects; UTF-8 unless the options name another encoding."""
+"""JSON lines, one object per line, and a JSON array of objects."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read_jsonl(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
 
     An id is by default the file's name and the line, or the number in the array.
     """
-    if file.start.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
+    if file.start.lstrip().startswith(b"["):
         yield from _read_array(file, options)
     else:
         yield from _read_lines(file, options)
@@ -77,22 +77,19 @@ def _read_array(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
 def _read_record(data: bytes, place: str, record_id: str, options: ReadOptions) -> tuple[bool, Reading]:
     """Whether the record lacks an id, and its document or refusal; ``record_id`` is the id of a record without one."""
     try:
-        record = _record(data, options.encoding or "utf-8")
+        record = _record(data)
     except _InvalidRecordError as error:
         return False, Refusal(place, str(error))
     lacking = lacks_id(record, options)
     return lacking, make_document({**record, "id": record_id} if lacking else record, place, options)
 
 
-def _record(data: bytes, encoding: str) -> dict[str, Any]:
+def _record(data: bytes) -> dict[str, Any]:
     """The JSON object of a line or an element."""
     if len(data) > _MAX_BRACKETS and data.count(b"[") + data.count(b"{") > _MAX_BRACKETS:
         raise _InvalidRecordError(f"it has more than {_MAX_BRACKETS:,} brackets; leave out what is no title or text")
     try:
-        record = json.loads(data.decode(encoding), parse_constant=_no_number)
-    except UnicodeDecodeError as error:
-        problem = "binary, not JSON" if b"\0" in data else f"not {encoding} (byte {error.start + 1})"
-        raise _InvalidRecordError(f"it is {problem}; convert the file, or say --encoding") from error
+        record = json.loads(data.decode("utf-8", "replace"), parse_constant=_no_number)
     except json.JSONDecodeError as error:
         raise _InvalidRecordError(f"it is not valid JSON: {error.msg} (character {error.pos + 1})") from error
     except (ValueError, RecursionError) as error:
@@ -109,7 +106,7 @@ def _no_number(name: str) -> NoReturn:
 def _elements(file: SourceFile) -> Iterator[bytes | None]:
     """Yield the bytes of each element of the array; None for an element longer than ``RECORD_LIMIT``.
 
-    ASCII bytes must be ASCII characters alone, as in UTF-8 and ISO 8859. Raises _ArrayError: after the last element,
+    Raises _ArrayError: after the last element,
     the array does not end, or more stands after it; UnreadableFileError: as in ``SourceFile.open``.
     """
     element: bytearray | None = bytearray()

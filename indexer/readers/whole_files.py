@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator
 
 from encoders.errors import BadInput
 from encoders.languages import normalise
-from indexer.readers.records.encodings import UndecodableError, declared_encoding, decode, encoding_remark
 from indexer.readers.records.files import SourceFile
 from indexer.readers.records.record import clean, clean_line, make_document
-from indexer.readers.records.source import Reading, ReadOptions, Refusal, Remark
+from indexer.readers.records.source import Reading, ReadOptions, Refusal
 
 _TITLE_LENGTH = 120
 """Maximum characters of a first line that counts as the title."""
@@ -23,12 +22,12 @@ _BREAK = "\x1e"
 
 def read_text(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
     """Yield the file as one document; the path is the id, and a short first line is the title."""
-    return _read(file, options, "text", _text, lambda _: "")
+    return _read(file, options, "text", _text)
 
 
 def read_html(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
     """Yield the page as one document; the path is the id, and ``<html lang>`` gives the language."""
-    return _read(file, options, "HTML", _page, declared_encoding)
+    return _read(file, options, "HTML", _page)
 
 
 def _read(
@@ -36,25 +35,15 @@ def _read(
     options: ReadOptions,
     kind: str,
     parse: Callable[[str, SourceFile], tuple[str, str, str]],
-    declared_in: Callable[[bytes], str],
 ) -> Iterator[Reading]:
     """Yield one document, whose title, text and language ``parse`` takes from the decoded file."""
     data = file.whole()
     if b"\0" in data:
         yield Refusal(file.shown, f"it is binary, not {kind}", file.name)
         return
-    data = data.removeprefix(b"\xef\xbb\xbf")
-    declared = declared_in(data)
-    try:
-        content, encoding = decode(data, options.lang, stated=options.encoding, declared=declared)
-    except UndecodableError as error:
-        yield Refusal(file.shown, str(error), file.name)
-        return
-    title, text, lang = parse(content, file)
+    title, text, lang = parse(data.decode("utf-8", "replace"), file)
     record = {"id": file.name, "title": title, "text": text, "lang": lang}
     yield make_document(record, file.shown, ReadOptions(lang=options.lang))
-    if encoding not in ("utf-8", declared, options.encoding):
-        yield Remark(file.shown, f"it is {encoding_remark(encoding)}")
 
 
 def _text(content: str, file: SourceFile) -> tuple[str, str, str]:

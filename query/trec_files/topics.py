@@ -13,7 +13,7 @@ from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED, normalise
 from indexer.readers.newspapers.markup import Tag, tokens
-from indexer.readers.records.encodings import UndecodableError, declared_encoding, decode, known_encoding
+from indexer.readers.records.encodings import UndecodableError, known_encoding
 from indexer.readers.records.files import SourceFile, UnreadableFileError
 from indexer.readers.records.record import clean_line
 
@@ -79,18 +79,14 @@ def read_topics(path: str | Path, *, lang: str = "", encoding: str = "") -> list
     language. Raises BadInput: the file has no topic, or a topic no id, no text, an unknown language, or occurs twice.
     """
     file = SourceFile(Path(path), str(path))
-    try:
-        data = file.whole()
-    except UnreadableFileError as error:
-        raise BadInput(f"the topics {file.shown} can't be read: {error}") from error
     stated = known_encoding(encoding) if encoding else ""
     try:
-        text, _ = decode(data, normalise(lang), stated=stated, declared=declared_encoding(data))
-    except UndecodableError as error:
+        file.settle(stated, lang=normalise(lang).removeprefix(UNDETERMINED))
+        text = file.whole().decode("utf-8", "replace")
+    except (UnreadableFileError, UndecodableError) as error:
         raise BadInput(f"the topics {file.shown} can't be read: {error}") from error
     if "\0" in text:
         raise BadInput(f"the topics {file.shown} are binary; give a text file")
-    text = text.removeprefix("\ufeff")
     start = text.lstrip()[:1]
     read = _json_lines if start == "{" else _markup if start == "<" else _tsv
     topics = list(_checked(read(text, file), file, lang))

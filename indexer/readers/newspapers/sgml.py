@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from indexer.readers.newspapers.article import TEXTS, parse_article
 from indexer.readers.newspapers.clef import newspaper
-from indexer.readers.records.encodings import UndecodableError, declared_encoding, decode, encoding_remark
 from indexer.readers.records.files import RECORD_LIMIT, SourceFile
 from indexer.readers.records.record import make_document
 from indexer.readers.records.source import Reading, ReadOptions, Refusal, Remark
@@ -22,19 +21,14 @@ _LONGEST_TAG = 1024
 
 @dataclass
 class _FileSummary:
-    """Properties of a file's records that a remark reports once per file, and the encoding the file declares."""
+    """Properties of a file's records that a remark reports once per file."""
 
-    declared: str
     records: int = 0
-    encodings: dict[str, None] = field(default_factory=dict)
     other_tags: dict[str, None] = field(default_factory=dict)
     unclosed: bool = False
     stray: bool = False
 
-    def remarks(self, stated: str) -> Iterator[str]:
-        for encoding in self.encodings:
-            if encoding not in ("utf-8", stated):
-                yield f"records are {encoding_remark(encoding)}"
+    def remarks(self) -> Iterator[str]:
         if self.other_tags:
             used = ", ".join(f"<{tag}>" for tag in self.other_tags)
             usual = ", ".join(f"<{tag}>" for tag in TEXTS)
@@ -46,8 +40,8 @@ class _FileSummary:
 
 
 def read_sgml(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
-    """Yield a document or a refusal for each record, then remarks on the encodings and tags that were used."""
-    summary = _FileSummary(declared_encoding(file.start))
+    """Yield a document or a refusal for each record, then remarks on the tags that were used."""
+    summary = _FileSummary()
     for line, data in _records(file, summary):
         if data is None:
             limit = f"{RECORD_LIMIT >> 20} MB"
@@ -55,22 +49,26 @@ def read_sgml(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
         else:
             summary.records += 1
             yield _read_record(data, file, line, options, summary)
-    yield from (Remark(file.shown, text) for text in summary.remarks(options.encoding))
+    yield from (Remark(file.shown, text) for text in summary.remarks())
     if not summary.records:
         yield Refusal(file.shown, "it holds no <DOC> record; say --format if it is of another format")
 
 
+def newspapers_language(file: SourceFile) -> str:
+    """The language of CLEF's newspaper that a file is of, by the id of its first record; empty: it is of none."""
+    paper = newspaper(_first_id(file.start), file.path)
+    return paper.lang if paper else ""
+
+
+def _first_id(data: bytes) -> str:
+    match = next((match for tag in _ID_TAGS if (match := tag.search(data))), None)
+    return match[1].decode("utf-8", "replace") if match else ""
+
+
 def _read_record(data: bytes, file: SourceFile, line: int, options: ReadOptions, summary: _FileSummary) -> Reading:
-    id_match = next((match for tag in _ID_TAGS if (match := tag.search(data))), None)
-    doc_id = id_match[1].decode("latin-1") if id_match else ""
-    paper = newspaper(doc_id, file.path)
+    paper = newspaper(_first_id(data), file.path)
     lang = options.lang or (paper.lang if paper else "")
-    try:
-        markup, encoding = decode(data, lang, stated=options.encoding, declared=summary.declared)
-    except UndecodableError as error:
-        return Refusal(file.at(line), str(error), doc_id)
-    if not data.isascii():
-        summary.encodings.setdefault(encoding)
+    markup = data.decode("utf-8", "replace")
     article = parse_article(markup, options.fields, first_line_is_title=paper is not None and paper.first_line_is_title)
     summary.other_tags |= dict.fromkeys(article.other_tags)
     record = {**article.fields, "id": article.doc_id, "title": article.title, "text": "\n".join(article.lines)}

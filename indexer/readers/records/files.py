@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import io
 import lzma
 import os
 import stat
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import BinaryIO, Protocol
 
 from encoders import zstd
 from encoders.errors import BadInput
+from indexer.readers.records.encodings import UTF8, Encoding, decide, declared_encoding, marked_encoding
 from indexer.readers.records.unread_formats import UNREAD_MAGIC, zip_kind
 
 RECORD_LIMIT = 64 << 20
@@ -27,13 +30,13 @@ FIRST_BYTES = 4096
 """Bytes that tell a file's format."""
 _CHUNK = 64 << 10
 """Bytes that are unpacked at once: a few hundred bytes of bzip2 may unpack to gigabytes."""
+_DECODED = 1 << 20
+"""Bytes that are decoded at once."""
 _UNPACK_MEMORY = 128 << 20
 """Memory that unpacking xz may take, the same as zstd's own bound: a file may ask for 4 GB, ``xz -9`` for 65 MB."""
 _UNPACK_FIRST = {
     b"\x1f\x9d": "compressed by compress(1); unpack it first with gzip -d",
     b"7z\xbc\xaf\x27\x1c": "a 7z archive; unpack it first",
-    b"\xff\xfe": "UTF-16; convert it first with iconv -f UTF-16 -t UTF-8",
-    b"\xfe\xff": "UTF-16; convert it first with iconv -f UTF-16 -t UTF-8",
 }
 
 
@@ -96,6 +99,7 @@ class SourceFile:
     title: str = ""  # how messages name the file; empty: by its path
     refused: str = ""  # why the file is not read
     line: int = 0  # number of the line that was read last, from 1; 0 before the first
+    encoding: Encoding = UTF8  # how its bytes are read; see ``settle``
 
     @property
     def shown(self) -> str:
@@ -118,7 +122,31 @@ class SourceFile:
             suffixes.pop()
         return suffixes[-1] if suffixes else ""
 
+    def settle(self, stated: str = "", *, html: bool = False, lang: str = "") -> None:
+        """Decide by all of the file how it is read: as ``stated``, marked, or declared, else by a guess.
+
+        Raises UndecodableError: it can't be told; UnreadableFileError: as in ``open``.
+        """
+        marked, _ = marked_encoding(self._raw_start)
+        declared = declared_encoding(self._raw_start, html=html)
+        self.encoding = (
+            Encoding(marked) if marked else decide(self._blocks, stated=stated, declared=declared, lang=lang)
+        )
+
+    def _blocks(self) -> Iterator[bytes]:
+        with self._open_bytes() as stream, suppress(UnreadableFileError):  # whoever reads the file meets it again
+            while block := stream.read1(_DECODED):
+                yield block
+
     def open(self) -> io.BufferedReader:
+        """Open the file's text in UTF-8 without byte order mark, decompressed. Raises as ``_open_bytes``."""
+        stream = self._open_bytes()
+        _, mark = marked_encoding(stream.peek(4)[:4])
+        stream.read(mark)
+        is_utf8 = self.encoding.name == "utf-8" and not self.encoding.replaced
+        return stream if is_utf8 else io.BufferedReader(_Recoded(stream, self.encoding.name), _CHUNK)
+
+    def _open_bytes(self) -> io.BufferedReader:
         """Open the file's bytes, decompressed where its first bytes are of gzip, zstd, bzip2 or xz.
 
         Raises UnreadableFileError: the file is no regular file, can't be opened, or is packed otherwise; while the
@@ -165,10 +193,10 @@ class SourceFile:
             raise UnreadableFileError("it is a zip archive; unpack it first")
 
     @cached_property
-    def start(self) -> bytes:
+    def _raw_start(self) -> bytes:
         """The first ``FIRST_BYTES``, decompressed; fewer if the file ends or can't be read on before."""
         first = b""
-        with self.open() as stream:
+        with self._open_bytes() as stream:
             try:
                 while len(first) < FIRST_BYTES and (more := stream.read1(FIRST_BYTES - len(first))):
                     first += more
@@ -177,8 +205,15 @@ class SourceFile:
                     raise
         return first
 
+    @cached_property
+    def start(self) -> bytes:
+        """The first bytes, ``FIRST_BYTES`` at most, without byte order mark; in UTF-8 if that shows the encoding."""
+        name, mark = marked_encoding(self._raw_start)
+        start = self._raw_start[mark:]
+        return start.decode(name, "ignore").encode() if name else start
+
     def lines(self) -> Iterator[bytes]:
-        """Yield lines without end and byte order mark. Raises UnreadableFileError: a line exceeds ``RECORD_LIMIT``."""
+        """Yield lines without end. Raises UnreadableFileError: a line exceeds ``RECORD_LIMIT``."""
         for line in self.lines_or_none():
             if line is None:
                 raise UnreadableFileError(LONG_LINE)
@@ -189,8 +224,6 @@ class SourceFile:
         with self.open() as stream:
             while line := stream.readline(RECORD_LIMIT):
                 self.line += 1
-                if self.line == 1:
-                    line = line.removeprefix(b"\xef\xbb\xbf")
                 if len(line) == RECORD_LIMIT and not line.endswith(b"\n"):
                     while (rest := stream.readline(_CHUNK)) and not rest.endswith(b"\n"):
                         pass
@@ -205,6 +238,35 @@ class SourceFile:
         if len(data) > RECORD_LIMIT:
             raise UnreadableFileError(f"one document of more than {RECORD_LIMIT >> 20} MB; split it")
         return data
+
+
+class _Recoded(io.RawIOBase):
+    """The text of a stream in UTF-8; what its encoding can't have is U+FFFD."""
+
+    def __init__(self, stream: io.BufferedReader, encoding: str) -> None:
+        self._stream = stream
+        self._decoder = codecs.getincrementaldecoder(encoding)("replace")
+        self._block = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        target = memoryview(buffer)  # type: ignore[arg-type]  # typeshed names the buffer type for checkers alone
+        while not self._block:
+            data = self._stream.read1(_DECODED)
+            text = self._decoder.decode(data, final=not data)
+            self._block = memoryview(text.encode("utf-8", "replace"))
+            if not (data or self._block):
+                return 0
+        count = min(len(target), len(self._block))
+        target[:count] = self._block[:count]
+        self._block = self._block[count:]
+        return count
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
 
 
 class _Stream(io.RawIOBase):
