@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -66,8 +66,9 @@ def index(
     """
     settings = settings or Settings.read()
     console = console or Console(quiet=True)
-    options = options or ReadOptions()
-    request = _IndexRequest(_absolute(sources), options, encoder, method, device, prune, rebuild, on_duplicate)
+    names = _absolute(sources)
+    options = _with_encoding(options or ReadOptions(), names, collection, settings, console)
+    request = _IndexRequest(names, options, encoder, method, device, prune, rebuild, on_duplicate)
     with _open_for_indexing(request, collection, settings, console) as (loaded, store, engine, generation):
         report = pipeline.index(
             request.sources, request.options, loaded, store, engine, collection,
@@ -98,8 +99,9 @@ def index_by_workers(
     """
     console = console or Console(quiet=True)
     hints = Hints(settings.broker)
-    options = options or ReadOptions()
-    request = _IndexRequest(_absolute(sources), options, encoder, method, "cpu", prune, rebuild, on_duplicate)
+    names = _absolute(sources)
+    options = _with_encoding(options or ReadOptions(), names, collection, settings, console)
+    request = _IndexRequest(names, options, encoder, method, "cpu", prune, rebuild, on_duplicate)
     with _open_for_indexing(request, collection, settings, console) as (loaded, store, engine, generation):
         hints.check_broker(loaded.spec.model)
         ledger = hand_out_sources(
@@ -109,6 +111,21 @@ def index_by_workers(
         if ledger.run.state == RUNNING:
             send_hints(engine, hints, loaded.spec.model)
     return ledger
+
+
+def _with_encoding(
+    options: ReadOptions, sources: Sequence[str], name: str, settings: Settings, console: Console
+) -> ReadOptions:
+    """The options, with the encoding that an earlier run over the sources was given, unless they name one."""
+    if options.encoding:
+        return options
+    with open_database(settings.database) as engine:
+        said = (run for run in reversed(runs(engine, name)) if run.encoding and set(sources) <= set(run.sources))
+        earlier = next(said, None)
+    if earlier is None:
+        return options
+    console.say(f"reading as run {earlier.id} did: --encoding {earlier.encoding}")
+    return replace(options, encoding=earlier.encoding)
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,10 @@ def index(
     model = encoder.spec.model
     fingerprint = run_fingerprint(sources, options, generation, on_duplicate)
     content = survey(sources, options, on_duplicate, console)
-    ledger = Ledger.open(engine, collection, sources, fingerprint, model, encoder.spec.build, generation=generation)
+    ledger = Ledger.open(
+        engine, collection, sources, fingerprint, model, encoder.spec.build,
+        generation=generation, encoding=options.encoding,
+    )  # fmt: skip
     store.create(model, encoder.spec.dim)
     if ledger.resumed:
         done = counted(ledger.run.encoded + ledger.run.unchanged, "document is", "documents are")

@@ -10,9 +10,9 @@ from indexer.indexing.duplicates import OnDuplicate
 from indexer.ledger.findings import Finding
 from indexer.ledger.ledger import ReadChunk
 from indexer.ledger.tables import REFUSED, REMARK
+from indexer.readers.document_languages import with_languages
 from indexer.readers.formats import fingerprint, read_all
 from indexer.readers.records.source import Reading, ReadOptions, Refusal, Remark
-from indexer.readers.source_documents import with_languages
 
 CHUNK_DOCUMENTS = 64
 CHUNK_CHARACTERS = 1_000_000

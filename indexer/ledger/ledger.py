@@ -75,6 +75,7 @@ class Ledger(RunLedger):
         spooled: bool = False,
         generation: int = 1,
         prune: bool = False,
+        encoding: str = "",
         again: Mapping[str, str] | None = None,
     ) -> Ledger:
         """Resume the collection's unfinished run over the same unchanged sources, or begin a run.
@@ -104,6 +105,7 @@ class Ledger(RunLedger):
                 spooled=spooled,
                 generation=generation,
                 prune=prune,
+                encoding=encoding,
                 again=dict(again) if again else None,
             )
             session.add(run)

@@ -43,6 +43,8 @@ class IndexRun(Base):
     pruned: Mapped[int] = mapped_column(default=0)
     generation: Mapped[int] = mapped_column(default=1)
     prune: Mapped[bool] = mapped_column(default=False)
+    encoding: Mapped[str] = mapped_column(default="")
+    """What was said of the encoding of the sources."""
     spooled: Mapped[bool] = mapped_column(default=False)
     """Whether the documents are spooled for workers."""
     swept: Mapped[float] = mapped_column(default=0.0)

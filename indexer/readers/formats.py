@@ -166,6 +166,8 @@ def _settle(file: SourceFile, format_: str, options: ReadOptions) -> None:
     """Decide how the file is read. Raises UndecodableError, UnreadableFileError."""
     lang = options.lang or (newspapers_language(file) if format_ == "trec" else "")
     file.settle(stated_encoding(options.encoding, file.name), html=format_ == "html", lang=lang)
+    if options.strict and (remark := next(file.encoding.remarks(), "")):
+        raise BadInput(f"{file.shown}: {remark} (--strict)")
 
 
 def _format_by_name(file: SourceFile) -> str:

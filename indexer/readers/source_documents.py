@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from encoders.console import Progress
 from encoders.document import Document
 from encoders.errors import BadInput
-from encoders.languages import UNDETERMINED
+from indexer.readers.document_languages import with_languages
 from indexer.readers.formats import read, read_all
-from indexer.readers.records.source import EMPTY_DOCUMENT, EMPTY_FILE, Reading, ReadOptions, Refusal, Remark
-from indexer.text.language_detection import Detector
+from indexer.readers.records.source import EMPTY_DOCUMENT, EMPTY_FILE, ReadOptions, Refusal, Remark
 
 
 @dataclass(frozen=True)
@@ -71,14 +70,3 @@ def whole_data(source: Path, options: ReadOptions) -> Iterator[Document]:
                 yield reading
             case Refusal() if reading.text not in (EMPTY_FILE, EMPTY_DOCUMENT):
                 raise BadInput(f"{reading.place}: {reading.text}")
-
-
-def with_languages(readings: Iterable[Reading]) -> Iterator[Reading]:
-    """The readings, with a detected language for each document of undetermined language."""
-    detector = None
-    for reading in readings:
-        if isinstance(reading, Document) and reading.lang == UNDETERMINED:
-            detector = detector or Detector(None)
-            yield replace(reading, lang=detector.detect(reading.content).lang)
-        else:
-            yield reading

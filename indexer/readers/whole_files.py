@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 
 from encoders.errors import BadInput
-from encoders.languages import normalise
+from encoders.languages import UNDETERMINED, normalise
 from indexer.readers.records.files import SourceFile
 from indexer.readers.records.record import clean, clean_line, make_document
-from indexer.readers.records.source import Reading, ReadOptions, Refusal
+from indexer.readers.records.source import Reading, ReadOptions, Refusal, Remark
+from indexer.text.language_detection import SURE, Detector
 
 _TITLE_LENGTH = 120
 """Maximum characters of a first line that counts as the title."""
-_NO_TEXT = ["script", "style", "nav", "noscript", "template", "svg", "iframe", "object", "head"]
+_NO_TEXT = ["script", "style", "nav", "noscript", "template", "svg", "iframe", "object", "head", "rt", "rp"]
+_CHROME = (
+    "[role=navigation], [role=banner], [role=contentinfo], [role=search], [aria-modal=true], body > header, "
+    'body > footer, div[id*="cookie" i], div[class*="cookie" i], div[class*="consent" i]'
+)
+"""Parts of a page that are on every page of a site."""
+_MOST_CHROME = 0.3
+"""Share of a page's text from which on a part is not chrome, however it is called."""
 _BLOCKS = (
     "address, article, aside, blockquote, br, caption, dd, details, div, dl, dt, figcaption, figure, footer, form, "
     "h1, h2, h3, h4, h5, h6, header, hr, li, main, ol, p, pre, section, summary, table, td, th, tr, ul"
 )
 _BREAK = "\x1e"
+_ENOUGH = 50
+"""Characters of a page from which on its text can contradict its ``<html lang>``, which templates often copy."""
+_UNLIKELY = 0.001
+_LONG = 1_000_000
 
 
 def read_text(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
@@ -26,7 +39,7 @@ def read_text(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
 
 
 def read_html(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
-    """Yield the page as one document; the path is the id, and ``<html lang>`` gives the language."""
+    """Yield the page as one document; the path is the id, and ``<html lang>`` the language unless the text shows it."""
     return _read(file, options, "HTML", _page)
 
 
@@ -42,8 +55,32 @@ def _read(
         yield Refusal(file.shown, f"it is binary, not {kind}", file.name)
         return
     title, text, lang = parse(data.decode("utf-8", "replace"), file)
+    stated, lang = lang, _believed(lang, text)
     record = {"id": file.name, "title": title, "text": text, "lang": lang}
     yield make_document(record, file.shown, ReadOptions(lang=options.lang))
+    if lang != stated:
+        yield Remark(file.shown, f"its <html lang> says {stated}, and its text is in another language")
+    if len(text) >= _LONG:
+        yield Remark(
+            file.shown,
+            f"it has more than {_LONG:,} characters and is one document, found by the mean of all its parts; split it, "
+            "say by chapters, into files",
+        )
+
+
+def _believed(lang: str, text: str) -> str:
+    """The language that a page states; ``und`` if its text can't be in it."""
+    if len(text) < _ENOUGH or lang in ("", UNDETERMINED):
+        return lang
+    probabilities = _detector().probabilities(text)
+    stated = [value for other, value in probabilities.items() if other.split("-")[0] == lang.split("-", maxsplit=1)[0]]
+    contradicted = stated and max(stated) < _UNLIKELY and max(probabilities.values()) >= SURE
+    return UNDETERMINED if contradicted else lang
+
+
+@cache
+def _detector() -> Detector:
+    return Detector(None)
 
 
 def _text(content: str, file: SourceFile) -> tuple[str, str, str]:
@@ -64,6 +101,10 @@ def _page(markup: str, _file: SourceFile) -> tuple[str, str, str]:
     body = tree.body
     if body is None:
         return title, "", _code(lang)
+    length = len(body.text())
+    for node in body.css(_CHROME):
+        if len(node.text()) < _MOST_CHROME * length:
+            node.decompose()
     for node in body.css(_BLOCKS):
         node.insert_before(_BREAK)
         node.insert_after(_BREAK)

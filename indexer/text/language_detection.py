@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -17,9 +18,18 @@ SURE = 0.9
 """Confidence from which on 99.9 % of the detections are right in ``benchmarks/language_detection.py``."""
 
 _CHARACTERS = 2000
+_PARTS = 8
+"""Parts of a longer text, spread over all of it, that stand for it."""
+_SCRIPTS = (
+    "Arab Armn Beng Cyrl Deva Ethi Geor Grek Gujr Guru Hang Hani Hebr Hira Kana Khmr Knda Laoo Latn Mlym Mymr Orya "
+    "Sinh Taml Telu Thai Tibt"
+)
+"""Scripts of the model's languages, by ISO 15924; it takes other scripts for anything."""
+_TWO_SCRIPTS = {"sr": "Latn", "uz": "Cyrl"}
+"""Languages in two scripts, and the script that their tag must name."""
 _HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff]")
 _KANA_OR_HANGUL = re.compile("[\u3040-\u30ff\uac00-\ud7af]")
-_REPERTOIRES = {"zh": "gb2312", "zh-Hant": "big5", "ja": "shift_jis"}
+_REPERTOIRES = {"zh": ("gb2312",), "zh-Hant": ("big5",), "ja": ("shift_jis",)}
 
 
 @dataclass(frozen=True)
@@ -48,29 +58,66 @@ class Detector:
             self._rank = _restricted(self.languages).rank
 
     def detect(self, text: str) -> Detection:
-        """Detect the language of a query, or of a document by its beginning."""
-        if self.languages is not None and len(self.languages) == 1:
-            return Detection(self.languages[0], 1.0)
-        text = text[:_CHARACTERS]
-        self.load()
-        if self._rank is None or not any(map(str.isalpha, text)):
-            return Detection(UNDETERMINED, 0.0)
-        probabilities = self._by_language(self._rank(text))
-        probabilities |= _by_repertoire(text, probabilities)
-        if not probabilities:
-            return Detection(UNDETERMINED, 0.0)
-        lang = max(probabilities, key=probabilities.__getitem__)
-        return Detection(lang, probabilities[lang])
+        """Detect the language of a query or of a document."""
+        probabilities = self.probabilities(text)
+        lang = max(probabilities, key=probabilities.__getitem__, default=UNDETERMINED)
+        return Detection(lang, probabilities.get(lang, 0.0))
 
-    def _by_language(self, ranked: Iterable[tuple[str, float]]) -> dict[str, float]:
+    def probabilities(self, text: str) -> dict[str, float]:
+        """The probability of each language; empty if the text has no letters, or none of a script that is known."""
+        if self.languages is not None and len(self.languages) == 1:
+            return {self.languages[0]: 1.0}
+        text = _shortened(text)
+        script = _script(text)
+        self.load()
+        if self._rank is None or not script or script not in _SCRIPTS:
+            return {}
+        probabilities = self._by_language(self._rank(text), script)
+        return probabilities | _by_repertoire(text, probabilities)
+
+    def _by_language(self, ranked: Iterable[tuple[str, float]], script: str) -> dict[str, float]:
         probabilities: dict[str, float] = {}
         for label, probability in ranked:
             lang = _language(label)
             probabilities[lang] = probabilities.get(lang, 0.0) + float(probability)
+        probabilities.pop(UNDETERMINED, None)
         if self.languages is None:
-            probabilities.pop(UNDETERMINED, None)
-            return probabilities | {"zh-Hant": probabilities["zh"]}
-        return {lang: probabilities[base] for lang in self.languages if (base := lang.split("-")[0]) in probabilities}
+            probabilities["zh-Hant"] = probabilities["zh"]
+        else:
+            bases = {lang: lang.split("-")[0] for lang in self.languages}
+            probabilities = {lang: probabilities[base] for lang, base in bases.items() if base in probabilities}
+        for lang, other_script in _TWO_SCRIPTS.items():
+            other = f"{lang}-{other_script}"
+            if script == other_script and lang in probabilities and (self.languages is None or other in probabilities):
+                probabilities[other] = probabilities.pop(lang)
+            elif script != other_script and lang in probabilities:
+                probabilities.pop(other, None)
+        return probabilities
+
+
+def _shortened(text: str) -> str:
+    """``_CHARACTERS`` of a text, from parts spread over all of it."""
+    if len(text) <= _CHARACTERS:
+        return text
+    length = _CHARACTERS // _PARTS
+    starts = (part * (len(text) - length) // (_PARTS - 1) for part in range(_PARTS))
+    return " ".join(text[start : start + length] for start in starts)
+
+
+def _script(text: str) -> str:
+    """The script of most of a text's letters, by ISO 15924; empty: it has no letters."""
+    scripts: Counter[str] = Counter()
+    for character, count in Counter(text).items():
+        if character.isalpha():
+            scripts[_script_of(character)] += count
+    return max(scripts, key=scripts.__getitem__, default="")
+
+
+@lru_cache(maxsize=65536)
+def _script_of(character: str) -> str:
+    from fontTools.unicodedata import script  # noqa: PLC0415 - only detection needs it
+
+    return str(script(character))
 
 
 def _by_repertoire(text: str, probabilities: Mapping[str, float]) -> dict[str, float]:
@@ -82,7 +129,11 @@ def _by_repertoire(text: str, probabilities: Mapping[str, float]) -> dict[str, f
     characters = _HAN.findall(text)
     if len(candidates) < 2 or not characters or _KANA_OR_HANGUL.search(text):
         return {}
-    writable = {lang: sum(_holds(_REPERTOIRES[lang], character) for character in characters) for lang in candidates}
+    encodings = _REPERTOIRES if "zh-Hant" in candidates else _REPERTOIRES | {"zh": ("gb2312", "big5")}
+    writable = {
+        lang: max(sum(_holds(encoding, character) for character in characters) for encoding in encodings[lang])
+        for lang in candidates
+    }
     best = [lang for lang in candidates if writable[lang] == max(writable.values())]
     total = sum({lang.split("-")[0]: probabilities[lang] for lang in candidates}.values())
     share = sum(probabilities[lang] for lang in best)

@@ -40,7 +40,7 @@ def hand_out_sources(
     fingerprint = run_fingerprint(sources, options, generation, on_duplicate)
     ledger = Ledger.open(
         engine, collection, sources, fingerprint, spec.model, spec.build,
-        spooled=True, generation=generation, prune=prune,
+        spooled=True, generation=generation, prune=prune, encoding=options.encoding,
     )  # fmt: skip
     if ledger.run.state != READING:
         return ledger

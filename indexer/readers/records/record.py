@@ -31,6 +31,7 @@ _WHOLE_NUMBERS = range(-(2**63), 2**64)
 _DOCUMENT_FIELDS = ("id", "lang", "title", "text", "revision")
 _LINE_BREAKS = re.compile("\r\n?|[\v\f\x1c-\x1e\x85\u2028\u2029]")
 _NEVER_TEXT = re.compile("[\x00-\x08\x0e-\x1b\x1f\x7f-\x9f\ufeff\ufffe\uffff]")
+_SEEN = re.compile("[^\\s\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufe0e\ufe0f]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
@@ -119,7 +120,7 @@ def _content(record: Mapping[str, Any], options: ReadOptions) -> tuple[str, str]
     if text is None:
         raise _RefusedError(f"it has no {_label('text', options)}; say which field holds it with --field text=NAME")
     text = clean(text).strip()
-    if not (title or text):
+    if not _SEEN.search(title + text):
         raise _RefusedError(EMPTY_DOCUMENT)
     if (characters := len(title) + len(text)) > TEXT_LIMIT:
         raise _RefusedError(

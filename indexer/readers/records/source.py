@@ -41,8 +41,10 @@ class ReadOptions:
             ``commentary``, ``jrc``; empty: by the file's name and first bytes.
         fields: our field (``id lang title text revision`` or any other name) → the source's name of the field.
         lang: language of records that name no language; empty: ``und``, to be detected.
-        encoding: Python's name of the files' encoding; empty: UTF-8, then the declared encoding or the language's.
+        encoding: of the files, or ``PATTERN=ENCODING`` of those whose names fit, with commas between; empty: UTF-8,
+            then the marked or declared encoding, then a guess.
         follow_links: whether links in a folder may lead out of it.
+        strict: whether a file whose encoding must be guessed, or does not fit all of it, ends the reading.
     """
 
     format: str = ""
@@ -50,3 +52,4 @@ class ReadOptions:
     lang: str = ""
     encoding: str = ""
     follow_links: bool = False
+    strict: bool = False

@@ -21,25 +21,34 @@ def training_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--format``, ``--field``, ``--lang``, ``--encoding`` and ``--follow-links``: ``options``."""
+    """Add ``--format``, ``--field``, ``--lang``, ``--encoding``, ``--strict`` and ``--follow-links``: ``options``."""
     from indexer.readers.formats import FORMATS  # noqa: PLC0415
     from indexer.readers.records.source import ReadOptions  # noqa: PLC0415
 
-    def read_options(format_: str | None, fields: Sequence[str], lang: str, encoding: str, links: bool) -> ReadOptions:
-        return ReadOptions(format_ or "", _field_names(fields), lang, encoding, links)
+    def read_options(
+        format_: str | None,
+        fields: Sequence[str],
+        lang: str,
+        encodings: Sequence[str],
+        strict: bool,
+        follow_links: bool,
+    ) -> ReadOptions:
+        return ReadOptions(format_ or "", _field_names(fields), lang, ",".join(encodings), follow_links, strict)
 
     format_text = "Format of the files.  [default: by name and first bytes]"
     field_text = "Name of a field in the source: text=body."
     lang_text = "Language of records that name none.  [default: detected]"
-    encoding_text = "Character encoding of the files.  [default: UTF-8, then what they declare]"
+    encoding_text = "Encoding of the files, or of those whose names fit a pattern: '*.old.txt=koi8-r'."
+    encoding_text += "  [default: UTF-8, what they declare, or a guess that is told]"
     return gathered(
         "options",
         read_options,
         click.option("--format", "format_", type=click.Choice(FORMATS), help=format_text),
         click.option("--field", "fields", multiple=True, metavar="OURS=THEIRS", help=field_text),
         click.option("--lang", default="", help=lang_text, shell_complete=completion.languages),
-        click.option("--encoding", default="", help=encoding_text),
-        click.option("--follow-links", "links", is_flag=True, help="Follow links out of SOURCEs."),
+        click.option("--encoding", "encodings", multiple=True, metavar="[PATTERN=]NAME", help=encoding_text),
+        click.option("--strict", is_flag=True, help="End with an error where an encoding must be guessed."),
+        click.option("--follow-links", is_flag=True, help="Follow links out of SOURCEs."),
     )(command)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -13,16 +15,28 @@ from indexer.indexing.pipeline import IndexReport, RunReport
 from indexer.ledger.findings import Finding
 from indexer.readers.records.source import Refusal, Remark
 
-_SHOWN = 10
+_SHOWN, _OF_FILE = 10, 3
+_LINE = re.compile(r"(?<=.)[:#]\d+$")
 
 
-def notes_on(findings: Iterable[tuple[str, str]], all_by: str = "") -> Iterator[Part]:
-    """The first ten of notes, each a place and a sentence, how many more there are, and the command that shows all."""
-    notes = list(findings)
-    for place, sentence in notes[:_SHOWN]:
-        yield Note(f"  {place}: {sentence}")
-    if len(notes) > _SHOWN:
-        yield Note(f"  … and {len(notes) - _SHOWN:,} more{all_by and f': {all_by}'}")
+def notes_on(findings: Iterable[Finding | Refusal | Remark], all_by: str = "") -> Iterator[Part]:
+    """The first ten of notes, each a place and a sentence, how many more there are, and the command that shows all.
+
+    Equal sentences are one note. Of a file three are shown at first, so that one file does not push the others out.
+    """
+    places: dict[str, list[str]] = {}
+    for finding in findings:
+        places.setdefault(finding.text, []).append(finding.place)
+    shown, of_file = dict[str, str](), Counter[str]()
+    for text, (first, *_) in places.items():
+        of_file[_LINE.sub("", first)] += 1
+        if len(shown) < _SHOWN and of_file[_LINE.sub("", first)] <= _OF_FILE:
+            shown[text] = first
+    for text, place in shown.items():
+        others = counted(len(places[text]) - 1, "other")
+        yield Note(f"  {place}{f' and {others}' if len(places[text]) > 1 else ''}: {text}")
+    if more := sum(len(of_text) for text, of_text in places.items() if text not in shown):
+        yield Note(f"  … and {more:,} more{all_by and f': {all_by}'}")
 
 
 def show_index_report(report: RunReport, name: str, console: Console) -> None:
@@ -34,26 +48,14 @@ def show_index_report(report: RunReport, name: str, console: Console) -> None:
     counts += [f"{values[kind]:,} {kind}" for kind in ("pruned", "removed") if values.get(kind)]
     counts += [counted(values["duplicates"], "duplicate id")] if values.get("duplicates") else []
     counts += [f"{len(report.refused):,} refused"] if report.refused else []
-    places = [(refusal.place, refusal.text) for refusal in report.refused]
-    places += _by_text(report.remarks) if isinstance(report, IndexReport) else []
+    remarks = report.remarks if isinstance(report, IndexReport) else []
     console.show(
         {"collection": name, **values, "seconds": round(report.seconds, 3), **notes},
         [
             f"{name}: {', '.join(counts)} in {report.seconds:,.1f} s",
-            *notes_on(places, f"dragoman status -c {name}"),
+            *notes_on([*report.refused, *remarks], f"dragoman status -c {name}"),
         ],
     )
-
-
-def _by_text(remarks: Sequence[Finding]) -> list[tuple[str, str]]:
-    """Each sentence once, with the first of its places."""
-    places: dict[str, list[str]] = {}
-    for remark in remarks:
-        places.setdefault(remark.text, []).append(remark.place)
-    return [
-        (first if not others else f"{first} and {counted(len(others), 'other')}", text)
-        for text, (first, *others) in places.items()
-    ]
 
 
 def show_training(
@@ -80,12 +82,11 @@ def show_training(
     notes: dict[str, Sequence[Refusal | Remark]] = {"refused": refused}
     if remarks is not None:
         notes["remarks"] = remarks
-    places = [(note.place, note.text) for kind in notes.values() for note in kind]
     notes_json = {kind: [{"place": note.place, "text": note.text} for note in listed] for kind, listed in notes.items()}
     console.show(
         {"folder": folder.path, "name": folder.config.name, **values, **notes_json},
         [
-            *notes_on(places),
+            *notes_on([note for kind in notes.values() for note in kind]),
             *parts,
             Note(f"{outcome}; use it: dragoman index SOURCE… -c NAME --encoder {folder.path}"),
             str(folder.path),
