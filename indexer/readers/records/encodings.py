@@ -67,6 +67,7 @@ _WIDER = {
     "big5": "big5hkscs",
 }
 """What the WHATWG's Encoding Standard reads for a label, by Python's name of the label's own encoding."""
+_NO_FILES = frozenset(("idna", "punycode", "raw-unicode-escape", "unicode-escape", "utf-7"))
 _XML = re.compile(rb"""\s*<\?xml[^>]*?encoding\s*=\s*["']\s*([\w.:-]+)""", re.IGNORECASE)
 _META = re.compile(rb"""<meta\s[^>]*?charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 _SCRIPT = re.compile(rb"<!--.*?-->|<(script|style)\b.*?</\1", re.IGNORECASE | re.DOTALL)
@@ -94,7 +95,7 @@ class Encoding:
 
     def __str__(self) -> str:
         """The name as people write it."""
-        return self.name.replace("cp125", "windows-125").replace("iso8859", "iso-8859").replace("utf", "UTF")
+        return _shown(self.name)
 
 
 UTF8 = Encoding()
@@ -103,13 +104,14 @@ UTF8 = Encoding()
 def known_encoding(name: str) -> str:
     """Python's name of what a label stands for by the WHATWG's table. Raises BadInput: nobody knows the label."""
     label = name.strip().lower().removeprefix("x-").removesuffix("-i").removesuffix("-e")
-    for candidate in (label, label.replace("windows-", "cp")):
+    for candidate in (label, label.replace("windows-31j", "cp932").replace("windows-", "cp")):
         try:
             "".encode(candidate)
         except (LookupError, UnicodeError):  # the encoding "undefined" refuses every text
             continue
         python_name = codecs.lookup(candidate).name
-        return _WIDER.get(python_name, python_name)
+        if python_name not in _NO_FILES:
+            return _WIDER.get(python_name, python_name)
     raise BadInput(f"{name!r} is no encoding that is known; use one such as 'iso-8859-1' or 'koi8-r'")
 
 
@@ -157,13 +159,18 @@ def decide(blocks: Callable[[], Iterable[bytes]], *, stated: str = "", declared:
     if first.fits:
         return Encoding(first.name, replaced=first.broken)
     if stated:
-        raise UndecodableError(f"it is not {stated}; say its encoding with --encoding")
+        raise UndecodableError(f"it is not {_shown(stated)}; say its encoding with --encoding")
     if declared and (reading := _Reading(declared, blocks())).fits:
         return Encoding(declared, replaced=reading.broken)
     for name in _guesses(bytes(first.sample), lang):
         if (reading := _Reading(name, blocks())).fits:
             return Encoding(name, guessed=True, replaced=reading.broken)
     raise UndecodableError("it is not UTF-8, and its encoding can't be told; say it, as in --encoding windows-1252")
+
+
+def _shown(name: str) -> str:
+    """The name of an encoding as people write it."""
+    return name.replace("cp125", "windows-125").replace("iso8859", "iso-8859").replace("utf", "UTF")
 
 
 class _Reading:
