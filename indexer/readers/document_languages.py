@@ -20,7 +20,9 @@ _NEIGHBOURS = 2.0
 _ELSEWHERE = 0.01
 """Documents that every language is taken to have among the neighbours, where none was seen."""
 _LIKELY = 0.5
-"""Probability among its neighbours from which on a document is in a language."""
+"""Probability from which on a document is in a language, and share from which on the others of its file are."""
+_FEW = 3.0
+"""Documents that can have a main language."""
 
 
 @dataclass
@@ -92,12 +94,12 @@ class _Languages:
         for _ in range(_ROUNDS):
             shares = _sum(known, *posteriors)
             posteriors = [_posterior(one, shares) for one in unsure]
-        answers = iter(posteriors)
+        main, answers = _main_language(_sum(known, *posteriors)), iter(posteriors)
         for one in waiting:
             if one.unsure and isinstance(one.reading, Document):
                 posterior = next(answers)
                 lang = max(posterior, key=posterior.__getitem__, default=UNDETERMINED)
-                lang = lang if posterior.get(lang, 0.0) >= _LIKELY else UNDETERMINED
+                lang = lang if posterior.get(lang, 0.0) >= _LIKELY else main
                 self._of_file[lang] += 1
                 yield replace(one.reading, lang=lang)
             else:
@@ -110,6 +112,13 @@ def _neighbourhood(document: Document) -> str:
     if colon and line.isdigit():
         return place
     return document.place.rpartition("/")[0] or document.place.rpartition("#")[0]
+
+
+def _main_language(shares: Mapping[str, float]) -> str:
+    """The language of most of a few documents at least; else ``und``."""
+    lang = max(shares, key=shares.__getitem__, default=UNDETERMINED)
+    total = sum(shares.values())
+    return lang if total >= _FEW and shares[lang] >= _LIKELY * total else UNDETERMINED
 
 
 def _posterior(likelihood: Mapping[str, float], shares: Mapping[str, float]) -> dict[str, float]:

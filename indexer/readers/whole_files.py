@@ -10,7 +10,7 @@ from encoders.languages import UNDETERMINED, normalise
 from indexer.readers.records.files import SourceFile
 from indexer.readers.records.record import clean, clean_line, make_document
 from indexer.readers.records.source import Reading, ReadOptions, Refusal, Remark
-from indexer.text.language_detection import SURE, Detector
+from indexer.text.language_detection import Detector
 
 _TITLE_LENGTH = 120
 """Maximum characters of a first line that counts as the title."""
@@ -29,7 +29,7 @@ _BLOCKS = (
 _BREAK = "\x1e"
 _ENOUGH = 50
 """Characters of a page from which on its text can contradict its ``<html lang>``, which templates often copy."""
-_UNLIKELY = 0.001
+_UNLIKELY = 1e-6
 _LONG = 1_000_000
 
 
@@ -72,10 +72,10 @@ def _believed(lang: str, text: str) -> str:
     """The language that a page states; ``und`` if its text can't be in it."""
     if len(text) < _ENOUGH or lang in ("", UNDETERMINED):
         return lang
+    base = lang.partition("-")[0]
     probabilities = _detector().probabilities(text)
-    stated = [value for other, value in probabilities.items() if other.split("-")[0] == lang.split("-", maxsplit=1)[0]]
-    contradicted = stated and max(stated) < _UNLIKELY and max(probabilities.values()) >= SURE
-    return UNDETERMINED if contradicted else lang
+    stated = [value for other, value in probabilities.items() if other.split("-")[0] == base]
+    return UNDETERMINED if stated and max(stated) < _UNLIKELY else lang
 
 
 @cache

@@ -17,7 +17,7 @@ TEXTS = {
     "uk": "Пором відійшов від причалу на світанку. Капітан перевірив вантаж і записав погоду в журнал.",
     "pl": "Prom odbił od nabrzeża o świcie. Kapitan sprawdził ładunek i zapisał pogodę w dzienniku, później zaś usnął.",
     "cs": "Trajekt odrazil od mola za úsvitu. Kapitán zkontroloval náklad a zapsal počasí do deníku, příliš brzy však.",
-    "de": "Die Fähre legte im Morgengrauen ab. Der Kapitän prüfte die Ladung und schrieb über das schöne Wetter, später löschte er die Lichter für die Gäste.",
+    "de": "Die Fähre legte früh ab. Der Kapitän prüfte die Güter, schrieb über das schöne Wetter, grüßte die Gäste.",
     "el": "Το πλοίο έφυγε από την προβλήτα την αυγή. Ο καπετάνιος έλεγξε το φορτίο και έγραψε για τον καιρό.",
     "tr": "Vapur şafakta iskeleden ayrıldı. Kaptan yükü kontrol etti ve havayı günlüğüne yazdı, sonra çay içti.",
     "he": "המעבורת עזבה את הרציף עם שחר. רב החובל בדק את המטען ורשם את מזג האוויר ביומן.",
