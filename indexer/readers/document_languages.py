@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from encoders.document import Document
 from encoders.languages import UNDETERMINED
 from indexer.readers.records.source import Reading
-from indexer.text.language_detection import SURE, Detector
+from indexer.text.language_detection import LIKELY, SURE, Detector
 
 _WAITING, _CHARACTERS = 256, 1_000_000
 """Most readings, and most of their characters, that wait for a document's neighbours."""
@@ -19,8 +19,6 @@ _NEIGHBOURS = 2.0
 """Weight of a source's other files against a file's own documents, in documents."""
 _ELSEWHERE = 0.01
 """Documents that every language is taken to have among the neighbours, where none was seen."""
-_LIKELY = 0.5
-"""Probability from which on a document is in a language, and share from which on the others of its file are."""
 _FEW = 3.0
 """Documents that can have a main language."""
 
@@ -99,7 +97,7 @@ class _Languages:
             if one.unsure and isinstance(one.reading, Document):
                 posterior = next(answers)
                 lang = max(posterior, key=posterior.__getitem__, default=UNDETERMINED)
-                lang = lang if posterior.get(lang, 0.0) >= _LIKELY else main
+                lang = lang if posterior.get(lang, 0.0) >= LIKELY else main
                 self._of_file[lang] += 1
                 yield replace(one.reading, lang=lang)
             else:
@@ -118,7 +116,7 @@ def _main_language(shares: Mapping[str, float]) -> str:
     """The language of most of a few documents at least; else ``und``."""
     lang = max(shares, key=shares.__getitem__, default=UNDETERMINED)
     total = sum(shares.values())
-    return lang if total >= _FEW and shares[lang] >= _LIKELY * total else UNDETERMINED
+    return lang if total >= _FEW and shares[lang] >= LIKELY * total else UNDETERMINED
 
 
 def _posterior(likelihood: Mapping[str, float], shares: Mapping[str, float]) -> dict[str, float]:

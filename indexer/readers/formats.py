@@ -17,6 +17,7 @@ from indexer.readers import elastic_source, irdatasets
 from indexer.readers.delimited import read_csv, read_tsv
 from indexer.readers.jsonl import read_jsonl
 from indexer.readers.newspapers.sgml import newspapers_language, read_sgml
+from indexer.readers.office import read_office
 from indexer.readers.records.encodings import UndecodableError, stated_encoding
 from indexer.readers.records.files import FIRST_BYTES, SourceFile, UnreadableFileError, UnreadFormatError, source_files
 from indexer.readers.records.source import EMPTY_FILE, Reading, ReadOptions, Refusal, Remark
@@ -31,6 +32,7 @@ _READERS: dict[str, Callable[[SourceFile, ReadOptions], Iterator[Reading]]] = {
     "tsv": read_tsv,
     "text": read_text,
     "html": read_html,
+    "office": read_office,
     "trec": read_sgml,
     "mediawiki": read_mediawiki,
     "lett": read_lett,
@@ -38,7 +40,7 @@ _READERS: dict[str, Callable[[SourceFile, ReadOptions], Iterator[Reading]]] = {
     "jrc": read_jrc,
 }
 FORMATS = tuple(_READERS)
-_STATES_ENCODING = frozenset(("mediawiki", "lett", "commentary", "jrc"))
+_STATES_ENCODING = frozenset(("office", "mediawiki", "lett", "commentary", "jrc"))
 """Formats that fix or state their encoding; their files may be large, and are not read twice."""
 _BY_SUFFIX = {
     **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
@@ -181,7 +183,8 @@ def _format_by_name(file: SourceFile) -> str:
 
 def _format(file: SourceFile, start: bytes) -> str:
     """The format by a file's name, else by its first bytes; empty: the file is binary."""
-    if named_format := _format_by_name(file):
+    packed = start.startswith((b"%PDF-", b"PK\x03\x04"))  # another archive is refused when it is opened
+    if named_format := "office" if packed else _format_by_name(file):
         return named_format
     if b"\0" in start:
         return ""

@@ -40,7 +40,7 @@ def read_text(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
 
 def read_html(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
     """Yield the page as one document; the path is the id, and ``<html lang>`` the language unless the text shows it."""
-    return _read(file, options, "HTML", _page)
+    return _read(file, options, "HTML", lambda markup, _: read_page(markup))
 
 
 def _read(
@@ -90,7 +90,8 @@ def _text(content: str, file: SourceFile) -> tuple[str, str, str]:
     return title.lstrip("# ") if file.suffix in (".md", ".markdown") else title, rest, ""
 
 
-def _page(markup: str, _file: SourceFile) -> tuple[str, str, str]:
+def read_page(markup: str) -> tuple[str, str, str]:
+    """Title, text and stated language of a page, the language empty if it is none."""
     from selectolax.lexbor import LexborHTMLParser  # noqa: PLC0415 - only HTML needs it
 
     tree = LexborHTMLParser(markup.replace(_BREAK, " "))

@@ -16,6 +16,8 @@ from indexer.text.detection_model import detection_model
 
 SURE = 0.9
 """Confidence from which on 99.9 % of the detections are right in ``benchmarks/language_detection.py``."""
+LIKELY = 0.5
+"""Confidence below which another language is as likely."""
 
 _CHARACTERS = 2000
 _PARTS = 8

@@ -8,14 +8,14 @@ from typing import Never
 from encoders.console import Console
 from encoders.document import Document, Encoder, EncoderSpec, FloatArray
 from encoders.errors import BadInput, ModelMismatch
-from encoders.languages import normalise
+from encoders.languages import UNDETERMINED, normalise
 from encoders.machine.placement import Device
 from encoders.maps.space_maps import QueryEncoderSpec
 from encoders.methods.combined_encoder import SEPARATOR
 from encoders.methods.vector_parts import VectorParts
 from indexer.collection.collection import Collection
 from indexer.collection.encoder import open_encoder_of
-from indexer.text.language_detection import Detector
+from indexer.text.language_detection import LIKELY, Detection, Detector
 from onnx_export.models import open_named
 from query.calibration.calibration import Calibration
 
@@ -95,13 +95,16 @@ def require_query(text: str) -> None:
         raise BadInput("the query is not UTF-8; see to the terminal's encoding")
 
 
-def read_query(text: str, lang: str | None, detector: Detector) -> tuple[Document, float | None]:
-    """The query, and the confidence of its detected language; no confidence if the language is stated."""
+def read_query(text: str, lang: str | None, detector: Detector) -> tuple[Document, Detection | None]:
+    """The query, and the detection of its language unless that is stated.
+
+    The query's language is ``und`` if the detection is not ``LIKELY``, so that the ranking does not lean on it.
+    """
     require_query(text)
     if lang:
         return Document("query", normalise(lang), text), None
     detection = detector.detect(text)
-    return Document("query", detection.lang, text), detection.confidence
+    return Document("query", detection.lang if detection.confidence >= LIKELY else UNDETERMINED, text), detection
 
 
 def encoded_query(encoder: Encoder, query: Document, parts: VectorParts) -> FloatArray:

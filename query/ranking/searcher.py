@@ -220,8 +220,9 @@ class Searcher:
         self._check(k)
         require_list(facets, "facets", "fields")
         paths = facet_paths(self.store, facets)
-        query, confidence = read_query(text, lang, self.detector)
-        preferred = [*normalised_list(prefer, "prefer"), query.lang]
+        query, detection = read_query(text, lang, self.detector)
+        found_lang, confidence = (detection.lang, detection.confidence) if detection else (query.lang, None)
+        preferred = [*normalised_list(prefer, "prefer"), found_lang]
         vectors = encoded_query(self.encoder, query, self.vector_parts)
         options = (ranking or self.ranking).of(self.collection, self.calibration)
         targets, ranker = self.targets(to), self._ranker(options)
@@ -235,7 +236,7 @@ class Searcher:
         hits = until_read(self.collection, self.store, attempt, filters)
         languages = {target: self.languages[target] for target in targets}
         counts = facets_of(hits, paths, self.store, languages, filters) if paths else None
-        return Hits(hits[:k], query.lang, confidence, counts, search.reranking if reranker else None)
+        return Hits(hits[:k], found_lang, confidence, counts, search.reranking if reranker else None)
 
     def similar(
         self, doc_id: str, *, to: Sequence[str] | None = None, k: int = 10, filters: Filters | None = None

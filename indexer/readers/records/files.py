@@ -19,7 +19,7 @@ from typing import BinaryIO, Protocol
 from encoders import zstd
 from encoders.errors import BadInput
 from indexer.readers.records.encodings import UTF8, Encoding, decide, declared_encoding, marked_encoding
-from indexer.readers.records.unread_formats import UNREAD_MAGIC, zip_kind
+from indexer.readers.records.unread_formats import READ, UNREAD_MAGIC, zip_kind
 
 RECORD_LIMIT = 64 << 20
 """Maximum bytes of a record; the limit bounds the memory for a file without line breaks."""
@@ -150,7 +150,7 @@ class SourceFile:
         """Open the file's bytes, decompressed where its first bytes are of gzip, zstd, bzip2 or xz.
 
         Raises UnreadableFileError: the file is no regular file, can't be opened, or is packed otherwise; while the
-        stream is read: the archive is broken; UnreadFormatError: the file is a PDF, or Word's or another program's.
+        stream is read: the archive is broken; UnreadFormatError: the file is another program's.
         """
         self.line = 0
         if self.refused:
@@ -187,9 +187,10 @@ class SourceFile:
         head = start.removeprefix(b"\xef\xbb\xbf").lstrip()
         kind = next((kind for magic, kind in UNREAD_MAGIC.items() if head.startswith(magic)), "")
         is_zip = start.startswith(b"PK\x03\x04")
-        if kind := kind or (zip_kind(self.path) if is_zip else ""):
+        kind = kind or (zip_kind(self.path) if is_zip else "")
+        if kind and kind != READ:
             raise UnreadFormatError(f"it is {kind}")
-        if is_zip:
+        if is_zip and not kind:
             raise UnreadableFileError("it is a zip archive; unpack it first")
 
     @cached_property

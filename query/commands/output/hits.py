@@ -14,7 +14,7 @@ from encoders.languages import UNDETERMINED
 from encoders.methods.vector_parts import shown_weights
 from encoders.printable import one_line
 from encoders.text.segmentation import cut_at_blanks
-from indexer.text.language_detection import SURE
+from indexer.text.language_detection import LIKELY, SURE
 from query.calibration.margin import NEIGHBOURS, centring, exponent
 from query.ranking.search_hits import RERANKED, Facets, Hit, Hits, ScoreParts, good_hits
 
@@ -38,6 +38,7 @@ def query_parts(hits: Hits, unread: str) -> Iterator[Part]:
         yield Alert(f"the query is longer than the encoder reads; what comes from {beginning!r} on was left out")
     if hits.confidence is not None:
         unsure = "" if hits.confidence >= SURE else f", {hits.confidence:.0%} sure"
+        unsure += ", so the ranking does not lean on it" if hits.confidence < LIKELY else ""
         language = hits.lang if hits.lang != UNDETERMINED else "unknown"
         yield Note(f"query language: {language} (detected{unsure}; say another with --lang)")
     if hits.reranking is not None:

@@ -1,0 +1,144 @@
+"""Word, OpenDocument, EPUB and PDF: each file is a document, of the text that it has."""
+
+from __future__ import annotations
+
+import io
+import logging
+import zipfile
+import zlib
+from collections.abc import Iterator
+from posixpath import dirname, join, normpath
+from urllib.parse import unquote
+from xml.etree.ElementTree import Element, ParseError, fromstring
+
+from indexer.readers.records.files import RECORD_LIMIT, SourceFile
+from indexer.readers.records.record import clean_line, make_document
+from indexer.readers.records.source import Reading, ReadOptions, Refusal
+from indexer.readers.whole_files import read_page
+
+_BLOCKS = ("p", "h")
+_BLANKS = ("tab", "br", "s", "line-break")
+_NO_TEXT = ("instrText", "delText", "annotation")
+_BROKEN = (
+    zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, ParseError, RuntimeError, StopIteration,
+    ValueError,
+)  # fmt: skip
+_NO_PYPDF = (
+    "it is a PDF; install what reads it: make install EXTRAS=documents, or convert it: pdftotext -layout FILE.pdf"
+)
+
+
+class _UnreadableError(Exception):
+    """The reason why a file gives no document."""
+
+
+def read_office(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
+    """Yield the file as one document; the path is the id. Raises UnreadableFileError."""
+    data = file.whole()
+    try:
+        title, text = _pdf(data) if data.startswith(b"%PDF-") else _zipped(data)
+    except _UnreadableError as error:
+        yield Refusal(file.shown, str(error), file.name)
+    except _BROKEN as error:
+        yield Refusal(file.shown, f"it can't be read ({error}); open it in its program, and save it again", file.name)
+    else:
+        record = {"id": file.name, "title": clean_line(title), "text": text}
+        yield make_document(record, file.shown, ReadOptions(lang=options.lang))
+
+
+class _Archive:
+    """The files of a zip archive, of which ``RECORD_LIMIT`` bytes are read at most."""
+
+    def __init__(self, data: bytes) -> None:
+        self._archive, self._left = zipfile.ZipFile(io.BytesIO(data)), RECORD_LIMIT
+        self.names = frozenset(self._archive.namelist())
+
+    def text(self, name: str) -> str:
+        with self._archive.open(name) as stream:
+            data = stream.read(self._left + 1)
+        self._left -= len(data)
+        if self._left < 0:
+            raise _UnreadableError(f"it unpacks to more than {RECORD_LIMIT >> 20} MB; split it")
+        return data.decode("utf-8", "replace")
+
+    def xml(self, name: str) -> Element:
+        text = self.text(name)
+        if "<!DOCTYPE" in text:
+            raise _UnreadableError("it declares entities, as no program writes them; save it anew")
+        return fromstring(text)  # noqa: S314 - without entities there is nothing to expand
+
+
+def _zipped(data: bytes) -> tuple[str, str]:
+    """Title and text."""
+    archive = _Archive(data)
+    if "word/document.xml" in archive.names:
+        return _title(archive, "docProps/core.xml"), _paragraphs(archive.xml("word/document.xml"), "body")
+    if "content.xml" in archive.names:
+        return _title(archive, "meta.xml"), _paragraphs(archive.xml("content.xml"), "text")
+    return _book(archive)
+
+
+def _title(archive: _Archive, name: str) -> str:
+    return _text_of(archive.xml(name), "title") if name in archive.names else ""
+
+
+def _text_of(root: Element, name: str) -> str:
+    return next(("".join(element.itertext()) for element in _named(root, name)), "")
+
+
+def _named(root: Element, name: str) -> Iterator[Element]:
+    return (element for element in root.iter() if _local(element) == name)
+
+
+def _local(element: Element) -> str:
+    return element.tag.rpartition("}")[2]
+
+
+def _paragraphs(root: Element, holder: str) -> str:
+    """The paragraphs and headings in the first element of the name ``holder``, each on a line."""
+    for element in root.iter():
+        if _local(element) in _BLANKS:
+            element.text = " "
+        elif _local(element) in _NO_TEXT:
+            element.text = ""
+
+    def lines(element: Element) -> Iterator[str]:
+        if _local(element) in _BLOCKS:
+            yield clean_line("".join(element.itertext()))
+        else:
+            for child in element:
+                yield from lines(child)
+
+    return "\n".join(filter(None, (line for element in _named(root, holder) for line in lines(element))))
+
+
+def _book(archive: _Archive) -> tuple[str, str]:
+    """Title and text of an EPUB, its chapters in the order of its spine."""
+    root = next(_named(archive.xml("META-INF/container.xml"), "rootfile")).get("full-path", "")
+    package = archive.xml(root)
+    items = {item.get("id"): item.get("href", "") for item in _named(package, "item")}
+    pages = [items.get(item.get("idref"), "") for item in _named(package, "itemref")]
+    names = [normpath(join(dirname(root), unquote(page.partition("#")[0]))) for page in pages if page]
+    return _text_of(package, "title"), "\n".join(read_page(archive.text(name))[1] for name in names)
+
+
+def _pdf(data: bytes) -> tuple[str, str]:
+    """Title and text of a PDF. Raises _UnreadableError: it has a password, no text, or can't be read."""
+    try:
+        from pypdf import PasswordType, PdfReader  # noqa: PLC0415 - of an extra
+    except ImportError as error:
+        raise _UnreadableError(_NO_PYPDF) from error
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)
+    try:
+        reader = PdfReader(io.BytesIO(data))
+        locked = reader.is_encrypted and reader.decrypt("") == PasswordType.NOT_DECRYPTED
+        text = "" if locked else "\n".join(page.extract_text() for page in reader.pages)
+        title = "" if locked or not reader.metadata else reader.metadata.title or ""
+    except Exception as error:  # pypdf raises any on a broken file
+        raise _UnreadableError(f"it is a PDF that can't be read ({error}); print it to a new PDF") from error
+    if locked:
+        raise _UnreadableError("it is a PDF with a password; save it without")
+    if not text.strip():
+        scan = "it is a PDF without text, perhaps a scan; recognise its text first: ocrmypdf FILE.pdf NEW.pdf"
+        raise _UnreadableError(scan)
+    return title, text
