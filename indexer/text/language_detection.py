@@ -15,7 +15,7 @@ from encoders.languages import UNDETERMINED, normalise
 from indexer.text.detection_model import detection_model
 
 SURE = 0.9
-"""Confidence from which on 99.9 % of the detections are right in ``benchmarks/language_detection.py``."""
+"""Confidence from which on 99.9 % of the detections are right in ``benchmarks/beliefs.py``."""
 LIKELY = 0.5
 """Confidence below which another language is as likely."""
 

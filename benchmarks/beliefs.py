@@ -1,0 +1,96 @@
+"""What readers believe of files that say nothing: their encodings, and languages of titles, alone and in a file."""
+
+import gzip
+import json
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Iterator
+from itertools import chain, pairwise
+
+from benchmarks import harness
+from encoders.document import Document
+from indexer.readers.document_languages import with_languages
+from indexer.readers.records.encodings import LEGACY, UndecodableError, decide
+from indexer.text.language_detection import Detector
+
+_SIZES = (80, 300, 2000, 20_000)
+_BANDS = (0.0, 0.2, 0.5, 0.9, 1.01)
+
+
+def texts() -> dict[str, str]:
+    """The text of sixty documents, by language."""
+    files = chain(*((harness.DATA / data).glob("docs.*.jsonl.gz") for data in ("ntrex", "lohelp")))
+    by_lang: dict[str, str] = {}
+    for file in files:
+        with gzip.open(file, "rt", encoding="utf-8") as lines:
+            records = [json.loads(line) for _, line in zip(range(60), lines, strict=False)]
+        by_lang.setdefault(file.name.split(".")[1], " ".join(record["text"] for record in records))
+    return by_lang
+
+
+def samples(*, as_json: bool) -> Iterator[tuple[bytes, str]]:
+    """Bytes in an old encoding of their language, and the text that they are."""
+    for lang, text in sorted(texts().items()):
+        for encoding in LEGACY.get(lang, ("windows-1252",)):
+            parts = ((size, at) for size in _SIZES for at in range(1 if size == _SIZES[-1] else 3))
+            for length, at in parts:
+                data = text[at * length : (at + 1) * length].encode(encoding, "ignore")
+                if as_json:
+                    data = b"\n".join(b'{"id": "1", "text": "%s", "year": 2003}' % part for part in data.split(b". "))
+                if not data.isascii():
+                    yield data, data.decode(encoding)
+
+
+def guesses(*, as_json: bool) -> Counter[str]:
+    outcomes: Counter[str] = Counter()
+    for data, text in samples(as_json=as_json):
+        try:
+            read = data.decode(decide(lambda data=data: [data]).name, "replace")  # type: ignore[misc]
+        except UndecodableError:
+            outcomes["refused"] += 1
+        else:
+            outcomes["right" if read == text else "wrong"] += 1
+    return outcomes
+
+
+def titles() -> dict[str, list[Document]]:
+    """The titles of two hundred help pages without their language, by language."""
+    langs = sorted(file.name.split(".")[1] for file in (harness.DATA / "lohelp").glob("docs.*.jsonl.gz"))
+    return {
+        lang: [
+            Document(f"{lang}{at}", "und", record["title"], place=f"{lang}.jsonl:{at}")
+            for at, record in zip(range(200), harness.read("lohelp", lang), strict=False)
+        ]
+        for lang in langs
+    }
+
+
+@harness.benchmark("Encodings and languages of files that say nothing")
+def measure(_: Namespace) -> list[str]:
+    rows = []
+    for name, as_json in (("plain text", False), ("JSON lines", True)):
+        outcomes = guesses(as_json=as_json)
+        rows.append([name, *(str(outcomes[kind]) for kind in ("right", "refused", "wrong"))])
+    by_lang, detector = titles(), Detector(None)
+    every = [document for documents in by_lang.values() for document in documents]
+    with harness.Stopwatch() as watch:
+        alone = [detector.detect(document.text) for document in every]
+    with harness.Stopwatch() as together:
+        among = [item.lang for item in with_languages(every) if isinstance(item, Document)]
+    stated = [document.doc_id.rstrip("0123456789") for document in every]
+    band_rows = []
+    for low, high in pairwise(_BANDS):
+        chosen = [at for at, found in enumerate(alone) if low <= found.confidence < high]
+        right = sum(alone[at].lang == stated[at] for at in chosen)
+        band_rows.append([f"{low:.1f}–{min(high, 1):.1f}", f"{len(chosen):,}", f"{right / max(len(chosen), 1):.3f}"])
+    right = sum(found.lang == lang for found, lang in zip(alone, stated, strict=True)) / len(every)
+    right_among = sum(found == lang for found, lang in zip(among, stated, strict=True)) / len(every)
+    return [
+        *harness.table("old encodings | right | refused | wrong", rows),
+        "",
+        *harness.table("confidence of a title's language | titles | right", band_rows),
+        "",
+        f"Languages of {len(every):,} titles: {right:.3f} right alone ({1000 * watch.cpu / len(every):.2f} ms each), "
+        f"{right_among:.3f} in files of one language ({1000 * together.cpu / len(every):.2f} ms each), "
+        f"{among.count('und') / len(every):.3f} und.",
+    ]
