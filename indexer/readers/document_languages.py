@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,6 +12,7 @@ from encoders.languages import UNDETERMINED
 from indexer.readers.records.source import Reading
 from indexer.text.language_detection import LIKELY, SURE, Detector
 
+_RECORD = re.compile(r"(?<=.)[:#]\d+$")
 _WAITING, _CHARACTERS = 256, 1_000_000
 """Most readings, and most of their characters, that wait for a document's neighbours."""
 _ROUNDS = 10
@@ -106,10 +108,8 @@ class _Languages:
 
 def _neighbourhood(document: Document) -> str:
     """The file of a record, or the folder of a file that is one document; both by the document's place."""
-    place, colon, line = document.place.rpartition(":")
-    if colon and line.isdigit():
-        return place
-    return document.place.rpartition("/")[0] or document.place.rpartition("#")[0]
+    file = _RECORD.sub("", document.place)
+    return file if file != document.place else file.rpartition("/")[0]
 
 
 def _main_language(shares: Mapping[str, float]) -> str:
