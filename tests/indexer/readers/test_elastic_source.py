@@ -3,11 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 import sqlalchemy as sa
-from elasticsearch import helpers
 
 from encoders.document import Document
 from encoders.errors import BadInput, StoreError
@@ -20,53 +18,44 @@ from indexer.ledger.index_runs import runs
 from indexer.readers import elastic_source
 from indexer.readers.formats import count_distinct, fingerprint, read
 from indexer.readers.records.source import ReadOptions, Refusal
+from tests.indexer.attaching.owner import Owner, source
 from trials.fake_encoder import FakeEncoder
-from trials.servers.elastic import ElasticServer, client_of
+from trials.servers.elastic import ElasticServer
 
 
-class Place:
+class Place(Owner):
     """An index with documents in it, and what reads them."""
 
-    def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        self.server, self.index = f"{parts.scheme}://{parts.netloc}", f"{parts.path.strip('/')}-docs"
-        self.client = client_of(self.server)
-        self.source = f"elastic:{self.server}/{self.index}"
-        self.options = ReadOptions(fields={"text": "content.body", "title": "headline"})
+    options = ReadOptions(fields={"text": "content.body", "title": "headline"})
 
-    def make(self, count: int, shards: int = 2) -> None:
-        settings = {"number_of_shards": shards, "number_of_replicas": 0}
-        self.client.indices.create(index=self.index, settings=settings)
-        self.write({f"d{at:04d}": f"text {at}" for at in range(count)})
+    @property
+    def source(self) -> str:
+        return f"elastic:{self.server}/{self.index}"
 
-    def write(self, texts: dict[str, str], **others: Any) -> None:
-        actions = (
-            {"_index": self.index, "_id": doc_id, "_source": self.record(text) | others}
-            for doc_id, text in texts.items()
-        )
-        helpers.bulk(self.client, actions)
+    def fill(self, count: int, shards: int = 2) -> None:
+        self.make({}, number_of_shards=shards)
+        self.write_texts({f"d{at:04d}": f"text {at}" for at in range(count)})
 
-    @staticmethod
-    def record(text: str) -> dict[str, Any]:
-        return {"headline": "title", "content": {"body": text, "by": "somebody"}, "lang": "en", "year": 1994}
+    def write_texts(self, texts: dict[str, str]) -> None:
+        bodies = {doc_id: {"body": text, "by": "somebody"} for doc_id, text in texts.items()}
+        self.write_all({doc_id: source("it", year=1994, content=body) for doc_id, body in bodies.items()})
 
-    def read(self) -> list[Document]:
+    def documents(self) -> list[Document]:
         return [one for one in read(self.source, self.options) if isinstance(one, Document)]
 
 
 @pytest.fixture
-def place(elastic_url: str) -> Iterator[Place]:
-    made = Place(elastic_url)
-    yield made
-    made.client.close()
+def place(elastic_url: str, engine: sa.Engine) -> Iterator[Place]:
+    with closing(Place(elastic_url, engine, companion=False)) as made:
+        yield made
 
 
 def test_every_document_is_read_with_its_fields_and_what_cannot_be_is_refused_with_its_id(place: Place) -> None:
-    place.make(500)
-    documents = {document.doc_id: document for document in place.read()}
+    place.fill(500)
+    documents = {document.doc_id: document for document in place.documents()}
     assert len(documents) == count_distinct(place.source, place.options) == 500
     first = documents["d0007"]
-    assert (first.title, first.text, first.lang) == ("title", "text 7", "en")
+    assert (first.title, first.text, first.lang) == ("title of it", "text 7", "en")
     assert dict(first.fields) == {"content": {"by": "somebody"}, "year": 1994}
     place.client.index(index=place.index, id="bad", document={"headline": 7}, refresh=True)
     refusals = [one for one in read(place.source, place.options) if isinstance(one, Refusal)]
@@ -74,10 +63,10 @@ def test_every_document_is_read_with_its_fields_and_what_cannot_be_is_refused_wi
 
 
 def test_an_alias_that_shows_a_part_of_an_index_is_refused_at_once(place: Place) -> None:
-    place.make(3)
+    place.fill(3)
     alias = f"{place.index}-alias"
     place.client.indices.put_alias(index=place.index, name=alias, filter={"term": {"year": 1994}})
-    assert len(place.read()) == 3
+    assert len(place.documents()) == 3
     for name in (alias, f"{place.index}*"):
         with pytest.raises(BadInput, match=rf"{alias} is an alias with a filter.*name the index itself"):
             list(read(f"elastic:{place.server}/{name}", place.options))
@@ -89,16 +78,16 @@ def test_an_alias_that_shows_a_part_of_an_index_is_refused_at_once(place: Place)
 )
 def test_an_index_that_keeps_no_texts_is_refused_at_once(place: Place, without_texts: dict[str, Any]) -> None:
     place.client.indices.create(index=place.index, **without_texts)
-    place.write({"a": "text"})
+    place.write_texts({"a": "text"})
     with pytest.raises(BadInput, match="keeps no _source, so its texts can't be read"):
         read(place.source, place.options)
 
 
 def test_it_is_the_same_source_until_something_is_written(place: Place) -> None:
-    place.make(10)
+    place.fill(10)
     before = fingerprint(place.source, place.options)
     assert fingerprint(place.source, place.options) == before
-    place.write({"d0001": "another"})
+    place.write_texts({"d0001": "another"})
     changed = fingerprint(place.source, place.options)
     assert changed != before
     place.client.delete(index=place.index, id="d0001")
@@ -107,7 +96,7 @@ def test_it_is_the_same_source_until_something_is_written(place: Place) -> None:
 
 def reads_all(place: Place, lose: Callable[[], object]) -> None:
     """See that nothing is missed though the points in time are lost in the middle of reading."""
-    place.make(900, shards=1)
+    place.fill(900, shards=1)
     readings = read(place.source, place.options)
     met = [next(readings) for _ in range(300)]
     lose()
@@ -136,15 +125,12 @@ def test_a_lost_point_in_time_is_replaced_and_nothing_is_missed(place: Place, mo
     assert points, "no point in time took the place of the one that was lost"
 
 
-def test_a_server_that_is_killed_and_comes_back_is_read_on_and_nothing_is_missed(
-    killable: ElasticServer, killable_url: str
-) -> None:
+def test_a_server_that_restarts_is_read_on(killable: ElasticServer, killable_url: str, engine: sa.Engine) -> None:
     def restart() -> None:
         killable.kill()
         killable.start()
 
-    place = Place(killable_url)
-    with place.client:
+    with closing(Place(killable_url, engine, companion=False)) as place:
         reads_all(place, restart)
 
 
@@ -163,32 +149,28 @@ def interrupted(place: Place, settings: Settings, engine: sa.Engine, documents: 
     return encoder
 
 
-def test_an_interrupted_run_goes_on_over_the_unchanged_index_and_one_that_changed_begins_anew(
-    place: Place, settings: Settings, engine: sa.Engine
-) -> None:
-    place.make(500)
+def test_an_interrupted_run_goes_on_over_the_same_index(place: Place, settings: Settings, engine: sa.Engine) -> None:
+    place.fill(500)
     encoder = interrupted(place, settings, engine, 200)
-    before = set(encoder.encoded)
-    report = index(place, settings, engine, encoder)
+    before, report = set(encoder.encoded), index(place, settings, engine, encoder)
     assert (report.resumed, report.encoded) == (True, 500)
     assert set(encoder.encoded) >= before
     assert len(encoder.encoded) < 500 + 4 * CHUNK_DOCUMENTS
     assert not findings_of(engine, [run.id for run in runs(engine, "c")])
-    place.write({"d0003": "another text", "new": "a new one"})
+    place.write_texts({"d0003": "another text", "new": "a new one"})
     encoder.encoded.clear()
     report = index(place, settings, engine, encoder)
-    assert (report.resumed, report.unchanged) == (False, 499)
-    assert sorted(encoder.encoded) == ["d0003", "new"]
+    assert (report.resumed, report.unchanged, sorted(encoder.encoded)) == (False, 499, ["d0003", "new"])
 
 
 def test_a_source_that_changes_between_two_looks_is_not_taken_for_the_planned_one(
     place: Place, settings: Settings, engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A chunk's place says nothing of a source in which documents have moved: its digest does."""
-    place.make(200, shards=1)
+    place.fill(200, shards=1)
     encoder = interrupted(place, settings, engine, 128)
     unchanged = elastic_source.index_fingerprint(place.source)
-    place.write({"d0003": "moved to the end"})
+    place.write_texts({"d0003": "moved to the end"})
     monkeypatch.setattr(elastic_source, "index_fingerprint", lambda _: unchanged)
     with pytest.raises(StoreError, match="its sources give other chunks than when it began"):
         index(place, settings, engine, encoder)
@@ -197,13 +179,13 @@ def test_a_source_that_changes_between_two_looks_is_not_taken_for_the_planned_on
 
 
 def test_a_source_says_its_server_or_the_environment_does(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    for source, reason in (
+    for place_of, reason in (
         ("elastic:news", "set DRAGOMAN_ELASTIC_URL"),
         ("elastic:https://host:9200/", "names no index"),
         ("elastic:https://user:secret@host:9200/news", "leave the credentials out of the source"),
     ):
         with pytest.raises(BadInput, match=reason) as refused:
-            elastic_source.with_server(source)
+            elastic_source.with_server(place_of)
         assert "secret" not in str(refused.value)
     monkeypatch.setenv("DRAGOMAN_ELASTIC_URL", place.server.replace("://", "://user:secret@"))
     assert elastic_source.with_server("elastic:news") == f"elastic:{place.server}/news"

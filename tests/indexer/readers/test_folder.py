@@ -24,15 +24,19 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "f"
 
 
-def test_a_text_file_is_a_document_named_by_its_path(folder: Path) -> None:
+def test_a_text_file_is_a_document_named_by_its_path_and_a_folder_may_mix_formats(folder: Path) -> None:
     (folder / "b c").mkdir()
     (folder / "b c" / "two.txt").write_text("Only a line\n")
     (folder / "one.txt").write_text("Title\n\nFirst.\r\nSecond.\n")
     (folder / ".hidden").write_text("no")
-    assert readings(folder, lang="en") == [
-        Document("f/one.txt", "en", "First.\nSecond.", "Title"),
-        Document("f/b c/two.txt", "en", "Only a line"),
-    ]
+    expected = [Document("f/one.txt", "en", "First.\nSecond.", "Title"), Document("f/b c/two.txt", "en", "Only a line")]
+    assert readings(folder, lang="en") == expected
+    (folder / "1").write_text("<DOC><DOCNO>d1</DOCNO><TEXT>x</TEXT></DOC>")
+    (folder / "2").write_text('{"id": "d2", "text": "x"}')
+    (folder / "3").write_text("<!DOCTYPE html><p>x")
+    (folder / "4.csv").write_text("id,text\nd4,x")
+    (folder / "5").write_text("x")
+    assert ids(readings(folder)) == ["d1", "d2", "f/3", "d4", "f/5", "f/one.txt", "f/b c/two.txt"]
 
 
 SAY = "say which with --encoding"
@@ -107,9 +111,7 @@ class BadDisk(io.BytesIO):
         raise OSError(errno.EIO, "Input/output error")
 
 
-def test_files_that_cannot_be_read_are_refused_and_the_rest_goes_on(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_that_cannot_be_read_are_refused_one_by_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "a.txt").write_text("fine")
     for name, (content, _) in BROKEN.items():
         (folder / name).write_bytes(content)
@@ -137,8 +139,7 @@ def test_files_that_cannot_be_read_are_refused_and_the_rest_goes_on(
         "passwd.txt": "a link out of its source; name what it leads to, or give --follow-links",
         "torn.txt": "can't be read (Input/output error)",
     }
-    assert told.keys() == expected.keys()
-    assert told["z.dtd"] == expected["z.dtd"]
+    assert (told.keys(), told["z.dtd"]) == (expected.keys(), expected["z.dtd"])
     assert all(expected[name] in told[name] for name in expected)
 
 
@@ -172,9 +173,7 @@ UNREAD = {
 
 @pytest.mark.parametrize("name", UNREAD)
 @pytest.mark.parametrize("format_", ["", "text", "jsonl"])
-def test_pdf_word_and_their_like_are_refused_by_name_with_the_command_that_converts(
-    folder: Path, name: str, format_: str
-) -> None:
+def test_pdf_and_their_like_are_refused_with_the_command_that_converts(folder: Path, name: str, format_: str) -> None:
     content, reason = UNREAD[name]
     (folder / name).write_bytes(content)
     (refusal,) = readings(folder, format=format_)
@@ -187,30 +186,17 @@ def met(*sources: Path | str) -> list[str]:
     return ids(read_all(list(map(str, sources)), ReadOptions()))
 
 
-def test_the_id_of_a_file_is_its_sources_name_and_its_path_in_it_however_the_source_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_id_of_a_file_is_its_path_from_its_source_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in ("x", "y", "z/x/sub"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "doc.txt").write_text("text")
     (tmp_path / "y" / "rows.csv").write_text("text\na\n")
     x, y, z = tmp_path / "x", tmp_path / "y", tmp_path / "z" / "x"
-    assert met(y) == ["y/doc.txt", "y/rows.csv:2"]
-    assert met(x, y) == [*met(x), *met(y)]
+    assert (met(y), met(x, y)) == (["y/doc.txt", "y/rows.csv:2"], [*met(x), *met(y)])
     training = SourceDocuments(Sources([str(x), str(y)])).read()
-    assert ids(training) == met(x, y)
-    assert met(x / "doc.txt", y / "rows.csv") == ["doc.txt", "rows.csv:2"]
+    assert (ids(training), met(x / "doc.txt", y / "rows.csv")) == (met(x, y), ["doc.txt", "rows.csv:2"])
     assert met(z) == ["x/sub/doc.txt"]
     monkeypatch.chdir(tmp_path)
     assert met("x", "./y/") == met(x, y)
     monkeypatch.chdir(x)
     assert met(".") == met("../x") == met("./") == met(x) == ["x/doc.txt"]
-
-
-def test_a_folder_may_mix_formats_which_are_told_by_name_or_first_bytes(folder: Path) -> None:
-    (folder / "1").write_text("<DOC><DOCNO>d1</DOCNO><TEXT>x</TEXT></DOC>")
-    (folder / "2").write_text('{"id": "d2", "text": "x"}')
-    (folder / "3").write_text("<!DOCTYPE html><p>x")
-    (folder / "4.csv").write_text("id,text\nd4,x")
-    (folder / "5").write_text("x")
-    assert ids(readings(folder)) == ["d1", "d2", "f/3", "d4", "f/5"]
