@@ -26,55 +26,36 @@ def detector() -> Detector:
     return Detector({"de", "en", "fr", "nb", "ru", "ja", "zh", "zh-Hant", "und"})
 
 
-@pytest.mark.parametrize(
-    ("text", "lang"),
-    [
-        ("Hochwasser an der Elbe", "de"),
-        ("flooding on the river Elbe", "en"),
-        ("les inondations de l'Elbe", "fr"),
-        ("flom i elven etter regnet", "nb"),
-        ("наводнение на Эльбе", "ru"),
-        ("エルベ川の洪水", "ja"),
-        ("易北河洪水泛滥", "zh"),
-        ("易北河洪水氾濫", "zh-Hant"),
-        ("図書館", "ja"),
-        ("图书馆", "zh"),
-        ("圖書館", "zh-Hant"),
-    ],
-)
-def test_short_queries_are_detected_and_chinese_characters_alone_by_what_each_writes(
-    detector: Detector, text: str, lang: str
-) -> None:
+QUERIES = [
+    ("Hochwasser an der Elbe", "de"), ("flooding on the river Elbe", "en"), ("les inondations de l'Elbe", "fr"),
+    ("flom i elven etter regnet", "nb"), ("наводнение на Эльбе", "ru"), ("エルベ川の洪水", "ja"),
+    ("易北河洪水泛滥", "zh"), ("易北河洪水氾濫", "zh-Hant"), ("図書館", "ja"), ("图书馆", "zh"), ("圖書館", "zh-Hant"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "lang"), QUERIES)
+def test_short_queries_and_chinese_characters_are_detected(detector: Detector, text: str, lang: str) -> None:
     assert detector.detect(text).lang == lang
 
 
-@pytest.mark.parametrize("text", ["", " \n", "12:30 — 45 %", "🙂 !?", "١٢٣"])
-def test_a_text_without_letters_is_undetermined(detector: Detector, text: str) -> None:
-    assert detector.detect(text) == Detection("und", 0.0)
-
-
-def test_the_answer_is_always_one_of_the_languages_given(detector: Detector) -> None:
+def test_other_texts_are_taken_for_a_given_language_long_ones_by_their_beginning_and_signs_for_none(
+    detector: Detector,
+) -> None:
     assert detector.detect("talvella järvi jäätyy ja lumi peittää metsän").lang in (detector.languages or ())
+    found = detector.detect("Die Katze sitzt auf der Mauer. " * 200_000)
+    assert (found.lang, found.confidence >= SURE) == ("de", True)
+    for text in ("", " \n", "12:30 — 45 %", "🙂 !?", "١٢٣"):
+        assert detector.detect(text) == Detection("und", 0.0)
 
 
-def test_a_language_the_model_does_not_know_breaks_nothing_and_makes_the_others_less_sure() -> None:
-    with_klingon = Detector({"de", "tlh"})
+def test_unknown_languages_make_others_less_sure_and_without_languages_all_known_are_candidates() -> None:
+    with_klingon, anything = Detector({"de", "tlh"}), Detector()
     assert with_klingon.detect("Hochwasser an der Elbe nach dem langen Regen").lang == "de"
     assert with_klingon.detect("tlhIngan maH taHjaj").confidence < SURE
     assert Detector({"tlh", "qya"}).detect("tlhIngan maH") == Detection("und", 0.0)
-
-
-def test_without_languages_all_that_the_model_knows_are_candidates() -> None:
-    anything = Detector()
     assert anything.detect("Viime talvena järvi jäätyi jo marraskuussa.").lang == "fi"
     assert anything.detect("Das Wasser ist in der Nacht gestiegen.").lang == "de"
     assert anything.detect("Vannet steg i løpet av natten, og ingen visste hvorfor.").lang == "nb"
-
-
-def test_a_long_text_is_detected_by_its_beginning(detector: Detector) -> None:
-    found = detector.detect("Die Katze sitzt auf der Mauer. " * 200_000)
-    assert found.lang == "de"
-    assert found.confidence >= SURE
 
 
 @pytest.mark.parametrize(
@@ -85,9 +66,7 @@ def test_a_long_text_is_detected_by_its_beginning(detector: Detector) -> None:
         ("{'de', 'nb'}", "ein Haus am See", "de", "langcodes"),
     ],
 )
-def test_a_single_search_waits_for_no_module_that_it_does_without(
-    languages: str, text: str, found: str, unneeded: str
-) -> None:
+def test_a_single_search_imports_only_what_it_needs(languages: str, text: str, found: str, unneeded: str) -> None:
     program = (
         "import sys; from indexer.text.language_detection import Detector\n"
         f"lang = Detector({languages}).detect({text!r}).lang\n"
@@ -122,11 +101,10 @@ def test_the_model_of_the_cache_gives_the_same_probabilities(folder: Path, monke
     assert not decompressed
     assert mapped.labels == compressed.labels
     few, expected = copy.copy(mapped), copy.copy(compressed)
-    few.set_languages(["de", "en", "sr", "ja"])
-    expected.set_languages(["de", "en", "sr", "ja"])
+    for one in (few, expected):
+        one.set_languages(["de", "en", "sr", "ja"])
     for text in TEXTS:
-        assert mapped.rank(text) == compressed.rank(text)
-        assert few.rank(text) == expected.rank(text)
+        assert (mapped.rank(text), few.rank(text)) == (compressed.rank(text), expected.rank(text))
     assert len(few.rank("the river")) == 4
 
 
@@ -138,13 +116,12 @@ def of_another_model(folder: Path) -> None:
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda folder: os.truncate(folder / "next.npy", 1000),
-        lambda folder: os.truncate(folder / "next.npy", 0),
+        *(lambda folder, size=size: os.truncate(folder / "next.npy", size) for size in (1000, 0)),
         lambda folder: (folder / "about.json").write_text("[]"),
         of_another_model,
     ],
 )
-def test_a_damaged_or_older_cache_is_made_again(
+def test_damaged_caches_are_mended(
     folder: Path, damage: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded(monkeypatch)
