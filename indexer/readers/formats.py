@@ -40,6 +40,7 @@ _READERS: dict[str, Callable[[SourceFile, ReadOptions], Iterator[Reading]]] = {
     "jrc": read_jrc,
 }
 FORMATS = tuple(_READERS)
+_OFFICE = (b"%PDF-", b"PK\x03\x04")  # another archive is refused when it is opened
 _STATES_ENCODING = frozenset(("office", "mediawiki", "lett", "commentary", "jrc"))
 """Formats that fix or state their encoding; their files may be large, and are not read twice."""
 _BY_SUFFIX = {
@@ -149,7 +150,7 @@ def _read_files(files: Iterable[SourceFile], options: ReadOptions) -> Iterator[R
                 blank = f"its first {FIRST_BYTES:,} bytes are blank; remove them, or see that it has documents"
                 yield Refusal(file.shown, EMPTY_FILE if len(start) < FIRST_BYTES else blank)
                 continue
-            format_ = options.format or _format(file, start)
+            format_ = "office" if start.startswith(_OFFICE) else options.format or _format(file, start)
             if format_:
                 if format_ not in _STATES_ENCODING:
                     _settle(file, format_, options)
@@ -183,8 +184,7 @@ def _format_by_name(file: SourceFile) -> str:
 
 def _format(file: SourceFile, start: bytes) -> str:
     """The format by a file's name, else by its first bytes; empty: the file is binary."""
-    packed = start.startswith((b"%PDF-", b"PK\x03\x04"))  # another archive is refused when it is opened
-    if named_format := "office" if packed else _format_by_name(file):
+    if named_format := _format_by_name(file):
         return named_format
     if b"\0" in start:
         return ""

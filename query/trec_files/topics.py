@@ -36,6 +36,8 @@ _LEADING_WORD = {
 }
 _NAMES_OF_IDS = {"id", "_id", "qid", "query_id", "query-id", "topic", "topic_id", "number", "num"}
 """Names of the id column in other tools' headers."""
+_TAGGED = re.compile(rb"<(de|en|es|fi|fr|it|nl|pt|ru|sv)-title>", re.IGNORECASE)
+"""The first language of CLEF's topics, many of which are in an encoding older than UTF-8."""
 _RECORD = re.compile(r"<(top|topic)(?=[\s>])", re.IGNORECASE)
 
 
@@ -81,7 +83,9 @@ def read_topics(path: str | Path, *, lang: str = "", encoding: str = "") -> list
     file = SourceFile(Path(path), str(path))
     stated = known_encoding(encoding) if encoding else ""
     try:
-        file.settle(stated, lang=normalise(lang).removeprefix(UNDETERMINED))
+        tagged = _TAGGED.search(file.start)
+        hint = normalise(lang or (tagged[1].decode() if tagged else ""))
+        file.settle(stated, lang=hint.removeprefix(UNDETERMINED))
         text = file.whole().decode("utf-8", "replace")
     except (UnreadableFileError, UndecodableError) as error:
         raise BadInput(f"the topics {file.shown} can't be read: {error}") from error

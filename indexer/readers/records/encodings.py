@@ -46,6 +46,8 @@ _WELL_FORMED = 0.5
 
 None of 491 such samples reaches .34 as UTF-8.
 """
+_RARE = 200
+"""Bytes to each broken sequence from which on a file is read as UTF-8 if no guess is sure."""
 _TO_JAPANESE = b"\x1b$"
 _SAMPLE = 200_000
 """Bytes by which an encoding is guessed, of lines that are not ASCII."""
@@ -167,6 +169,8 @@ def decide(blocks: Callable[[], Iterable[bytes]], *, stated: str = "", declared:
     for name in _guesses(bytes(first.sample), lang):
         if (reading := _Reading(name, blocks())).fits:
             return Encoding(name, guessed=True, replaced=reading.broken)
+    if first.broken * _RARE < first.length:
+        return Encoding(replaced=first.broken)
     raise UndecodableError("it is not UTF-8, and its encoding can't be told; say it, as in --encoding windows-1252")
 
 
@@ -183,10 +187,12 @@ class _Reading:
         self.broken = 0  # sequences that are no character
         self.switches = False  # whether there are ISO 2022's switches to Japanese, and nothing that is not ASCII
         self.sample = bytearray()
+        self.length = 0  # in bytes
         others, pending, plain = 0, False, 0
         decoder = codecs.getincrementaldecoder(name)("replace")
         mark = "\ufffd".encode(name, "ignore")
         for block in blocks:
+            self.length += len(block)
             switches = _TO_JAPANESE in block
             self.switches |= switches
             if block.isascii() and not (pending or switches):
@@ -216,4 +222,4 @@ def _guesses(sample: bytes, lang: str) -> Iterator[str]:
         if names:
             found = detect(sample, include_encodings=names, compat_names=False, no_match_encoding=names[0])
             if found["encoding"] and (names is not _OF_ALL or found["confidence"] >= _SURE):
-                yield codecs.lookup(found["encoding"]).name
+                yield known_encoding(found["encoding"])

@@ -30,7 +30,7 @@ FIRST_BYTES = 4096
 """Bytes that tell a file's format."""
 _CHUNK = 64 << 10
 """Bytes that are unpacked at once: a few hundred bytes of bzip2 may unpack to gigabytes."""
-_DECODED = 1 << 20
+_DECODED = 256 << 10
 """Bytes that are decoded at once."""
 _UNPACK_MEMORY = 128 << 20
 """Memory that unpacking xz may take, the same as zstd's own bound: a file may ask for 4 GB, ``xz -9`` for 65 MB."""

@@ -154,7 +154,7 @@ def test_postgresql_is_upgraded_in_one_step_by_one_of_several(
     assert sa.inspect(engine).get_table_names() == []
     engine.dispose()
     with ThreadPoolExecutor(4) as pool:
-        assert set(pool.map(upgraded, range(4))) == {"0002"}
+        assert set(pool.map(upgraded, range(4))) == {"0003"}
     monkeypatch.setattr(database, "MIGRATIONS", second)
     with ThreadPoolExecutor(4) as pool:
         assert set(pool.map(upgraded, range(4))) == {"0003"}

@@ -409,9 +409,9 @@ def test_the_report_tells_how_sources_were_read_and_how_often_their_triples_were
     out, err = capsys.readouterr()
     told = json.loads(out)
     assert [(Path(note["place"]).name, note["text"].split(";")[0]) for note in told["remarks"]] == [
-        ("latin.csv", "lines are not UTF-8 and taken for windows-1252")
+        ("latin.csv", "it is not UTF-8 and taken for windows-1252")
     ]
-    assert "latin.csv: lines are not UTF-8" in err
+    assert "latin.csv: it is not UTF-8" in err
     assert told["passes"] == pytest.approx(4 * 6 / sum(told["possible"].values()), abs=1e-4)
     assert told["further"] == 1
     assert "1 page has the concept of an earlier page of the same language and had no mates" in err

@@ -115,7 +115,7 @@ def test_russian_topics_are_read_in_the_encoding_of_their_language(tmp_path: Pat
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"encoding": "utf-8"}, r"t\.txt can't be read: .*utf-8"),
+        ({"encoding": "utf-8"}, r"t\.txt can't be read: .*UTF-8"),
         ({"encoding": "klingon"}, "no encoding"),
         ({"lang": "ja"}, r"t\.txt can't be read"),
     ],
