@@ -81,8 +81,8 @@ def measure(_: Namespace) -> list[str]:
     band_rows = []
     for low, high in pairwise(_BANDS):
         chosen = [at for at, found in enumerate(alone) if low <= found.confidence < high]
-        right = sum(alone[at].lang == stated[at] for at in chosen)
-        band_rows.append([f"{low:.1f}–{min(high, 1):.1f}", f"{len(chosen):,}", f"{right / max(len(chosen), 1):.3f}"])
+        share = sum(alone[at].lang == stated[at] for at in chosen) / max(len(chosen), 1)
+        band_rows.append([f"{low:.1f}–{min(high, 1):.1f}", f"{len(chosen):,}", f"{share:.3f}"])
     right = sum(found.lang == lang for found, lang in zip(alone, stated, strict=True)) / len(every)
     right_among = sum(found == lang for found, lang in zip(among, stated, strict=True)) / len(every)
     return [

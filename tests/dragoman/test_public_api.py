@@ -54,8 +54,8 @@ class Index:
     encoder: Path
 
     def __call__(self, sources: Any, **options: Any) -> dragoman.IndexReport:
-        place = {"settings": self.settings, "encoder": self.encoder}
-        return dragoman.index(sources, "c", calibrate=False, **place, **options)
+        options = {"settings": self.settings, "encoder": self.encoder, **options}
+        return dragoman.index(sources, "c", calibrate=False, **options)
 
 
 @pytest.fixture

@@ -45,7 +45,9 @@ def on_server(embedded: Settings, elastic_url: str, tmp_path: Path) -> Settings:
 def hits(settings: Settings, ranking: RankingOptions) -> list[list[tuple[str, float, str | None]]]:
     with Searcher.open("demo", settings, device="cpu", ranking=ranking) as searcher:
         found = [searcher.search(text, lang=lang) for lang, text in QUERIES]
-    return [[(hit.doc_id, round(hit.score, 4), hit.passage and hit.passage.text) for hit in one] for one in found]
+    return [
+        [(hit.doc_id, round(hit.score, 4), hit.passage.text if hit.passage else None) for hit in one] for one in found
+    ]
 
 
 def test_the_same_hits_scores_and_passages_from_both_stores(calibrated: Settings, moved: Settings) -> None:

@@ -61,10 +61,10 @@ def pdf(text: str, key: str = "") -> bytes:
         body += f"{number} 0 obj\n{content}\nendobj\n"
     table = "".join(f"{start:010d} 00000 n \n" for start in starts)
     trailer = f"trailer << /Size 5 /Root 1 0 R >>\nstartxref\n{len(body)}\n%%EOF"
-    content = f"{body}xref\n0 5\n0000000000 65535 f \n{table}{trailer}".encode()
+    whole = f"{body}xref\n0 5\n0000000000 65535 f \n{table}{trailer}".encode()
     if not key:
-        return content
-    writer, buffer = PdfWriter(clone_from=PdfReader(io.BytesIO(content))), io.BytesIO()
+        return whole
+    writer, buffer = PdfWriter(clone_from=PdfReader(io.BytesIO(whole))), io.BytesIO()
     writer.encrypt(key, algorithm="RC4-128")
     writer.write(buffer)
     return buffer.getvalue()

@@ -95,7 +95,11 @@ def test_it_opens_collections_at_once_and_closes_all(settings: Settings, monkeyp
     opened = threading.Event()
 
     def record(owner: type, name: str, act: Callable[[Any], Any]) -> None:
-        monkeypatch.setattr(owner, name, lambda *own: (done.append(f"{owner.__name__}.{name}"), act(own[0])))
+        def recorded(*own: Any) -> None:
+            done.append(f"{owner.__name__}.{name}")
+            act(own[0])
+
+        monkeypatch.setattr(owner, name, recorded)
 
     async def failing(_: object) -> None:
         assert opened.wait(5)
