@@ -7,23 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from query.measures.fairness import (
-    LPR,
-    OWN_LANGUAGE,
-    PEER,
-    TLR,
-    Fairness,
-    RelevantCounts,
-    current_name,
-    fairness,
-    is_fairness,
-    own_language_share,
-    peer,
-    pooled_fairness,
-    preference,
-    relevant_by_language,
-    target_recall,
-)
+from query.measures import fairness as measure
+from query.measures.fairness import LPR, OWN_LANGUAGE, PEER, TLR, RelevantCounts
 from query.ranking.search_hits import Ranking
 
 
@@ -38,22 +23,19 @@ def langs_of(doc_ids: list[str]) -> dict[str, str]:
 
 def peer_of(letters: str) -> float:
     """PEER of a ranking of relevant documents."""
-    return peer(pages(letters), dict.fromkeys(pages(letters), 1), langs_of(pages(letters)))
+    return measure.peer(pages(letters), dict.fromkeys(pages(letters), 1), langs_of(pages(letters)))
 
 
-def test_languages_that_take_turns_or_are_not_to_be_told_apart_are_fair() -> None:
+def test_languages_that_take_turns_or_are_not_to_be_told_apart_are_fair_and_levels_may_weigh_differently() -> None:
     for letters in ("abba", "abccba", "aaaa", "a", ""):
         assert peer_of(letters) == pytest.approx(1.0)
-    assert peer(["a0", "b0"], {"a0": 0}, {"a0": "a"}) == 1.0
-    assert peer(["a0", "b0"], {"a0": 1, "b0": 1}, {}) == 1.0
-
-
-def test_levels_may_weigh_differently() -> None:
+    assert measure.peer(["a0", "b0"], {"a0": 0}, {"a0": "a"}) == 1.0
+    assert measure.peer(["a0", "b0"], {"a0": 1, "b0": 1}, {}) == 1.0
     ranking = pages("aabbabba")
     judged = {doc_id: 1 if at < 4 else 2 for at, doc_id in enumerate(ranking)}
     expected = (3 * peer_of("aabb") + peer_of("abba")) / 4
-    assert peer(ranking, judged, langs_of(ranking), weights={1: 3, 2: 1}) == pytest.approx(expected)
-    assert peer(ranking, judged, langs_of(ranking), weights={}) == 1.0
+    assert measure.peer(ranking, judged, langs_of(ranking), weights={1: 3, 2: 1}) == pytest.approx(expected)
+    assert measure.peer(ranking, judged, langs_of(ranking), weights={}) == 1.0
 
 
 @given(
@@ -61,9 +43,7 @@ def test_levels_may_weigh_differently() -> None:
     st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 2)), max_size=8),
     st.integers(1, 40),
 )
-def test_peer_is_what_the_authors_package_computes(
-    hits: list[tuple[str, int]], missing: list[tuple[str, int]], depth: int
-) -> None:
+def test_peer_is_that_of_the_authors(hits: list[tuple[str, int]], missing: list[tuple[str, int]], depth: int) -> None:
     """Irrelevant hits stand between relevant ones, some relevant documents below the depth or nowhere."""
     import ir_measures
     import peer_measure
@@ -73,14 +53,14 @@ def test_peer_is_what_the_authors_package_computes(
     judged = {doc_id: level for doc_id, (_, level) in everything.items()}
     langs = {doc_id: lang for doc_id, (lang, _) in everything.items()}
     levels = {level for level in judged.values() if level > 0}
-    value = peer(doc_ids, judged, langs, depth=depth)
+    value = measure.peer(doc_ids, judged, langs, depth=depth)
     if not levels or not doc_ids:
         assert value == 1.0
         return
-    measure = peer_measure.PEER(weights={level: 1 / len(levels) for level in levels}, lang_mapping=langs) @ depth
+    theirs = peer_measure.PEER(weights={level: 1 / len(levels) for level in levels}, lang_mapping=langs) @ depth
     run = [ir_measures.ScoredDoc("1", doc_id, float(-at)) for at, doc_id in enumerate(doc_ids)]
     # the package's provider calls a function that ir_measures no longer has; this is what it does after that
-    evaluator = peer_measure.PEEREvaluator([measure], {"1": judged}, {1: [(depth, measure)]}, {1: langs})
+    evaluator = peer_measure.PEEREvaluator([theirs], {"1": judged}, {1: [(depth, theirs)]}, {1: langs})
     with np.errstate(invalid="ignore"):
         (metric,) = evaluator.iter_calc(run)
     if math.isnan(metric.value):  # all positions of a level are equal, of which the package makes 0 / 0
@@ -96,24 +76,21 @@ def test_target_recall_and_preference_are_their_definitions(letters: str, missin
     langs = langs_of([*ranking, *judged])
     others = [doc_id for doc_id in judged if doc_id[0] != lang]
     own = [doc_id for doc_id in judged if doc_id[0] == lang]
-    recall = target_recall(ranking, judged, langs, lang, depth)
+    recall = measure.target_recall(ranking, judged, langs, lang, depth)
     assert recall == (sum(doc_id in ranking[:depth] for doc_id in others) / len(others) if others else None)
     first = next((doc_id for doc_id in ranking if doc_id in judged), "none")
-    assert preference(ranking, judged, langs, lang) == (float(first[0] == lang) if own and others else None)
+    assert measure.preference(ranking, judged, langs, lang) == (float(first[0] == lang) if own and others else None)
 
 
-def test_the_own_language_share_is_of_the_first_hits() -> None:
-    assert own_language_share(["de", "en", "de", "de"], "de", 3) == pytest.approx(2 / 3)
-    assert own_language_share(["de"], "de", 9) == 1.0
-    assert own_language_share([], "de", 9) == 0.0
-
-
-def test_relevant_documents_are_counted_by_their_language() -> None:
+def test_relevant_documents_are_counted_by_language_and_the_own_ones_share_is_of_the_first_hits() -> None:
     qrels = {"1": {"a0": 1, "b0": 2, "b1": 0}, "2": {"b2": 1, "c0": 1, "gone": 1}}
     langs = langs_of(["a0", "b0", "b1", "b2", "c0"])
-    found = relevant_by_language({"1": ["a0", "x", "b0"], "2": ["c0"]}, qrels, langs, depth=2)
+    found = measure.relevant_by_language({"1": ["a0", "x", "b0"], "2": ["c0"]}, qrels, langs, depth=2)
     assert found == {"a": RelevantCounts(1, 1), "b": RelevantCounts(0, 2), "c": RelevantCounts(1, 1)}
     assert (found["a"].share, found["b"].share, RelevantCounts(0, 0).share) == (1.0, 0.0, 0.0)
+    assert measure.own_language_share(["de", "en", "de", "de"], "de", 3) == pytest.approx(2 / 3)
+    assert measure.own_language_share(["de"], "de", 9) == 1.0
+    assert measure.own_language_share([], "de", 9) == 0.0
 
 
 def ranking(letters: str) -> Ranking:
@@ -123,7 +100,7 @@ def ranking(letters: str) -> Ranking:
 
 def test_a_run_has_its_measures_by_topic() -> None:
     qrels = {"1": dict.fromkeys(pages("aabb"), 1), "2": {"b0": 1}}
-    fair = fairness({"1": ranking("aabb")}, qrels, langs_of(pages("aabb")), "a", ["a", "b"])
+    fair = measure.fairness({"1": ranking("aabb")}, qrels, langs_of(pages("aabb")), "a", ["a", "b"])
     assert fair.measures == {
         OWN_LANGUAGE: {"1": 1.0, "2": 0.0},
         PEER: {"1": peer_of("aabb"), "2": 1.0},
@@ -131,25 +108,22 @@ def test_a_run_has_its_measures_by_topic() -> None:
         LPR: {"1": 1.0},
     }
     assert fair.relevant_counts == {"a": RelevantCounts(2, 2), "b": RelevantCounts(2, 3)}
-    assert all(map(is_fairness, fair.measures))
-    assert not is_fairness("AP")
-    in_another = fairness({"1": ranking("ab")}, {"1": {"a0": 1}}, {"a0": "a"}, "c", ["a", "b"])
+    assert all(map(measure.is_fairness, fair.measures))
+    assert not measure.is_fairness("AP")
+    in_another = measure.fairness({"1": ranking("ab")}, {"1": {"a0": 1}}, {"a0": "a"}, "c", ["a", "b"])
     assert list(in_another.measures) == [PEER, TLR]  # no own-language share where that language is not searched
 
 
-def test_measures_of_version_0_1_0_are_told_from_todays() -> None:
-    assert current_name("own-language@9", is_old=True) == OWN_LANGUAGE
-    assert current_name(PEER, is_old=True) != current_name(PEER, is_old=False) == PEER
-    assert is_fairness(current_name(PEER, is_old=True))
-    assert current_name("AP", is_old=True) == "AP"
-
-
-def test_runs_of_several_topic_languages_are_pooled() -> None:
+def test_runs_of_several_topic_languages_are_pooled_and_old_measures_told_from_todays() -> None:
     measures = {OWN_LANGUAGE: {"1": 1.0}, PEER: {"1": 0.5}, TLR: {"1": 0.75}, LPR: {"1": 1.0}}
-    of_c = Fairness({PEER: {"1": 0.25}}, {"a": RelevantCounts(2, 2), "b": RelevantCounts(0, 1)})
-    pool = pooled_fairness({"a": Fairness(measures, {"a": RelevantCounts(1, 2)}), "c": of_c})
+    of_c = measure.Fairness({PEER: {"1": 0.25}}, {"a": RelevantCounts(2, 2), "b": RelevantCounts(0, 1)})
+    pool = measure.pooled_fairness({"a": measure.Fairness(measures, {"a": RelevantCounts(1, 2)}), "c": of_c})
     assert pool.measures == {name: {"1.a": by_topic["1"]} for name, by_topic in measures.items()} | {
         PEER: {"1.a": 0.5, "1.c": 0.25}
     }
     assert pool.relevant_counts == {"a": RelevantCounts(3, 4), "b": RelevantCounts(0, 1)}
-    assert pooled_fairness({}).measures == {}
+    assert measure.pooled_fairness({}).measures == {}
+    assert measure.current_name("own-language@9", is_old=True) == OWN_LANGUAGE
+    assert measure.current_name(PEER, is_old=True) != measure.current_name(PEER, is_old=False) == PEER
+    assert measure.is_fairness(measure.current_name(PEER, is_old=True))
+    assert measure.current_name("AP", is_old=True) == "AP"

@@ -7,18 +7,10 @@ import pytrec_eval
 from ir_measures import Qrel
 
 from encoders.errors import BadInput
-from query.measures.quality_measures import (
-    DEFAULT_MEASURES,
-    JUDGED,
-    average_precision,
-    parse_measures,
-    pooled,
-    score,
-    standard_name,
-)
+from query.measures import quality_measures as quality
 from query.trec_files.trec_run import Run
 
-AP = parse_measures(["AP"])
+AP = quality.parse_measures(["AP"])
 
 
 def test_scores_agree_with_trec_eval() -> None:
@@ -31,43 +23,42 @@ def test_scores_agree_with_trec_eval() -> None:
         {qid: dict(ranking) for qid, ranking in run.rankings.items()}
     )
     flat = [Qrel(qid, doc_id, grade) for qid, grades in qrels.items() for doc_id, grade in grades.items()]
-    ours = score(run, flat, parse_measures([*DEFAULT_MEASURES, "RR"]))
+    ours = quality.score(run, flat, quality.parse_measures([*quality.DEFAULT_MEASURES, "RR"]))
     for qid, ranking in run.rankings.items():
         doc_ids = [doc_id for doc_id, _ in sorted(ranking, key=lambda scored: -scored[1])]
         relevant = {doc_id for doc_id, grade in qrels[qid].items() if grade > 0}
-        assert average_precision(doc_ids, relevant) == pytest.approx(theirs[qid]["map"])
+        assert quality.average_precision(doc_ids, relevant) == pytest.approx(theirs[qid]["map"])
     for name, trec_name in names.items():
         of_topics = {qid: values[trec_name] for qid, values in theirs.items()}
         assert ours.values(name) == pytest.approx(of_topics, abs=1e-9)
         assert ours.means[name] == pytest.approx(sum(of_topics.values()) / len(theirs), abs=1e-9)
 
 
-def test_a_topic_without_hits_counts_zero_and_one_that_nobody_asked_nothing() -> None:
+def test_a_topic_without_hits_counts_zero_and_one_without_a_relevant_document_is_left_out_and_named() -> None:
     qrels = [Qrel(qid, "a", 1) for qid in ("1", "2", "3", "9")]
-    scores = score(Run("tag", {"1": [("a", 1.0)], "2": []}), qrels, AP, topics=["1", "2", "3"])
+    scores = quality.score(Run("tag", {"1": [("a", 1.0)], "2": []}), qrels, AP, topics=["1", "2", "3"])
     assert scores.values("AP") == {"1": 1.0, "2": 0.0, "3": 0.0}
     assert scores.means["AP"] == pytest.approx(1 / 3)
     assert scores.without_hits == ["2", "3"]
-
-
-def test_a_topic_without_a_relevant_document_is_left_out_and_named() -> None:
     run = Run("tag", {"1": [("a", 1.0)], "2": [("a", 1.0)], "3": [("a", 1.0)]})
-    scores = score(run, [Qrel("1", "a", 1), Qrel("2", "a", 0)], AP)
+    scores = quality.score(run, [Qrel("1", "a", 1), Qrel("2", "a", 0)], AP)
     assert scores.means["AP"] == 1.0
     assert scores.unjudged == ["2", "3"]
+    with pytest.raises(BadInput, match=r"no topic of 'tag' \(1\) has a relevant document"):
+        quality.score(Run("tag", {"141-AH": [("a", 1.0)]}), [Qrel("141", "a", 1)], AP, topics=["141-AH"])
 
 
 def test_the_judged_share_of_the_first_ten_is_always_there() -> None:
     run = Run("tag", {"1": [(f"d{rank}", -float(rank)) for rank in range(20)]})
-    scores = score(run, [Qrel("1", "d0", 1), Qrel("1", "d3", 0), Qrel("1", "d15", 1)], AP)
-    assert scores.means[JUDGED] == pytest.approx(0.2)
+    scores = quality.score(run, [Qrel("1", "d0", 1), Qrel("1", "d3", 0), Qrel("1", "d15", 1)], AP)
+    assert scores.means[quality.JUDGED] == pytest.approx(0.2)
 
 
 def test_a_pooled_run_has_a_topic_for_each_language() -> None:
     qrels = [Qrel("1", "a", 1), Qrel("2", "b", 1)]
-    german = score(Run("tag", {"1": [("a", 1.0)]}), qrels, AP, topics=["1", "2", "3"])
-    finnish = score(Run("tag", {"1": [("x", 2.0), ("a", 1.0)]}), qrels, AP, topics=["1"])
-    scores = pooled({"de": german, "fi": finnish}, AP)
+    german = quality.score(Run("tag", {"1": [("a", 1.0)]}), qrels, AP, topics=["1", "2", "3"])
+    finnish = quality.score(Run("tag", {"1": [("x", 2.0), ("a", 1.0)]}), qrels, AP, topics=["1"])
+    scores = quality.pooled({"de": german, "fi": finnish}, AP)
     assert scores.values("AP") == {"1.de": 1.0, "2.de": 0.0, "1.fi": 0.5}
     assert scores.means["AP"] == pytest.approx(0.5)
     assert (scores.unjudged, scores.without_hits) == (["3.de"], ["2.de"])
@@ -75,7 +66,7 @@ def test_a_pooled_run_has_a_topic_for_each_language() -> None:
 
 def test_a_pooled_mean_is_that_of_the_pooled_run() -> None:
     dice = random.Random(3)
-    measures = parse_measures(DEFAULT_MEASURES)
+    measures = quality.parse_measures(quality.DEFAULT_MEASURES)
     qrels = [Qrel(f"{qid}", f"d{doc}", 1) for qid in range(6) for doc in dice.sample(range(50), 5)]
     parts = {
         lang: Run("tag", {f"{qid}": [(f"d{doc}", dice.random()) for doc in range(30)] for qid in range(asked)})
@@ -83,54 +74,32 @@ def test_a_pooled_mean_is_that_of_the_pooled_run() -> None:
     }
     whole = Run("tag", {f"{qid}.{lang}": hits for lang, run in parts.items() for qid, hits in run.rankings.items()})
     expanded = [qrel._replace(query_id=f"{qrel.query_id}.{lang}") for lang in parts for qrel in qrels]
-    split = pooled({lang: score(run, qrels, measures, run.rankings) for lang, run in parts.items()}, measures)
-    at_once = score(whole, expanded, measures, whole.rankings)
+    split = quality.pooled(
+        {lang: quality.score(run, qrels, measures, run.rankings) for lang, run in parts.items()}, measures
+    )
+    at_once = quality.score(whole, expanded, measures, whole.rankings)
     assert split.topics == at_once.topics
     assert split.means == pytest.approx(at_once.means)
 
 
-def test_qrels_of_other_topics_are_said() -> None:
-    with pytest.raises(BadInput, match=r"no topic of 'tag' \(1\) has a relevant document"):
-        score(Run("tag", {"141-AH": [("a", 1.0)]}), [Qrel("141", "a", 1)], AP, topics=["141-AH"])
-
-
-def test_measures_are_parsed_from_one_string_or_several() -> None:
-    parsed = parse_measures(["AP, nDCG@10", "P(rel=2, judged_only=True)@5 AP Judged@10"])
-    assert [str(measure) for measure in parsed] == ["AP", "nDCG@10", "P(rel=2,judged_only=True)@5", JUDGED]
-
-
-def test_names_of_trec_eval_are_understood() -> None:
+def test_measures_are_parsed_by_our_names_and_by_those_of_trec_eval() -> None:
+    for none in ([], [""], [" , "]):
+        with pytest.raises(BadInput, match="no measure is named; use names of ir-measures such as AP"):
+            quality.parse_measures(none)
+    parsed = quality.parse_measures(["AP, nDCG@10", "P(rel=2, judged_only=True)@5 AP Judged@10"])
+    assert [str(measure) for measure in parsed] == ["AP", "nDCG@10", "P(rel=2,judged_only=True)@5", quality.JUDGED]
     names = ["map", "ndcg_cut_10", "P_10", "recall_100", "recip_rank", "map_cut.20", "iprec_at_recall_0.10"]
-    parsed = parse_measures(names)[:-1]
-    assert list(map(str, parsed)) == ["AP", "nDCG@10", "P@10", "R@100", "RR", "AP@20", "IPrec@0.1"]
-    assert [standard_name(name) for name in ("map", "AP", "PEER@100")] == ["AP", "AP", "PEER@100"]
+    theirs = quality.parse_measures(names)[:-1]
+    assert list(map(str, theirs)) == ["AP", "nDCG@10", "P@10", "R@100", "RR", "AP@20", "IPrec@0.1"]
+    assert [quality.standard_name(name) for name in ("map", "AP", "PEER@100")] == ["AP", "AP", "PEER@100"]
 
 
-@pytest.mark.parametrize("names", [[], [""], [" , "]])
-def test_no_measure_at_all_is_refused(names: list[str]) -> None:
-    with pytest.raises(BadInput, match="no measure is named; use names of ir-measures such as AP"):
-        parse_measures(names)
+UNKNOWN = "precision nDCG@ nDCG@ten P P@0 AP(foo=3) ndcg_cut_1O official alpha_nDCG@10 1+1 ( AP)"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "precision",
-        "nDCG@",
-        "nDCG@ten",
-        "P",
-        "P@0",
-        "AP(foo=3)",
-        "ndcg_cut_1O",
-        "official",
-        "alpha_nDCG@10",
-        "1+1",
-        "(",
-        "AP)",
-    ],
-)
+@pytest.mark.parametrize("name", UNKNOWN.split())
 def test_an_unknown_measure_is_one_sentence(name: str) -> None:
     with pytest.raises(BadInput) as caught:
-        parse_measures([name])
+        quality.parse_measures([name])
     assert repr(name) in str(caught.value)
     assert "\n" not in str(caught.value)
