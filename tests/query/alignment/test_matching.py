@@ -84,14 +84,11 @@ def test_a_threshold_leaves_out_what_is_below_it_and_nothing_else() -> None:
     assert len(align(x, y, threshold=float("inf")).rows) == 0
 
 
-def test_matching_a_list_leaves_without_a_pair_whose_candidates_are_taken() -> None:
+def test_matching_leaves_without_a_pair_whose_candidates_are_taken_and_equal_vectors_pair() -> None:
     rows, cols = np.array([0, 0, 1, 2]), np.array([0, 1, 0, 0])
     scores = np.array([0.9, 0.5, 0.8, 0.7], np.float32)
     assert as_dict(match(Pairs(rows, cols, scores, scores))) == {0: 0}
     assert as_dict(match(Pairs(rows[1:], cols[1:], scores[1:], scores[1:]))) == {1: 0, 0: 1}
-
-
-def test_equal_vectors_zero_vectors_and_no_vectors_get_an_answer() -> None:
     same = np.full((200, 4), 0.5, np.float32)
     found = align(same, same)
     assert sorted(found.rows.tolist()) == sorted(found.cols.tolist()) == list(range(200))

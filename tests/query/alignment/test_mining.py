@@ -75,11 +75,18 @@ def test_passages_tell_documents_apart_whose_vectors_are_alike() -> None:
     assert recall(a, b, AlignmentPlan(rounds=0)) > recall(a, b, AlignmentPlan(rounds=0, passages=False))
 
 
-def test_maps_learnt_from_clear_pairs_find_others() -> None:
+def test_maps_learnt_from_clear_pairs_find_others_and_leave_equal_sides_as_they_are() -> None:
     a, b = (side(vectors) for vectors in translated(600, bend=1.3))
     before, after = (recall(a, b, AlignmentPlan(passages=False, rounds=rounds)) for rounds in (0, 1))
     assert after > before + 0.05
     assert mine(a, b, AlignmentPlan()).learnt_from >= 40
+    x, _ = translated(300)
+    maps = fit_pair_maps(x, x)
+    np.testing.assert_allclose(maps.x, np.eye(32), atol=1e-5)
+    np.testing.assert_allclose(maps.y, np.eye(32), atol=1e-5)
+    scores = np.array([0.9, 0.8, 0.7, 0.95], np.float32)
+    found = Pairs(np.array([0, 1, 2, 0]), np.array([0, 1, 2, 3]), scores, scores)
+    assert clear_pairs(found, 3, 4).tolist() == [3, 1]
 
 
 def test_nothing_is_learnt_where_there_are_no_true_pairs_or_too_few() -> None:
@@ -91,19 +98,6 @@ def test_nothing_is_learnt_where_there_are_no_true_pairs_or_too_few() -> None:
     assert helpful_maps(x[:200], y[:200]) is None
 
 
-def test_maps_leave_equal_sides_as_they_are() -> None:
-    x, _ = translated(300)
-    maps = fit_pair_maps(x, x)
-    np.testing.assert_allclose(maps.x, np.eye(32), atol=1e-5)
-    np.testing.assert_allclose(maps.y, np.eye(32), atol=1e-5)
-
-
-def test_clear_pairs_are_the_better_half_of_mutual_best_ones() -> None:
-    scores = np.array([0.9, 0.8, 0.7, 0.95], np.float32)
-    found = Pairs(np.array([0, 1, 2, 0]), np.array([0, 1, 2, 3]), scores, scores)
-    assert clear_pairs(found, 3, 4).tolist() == [3, 1]
-
-
 @pytest.mark.parametrize("rank", [0, 1])
 def test_debiasing_takes_out_what_a_language_shares(rank: int) -> None:
     x, y = translated(300)
@@ -112,12 +106,6 @@ def test_debiasing_takes_out_what_a_language_shares(rank: int) -> None:
     without = AlignmentPlan(margin="absolute", debias=None, passages=False, rounds=0)
     assert recall(a, b, AlignmentPlan(margin="absolute", debias=rank, passages=False, rounds=0)) > recall(a, b, without)
     assert debiased(a, None) is a
-
-
-def test_cosines_are_those_of_the_vectors_as_they_came() -> None:
-    a, b = (side(vectors) for vectors in translated(100))
-    pairs = mine(a, b, AlignmentPlan()).pairs
-    np.testing.assert_allclose(pairs.cosines, (a.vectors @ b.vectors.T)[pairs.rows, pairs.cols], atol=1e-6)
 
 
 @pytest.mark.parametrize("passages", [True, False])
@@ -138,13 +126,16 @@ def test_one_document_no_document_and_equal_documents_get_an_answer(passages: bo
     assert only.cols.tolist() == [0]
 
 
-def test_a_side_of_some_documents_keeps_their_passages() -> None:
+def test_a_side_of_some_documents_keeps_their_passages_and_cosines_are_of_vectors_as_they_came() -> None:
     vectors = translated(5)[0]
     parts = [np.repeat(row[None], at + 1, axis=0) for at, row in enumerate(vectors)]
     some = side(vectors, parts).only(np.array([3, 1]))
     assert some.doc_ids == ["d3", "d1"]
     assert some.passages.starts.tolist() == [0, 4, 6]
     np.testing.assert_allclose(unit_rows(some.passages.vectors.astype(np.float32))[4], vectors[1], atol=0.02)
+    a, b = (side(vectors) for vectors in translated(100))
+    pairs = mine(a, b, AlignmentPlan()).pairs
+    np.testing.assert_allclose(pairs.cosines, (a.vectors @ b.vectors.T)[pairs.rows, pairs.cols], atol=1e-6)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 16])
