@@ -93,7 +93,7 @@ def test_documents_of_a_card_are_found_as_those_of_the_cpu(card: Device, data_di
 
 
 @pytest.mark.gpu
-def test_the_bytes_of_the_cpu_do_not_depend_on_the_card(
+def test_the_cpus_bytes_do_not_depend_on_a_card(
     card: Device, default_folder: ModelFolder, real_texts: Sequence[Document]
 ) -> None:
     """``auto`` with an int8 graph is the CPU, with the same optimisers."""

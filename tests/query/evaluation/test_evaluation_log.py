@@ -48,13 +48,10 @@ def outcomes() -> list[ScoredRun]:
     ]
 
 
-def test_the_migrations_make_the_tables_the_code_declares(engine: sa.Engine) -> None:
-    with engine.connect() as connection:
-        differences = compare_metadata(MigrationContext.configure(connection), Base.metadata)
-    assert [difference for difference in differences if "evaluation" in str(difference)] == []
-
-
 def test_a_logged_run_is_found_with_all_that_made_it(engine: sa.Engine) -> None:
+    with engine.connect() as connection:  # the migrations make the tables that the code declares
+        differing = compare_metadata(MigrationContext.configure(connection), Base.metadata)
+    assert [difference for difference in differing if "evaluation" in str(difference)] == []
     assert evaluation_log.log(engine, SETUP, outcomes()) == 1
     run, pooled_run = (evaluation_log.find(engine, run_id) for run_id in ("1.de", "1"))
     assert (run.id, run.setup, pooled_run.name) == ("1.de", SETUP, "all")
@@ -81,31 +78,21 @@ def test_a_logged_run_is_found_with_all_that_made_it(engine: sa.Engine) -> None:
     assert len(evaluation_log.runs(engine)) == 2
 
 
-def test_fairness_is_kept_and_a_topic_may_lack_a_measure(engine: sa.Engine) -> None:
+def test_fairness_is_kept_and_measures_of_version_0_1_0_are_those_of_today_but_peer(engine: sa.Engine) -> None:
     scores = Scores({"AP": 0.5, "own-language": 1.0}, {"1.de": {"AP": 1.0, "own-language": 1.0}, "1.ko": {"AP": 0}})
     found = {"de": RelevantCounts(3, 4), "fi": RelevantCounts(0, 2)}
     number = evaluation_log.log(engine, SETUP, [ScoredRun("all", "pooled", "mul", scores, None, found)])
     assert evaluation_log.find(engine, str(number)).relevant_counts == found
     assert evaluation_log.scores(engine, str(number)) == scores.topics
-
-
-def test_a_run_of_version_0_1_0_has_the_measures_of_today_but_its_peer(engine: sa.Engine) -> None:
     means = {"own-language@9": 1.0, "PEER@100": 0.5}
     run = ScoredRun("all", "pooled", "mul", Scores(means, {"1.de": means}), None)
     for one in (SETUP, replace(SETUP, settings={"targets": 9})):
         evaluation_log.log(engine, one, [run])
-    old, new = (evaluation_log.find(engine, number) for number in "12")
+    old, new = (evaluation_log.find(engine, number) for number in "23")
     assert old.means == {"own-language": 1.0, "PEER-0.1.0@100": 0.5}
-    assert evaluation_log.scores(engine, "1") == {"1.de": old.means}
+    assert evaluation_log.scores(engine, "2") == {"1.de": old.means}
     assert new.means == {"own-language": 1.0, "PEER@100": 0.5}
     assert (old.targets, new.targets) == (9, 9)
-
-
-def test_a_report_knows_the_topics_without_hits(engine: sa.Engine) -> None:
-    run = Run("e5", {"1": [("a b", 0.9), ("c", 0.8)]})
-    scores = score(run, QRELS, MEASURES, ["1", "2"])
-    number = evaluation_log.log(engine, SETUP, [ScoredRun("de", "language", "de", scores, pack(run))])
-    assert logged_rankings(engine, number, lambda *_: True) == {"de": {"1": ["a b", "c"], "2": []}}
 
 
 def test_the_language_of_a_pairs_documents_is_in_its_name(engine: sa.Engine) -> None:
@@ -137,13 +124,17 @@ def test_runs_are_listed_newest_first_and_by_collection_until_it_is_forgotten(en
     assert evaluation_log.log(engine, SETUP, outcomes()) == 4  # no number is used again
 
 
-def test_an_unknown_id_says_how_to_see_ids(engine: sa.Engine) -> None:
+def test_an_unknown_id_says_how_to_see_ids_and_a_report_knows_the_topics_without_hits(engine: sa.Engine) -> None:
     evaluation_log.log(engine, SETUP, outcomes())
     for run_id in ("7", "1.xx", "x", "", "1.", "-1", "99999999999999999999"):
         with pytest.raises(BadInput, match=r"there is no run .*dragoman runs list --all"):
             evaluation_log.find(engine, run_id)
         with pytest.raises(BadInput):
             list(evaluation_log.export(engine, run_id))
+    run = Run("e5", {"1": [("a b", 0.9), ("c", 0.8)]})
+    scores = score(run, QRELS, MEASURES, ["1", "2"])
+    number = evaluation_log.log(engine, SETUP, [ScoredRun("de", "language", "de", scores, pack(run))])
+    assert logged_rankings(engine, number, lambda *_: True) == {"de": {"1": ["a b", "c"], "2": []}}
 
 
 RANKINGS: dict[str, tuple[Mapping[str, Any], str]] = {
@@ -187,9 +178,7 @@ def test_a_run_of_an_earlier_version_is_listed_and_compared_with_its_settings(ca
     assert differences(new, old) == [f"calibration {setup.settings['calibration']} (not 0123456789abcdef)"]
 
 
-def test_lists_show_and_compare_say_how_runs_were_ranked(
-    calibrated: Settings, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lists_say_how_runs_were_ranked(calibrated: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     def said(*command: str) -> str:
         assert dragoman([*command, "--home", str(calibrated.home)]) == 0
         return capsys.readouterr().out

@@ -116,10 +116,6 @@ def test_each_topic_language_has_a_run_and_all_have_one(evaluate: Evaluate, monk
     assert runs["de"].values("AP")["2"] < 1.0
     missed = "5 of the 6 judged documents are in the collection; a relevant document that is not counts as missed"
     assert scored_runs.remarks == [missed]
-
-
-def test_each_run_against_several_languages_says_how_fair_it_is(evaluate: Evaluate) -> None:
-    scored_runs = evaluate()
     german, pooled = scored_runs.runs[0], scored_runs.runs[-1]
     assert scored_runs.main is pooled
     assert german.scores.values("own-language")["1"] == pytest.approx(1 / 3)  # elbe stands in all three languages
@@ -131,9 +127,7 @@ def test_each_run_against_several_languages_says_how_fair_it_is(evaluate: Evalua
     assert not any(run.relevant_counts for run in scored_runs.runs if run.kind in {"same", "bm25"})
 
 
-def test_fairness_is_not_asked_of_a_search_in_one_language_or_of_topics_in_a_language_that_is_not_searched(
-    evaluate: Evaluate,
-) -> None:
+def test_fairness_is_not_asked_of_one_language_or_of_topics_in_another(evaluate: Evaluate) -> None:
     german, several = evaluate(to=["de"]), evaluate(to=["de", "fi"])
     assert all(set(run.scores.means) == {"AP", "P@10", "Judged@10"} for run in german.runs)
     assert not any(run.relevant_counts for run in german.runs)
@@ -157,10 +151,10 @@ def test_only_judged_documents_of_the_target_languages_count(evaluate: Evaluate)
 
 
 LEXICON = {"hochwasser": {"flood": 0.9, "water": 0.1}, "zug": {"train": 1.0}}
-GERMAN = Lexicons({("de", "en"): LEXICON}, names=["words"])
 
 
-def test_psq_ranks_what_the_encoder_ranks(evaluate: Evaluate) -> None:
+def test_psq_ranks_what_the_encoder_ranks_and_in_one_language_alone_is_bm25_there(evaluate: Evaluate) -> None:
+    german = Lexicons({("de", "en"): LEXICON}, names=["words"])
     lexicons = Lexicons({("de", "en"): LEXICON, ("en", "de"): {"train": {"zug": 1.0}}}, names=["words"])
     scored_runs = evaluate(lexicons=lexicons, pairs=True, to=["de", "en"], baseline="none")
     names = [run.name for run in scored_runs.runs]
@@ -173,16 +167,10 @@ def test_psq_ranks_what_the_encoder_ranks(evaluate: Evaluate) -> None:
     assert (pair.kind, pair.lang, pair.documents) == ("psq-pair", "de", "en")
     assert (pooled.kind, pooled.lang, pooled.topic("1.de")) == ("psq-pooled", "mul", "1")
     assert set(pooled.scores.topics) == {"1.de", "2.de", "1.en", "2.en"}
-
-
-def test_psq_in_one_language_alone_is_bm25_there(evaluate: Evaluate) -> None:
-    runs = {run.name: run for run in evaluate(["de"], lexicons=GERMAN, pairs=True).runs}
-    psq, bm25 = (list(unpack(runs[name].trec or b"")) for name in ("de-de-psq", "de-bm25"))
-    assert [line.split()[:4] for line in psq] == [line.split()[:4] for line in bm25]
-
-
-def test_languages_without_a_lexicon_are_said(evaluate: Evaluate) -> None:
-    scored_runs = evaluate(lexicons=GERMAN)
+    runs = {run.name: run for run in evaluate(["de"], lexicons=german, pairs=True).runs}
+    ours, bm25 = (list(unpack(runs[name].trec or b"")) for name in ("de-de-psq", "de-bm25"))
+    assert [line.split()[:4] for line in ours] == [line.split()[:4] for line in bm25]
+    scored_runs = evaluate(lexicons=german)
     assert "there is no lexicon from de to fi; PSQ finds no documents there" in scored_runs.remarks
     assert "there is no lexicon from en; its topics have no run of PSQ" in scored_runs.remarks
     assert [run.name for run in scored_runs.runs if run.kind.startswith("psq")] == ["de-psq"]
@@ -190,27 +178,22 @@ def test_languages_without_a_lexicon_are_said(evaluate: Evaluate) -> None:
         evaluate(lexicons=Lexicons({("de", "fr"): LEXICON}, names=["words"]))
 
 
-def test_depth_and_fields_are_obeyed(evaluate: Evaluate) -> None:
+def test_depth_and_fields_are_obeyed_and_topics_that_nobody_judged_are_left_out(evaluate: Evaluate) -> None:
     scored_runs = evaluate(["en"], qrels=QRELS[:3], depth=1, fields=["description"])
     assert scored_runs.runs[0].scores.values("AP") == {"1": pytest.approx(1 / 3)}
     assert "topics in en that have no description to ask with, and count 0: 1" in scored_runs.remarks
-
-
-def test_a_language_whose_topics_nobody_judged_is_said_and_the_others_go_on(evaluate: Evaluate) -> None:
     scored_runs = evaluate(topics=[*TOPICS, Topic("9", "fi", "tulva")])
     assert set(scored_runs.of_kind("language")) == {"de", "en"}
     assert "no topic in fi has a relevant document; the language is left out" in scored_runs.remarks
 
 
-def test_topics_are_told_apart_by_language() -> None:
+def test_topics_are_told_apart_by_language_and_a_run_from_elsewhere_is_scored_over_the_same() -> None:
     ids = {lang: [topic.qid for topic in some] for lang, some in by_language(TOPICS).items()}
     assert ids == {"de": ["1", "2", "3"], "en": ["1", "2"]}
     assert list(by_language(TOPICS, ["en"])) == ["en"]
     with pytest.raises(BadInput, match="topic 1 in en stands in two"):
         by_language([TOPICS[0], TOPICS[0]])
 
-
-def test_a_run_from_elsewhere_is_scored_over_the_same_topics() -> None:
     def scored(qid: str, langs: Sequence[str] = ()) -> dict[str, float]:
         run = Run("x", {qid: [("en:flood", 1.0)]})
         main = score_foreign(run, by_language(TOPICS, langs), Judgements(QRELS, {}), parse_measures(["AP"])).main
