@@ -1,4 +1,4 @@
-"""The calibration artifact: corrections are exact, ids are hashes, damage is said."""
+"""The calibration artifact: corrections are exact, ids are hashes, damage is said; and what is said of it as JSON."""
 
 import io
 import json
@@ -12,12 +12,15 @@ from hypothesis import strategies as st
 
 from encoders.document import FloatArray, int8_rows, unit_rows
 from encoders.errors import BadInput, StoreError
+from encoders.maps.space_maps import SpaceMaps
 from encoders.methods.moments import Moments, PartMoments
 from encoders.methods.vector_parts import VectorParts
 from query.calibration.calibration import Calibration
-from query.calibration.comparison_space import CommonSpace
+from query.calibration.calibration_summary import CommonSpaceSummary, MatesSummary, Summary
+from query.calibration.comparison_space import CommonSpace, MappedSpace
 from query.calibration_fitting.language_statistics import CalibrationSamples, fit_statistics
 from query.calibration_fitting.shrinkage import ShrunkMeans
+from tests.query.calibration.earlier import earlier_artifact, earlier_summary
 
 DIM = 12
 PARTS = VectorParts.equal(DIM)
@@ -29,11 +32,10 @@ def samples(counts: dict[str, int], seed: int = 0) -> CalibrationSamples:
     made = CalibrationSamples()
     for lang, count in counts.items():
         centre = chance.standard_normal(DIM)
-        made.documents[lang], made.passages[lang], made.queries[lang] = (PartMoments(PARTS) for _ in range(3))
         vectors = unit_rows((centre + chance.standard_normal((count, DIM))).astype(np.float32))
-        made.documents[lang].add(vectors)
-        made.passages[lang].add(vectors)
-        made.queries[lang].add(vectors)
+        for moments in (made.documents, made.passages, made.queries):
+            moments[lang] = PartMoments(PARTS)
+            moments[lang].add(vectors)
         made.bank[lang] = int8_rows(vectors)
         made.sources[lang] = tuple(f"{lang}{row}" for row in range(count))
     return made
@@ -54,48 +56,25 @@ def test_correcting_the_query_ranks_as_correcting_the_documents_does(share: floa
 
 
 def test_the_subspace_is_the_top_right_singular_vectors() -> None:
-    vectors = some(50)
-    moments = Moments(DIM)
-    moments.add(vectors[:20])
-    moments.add(vectors[20:])
+    vectors, moments = some(50), Moments(DIM)
+    moments.add(vectors)
     _, _, expected = np.linalg.svd(vectors.astype(np.float64))
-    found = moments.subspace(3)
-    assert np.abs(found @ expected[:3].T) == pytest.approx(np.eye(3), abs=1e-5)
-    assert moments.mean == pytest.approx(vectors.mean(axis=0), abs=1e-6)
-    assert moments.spread == pytest.approx(float(((vectors - vectors.mean(axis=0)) ** 2).sum(axis=1).mean()), abs=1e-5)
+    assert np.abs(moments.subspace(3) @ expected[:3].T) == pytest.approx(np.eye(3), abs=1e-5)
 
 
-def test_a_language_with_few_documents_is_drawn_towards_the_others() -> None:
-    drawn = samples({"de": 400, "fr": 400, "sw": 2})
-    made = fit_statistics(drawn, "m")
-    distances = {
-        lang: np.linalg.norm(one.means["document"] - drawn.documents[lang].mean)
-        / np.linalg.norm(made.pooled["document"] - drawn.documents[lang].mean)
-        for lang, one in made.languages.items()
-    }
-    assert distances["sw"] > 5 * distances["de"]
-    assert 0 < distances["sw"] < 1
-
-
-def test_a_language_that_is_not_here_has_the_pooled_mean_and_everybodys_pseudo_queries() -> None:
+def test_a_bank_is_filled_up_and_a_language_that_is_not_here_has_the_pooled_mean() -> None:
     made = fit_statistics(samples({"de": 40, "fr": 40}), "m")
     corrected = made.correct_documents(some(1), {"ja": slice(0, 1)})
     assert corrected == pytest.approx(unit_rows(some(1) - made.pooled["document"]), abs=1e-6)
     bank = made.bank("ja")
     assert {source[:2] for source in bank.sources} == {"de", "fr"}
     assert len(bank.queries) == len(bank.sources) >= 32
-
-
-def test_a_small_bank_is_filled_up_with_other_languages_queries() -> None:
     made = fit_statistics(samples({"de": 40, "sw": 3}), "m")
     bank = made.bank("sw")
     assert bank.sources[:3] == ("sw0", "sw1", "sw2")
     assert len(bank.queries) == len(bank.sources) >= 32
     expected = made.correct_queries(unit_rows(made.languages["de"].bank[: len(bank.sources) - 3]), "de")
     assert bank.queries.vectors[3:] == pytest.approx(expected, abs=1e-6)
-
-
-def test_a_documents_own_pseudo_queries_are_not_its_neighbours() -> None:
     made = fit_statistics(samples({"de": 64, "fr": 40}), "m")
     bank = made.bank("de")
     cosines = some(3) @ bank.queries.vectors.T
@@ -119,7 +98,7 @@ def test_where_nothing_can_be_known_of_a_language_it_is_as_all_are(counts: dict[
             assert corrected == pytest.approx(unit_rows((document - pooled)[None])[0], abs=1e-3)
 
 
-def test_languages_of_equal_vectors_and_one_without_any_are_no_division_by_zero() -> None:
+def test_equal_vectors_stay_as_they_are_and_a_language_without_any_is_no_division_by_zero() -> None:
     drawn = samples({"de": 4, "fr": 4, "sw": 0})
     for lang in ("de", "fr"):
         drawn.documents[lang] = PartMoments(PARTS)
@@ -127,6 +106,13 @@ def test_languages_of_equal_vectors_and_one_without_any_are_no_division_by_zero(
     made = fit_statistics(drawn, "m")
     assert made.mean("document", "sw") == pytest.approx(made.pooled["document"])
     assert made.mean("document", "de") == pytest.approx(drawn.documents["de"].mean, abs=1e-6)
+    same = np.tile(some(1), (10, 1))
+    drawn = samples({"de": 10})
+    drawn.documents["de"] = PartMoments(PARTS)
+    drawn.documents["de"].add(same)
+    corrected = fit_statistics(drawn, "m").correct_documents(same, {"de": slice(0, 10)})
+    assert np.isfinite(corrected).all()
+    assert np.linalg.norm(corrected, axis=1) == pytest.approx(np.ones(10), abs=1e-4)
 
 
 @given(st.integers(2, 9), st.integers(0, 99))
@@ -156,26 +142,6 @@ def test_means_are_drawn_by_the_variances_ratio(languages: int, seed: int) -> No
         assert shrunk.mean(lang) == pytest.approx(pooled + own * (means[at] - pooled), abs=1e-4)
 
 
-def test_vectors_that_are_all_equal_stay_as_they_are() -> None:
-    same = np.tile(some(1), (10, 1))
-    drawn = samples({"de": 10})
-    drawn.documents["de"] = PartMoments(PARTS)
-    drawn.documents["de"].add(same)
-    corrected = fit_statistics(drawn, "m").correct_documents(same, {"de": slice(0, 10)})
-    assert np.isfinite(corrected).all()
-    assert np.linalg.norm(corrected, axis=1) == pytest.approx(np.ones(10), abs=1e-4)
-
-
-def test_the_arrays_of_an_artifact_keep_their_names_and_order() -> None:
-    made = fit_statistics(samples({"de": 40}), "m")
-    with np.load(io.BytesIO(made.to_bytes()), allow_pickle=False) as archive:
-        names = archive.files
-    assert [name for name in names if name not in {"header", "allow_pickle"}] == [
-        *(f"{kind}/mean" for kind in ("pooled", "pooled_passage", "pooled_query")),
-        *(f"languages/de/{name}" for name in ("mean", "passage_mean", "query_mean", "bank")),
-    ]
-
-
 def test_an_artifact_comes_back_as_it_was_and_its_id_is_of_all_that_ranks() -> None:
     made = replace(fit_statistics(samples({"de": 40, "fr": 5}), "m"), balance=0.3, mates=True)
     again = Calibration.from_bytes(made.to_bytes())
@@ -194,39 +160,158 @@ def test_an_artifact_comes_back_as_it_was_and_its_id_is_of_all_that_ranks() -> N
         fit_statistics(samples({"de": 40, "fr": 5}, seed=7), "m"),
     ]
     assert len({made.id, *(other.id for other in others)}) == 1 + len(others)
+    small = fit_statistics(samples({"de": 40}), "m")
+    with np.load(io.BytesIO(small.to_bytes()), allow_pickle=False) as archive:
+        names = archive.files
+    assert [name for name in names if name not in {"header", "allow_pickle"}] == [
+        *(f"{kind}/mean" for kind in ("pooled", "pooled_passage", "pooled_query")),
+        *(f"languages/de/{name}" for name in ("mean", "passage_mean", "query_mean", "bank")),
+    ]
 
 
-def test_plain_cosine_balances_nothing_and_knows_of_no_mates() -> None:
+def test_plain_cosine_balances_nothing_and_a_balance_that_is_none_is_refused() -> None:
     plain = Calibration.none("m", PARTS)
     assert (plain.balance, plain.mates, plain.space.name) == (0, False, "")
     assert plain.correct_documents(some(3), {"de": slice(0, 3)}) == pytest.approx(some(3), abs=1e-6)
+    for balance in (-0.1, 1.5, float("nan")):
+        with pytest.raises(BadInput, match="balance goes from 0"):
+            replace(plain, balance=balance)
 
 
-@pytest.mark.parametrize("balance", [-0.1, 1.5, float("nan")])
-def test_a_balance_that_is_none_is_refused_where_a_calibration_is_made(balance: float) -> None:
-    with pytest.raises(BadInput, match="balance goes from 0"):
-        replace(fit_statistics(samples({"de": 40}), "m"), balance=balance)
+def test_artifacts_of_another_version_are_told_from_damaged_ones() -> None:
+    for damaged in (b"", b"PK\x03\x04 damaged", b"\x93NUMPY"):
+        with pytest.raises(StoreError, match="make another: dragoman calibrate"):
+            Calibration.from_bytes(damaged)
+    made = fit_statistics(samples({"de": 40}), "m")
+    version = "made by another version of Dragoman; make another: dragoman calibrate"
+    networks = "ranks through networks, which Dragoman has no longer.*make another"
+    changes: list[tuple[dict[str, Any], str]] = [
+        ({"format": 1}, version), ({"format": 99}, version), ({"maps": {"networks": []}}, networks)
+    ]  # fmt: skip
+    for changed, sentence in changes:
+        buffer = io.BytesIO()
+        with np.load(io.BytesIO(made.to_bytes())) as archive:
+            header = json.loads(str(archive["header"]))
+            np.savez(buffer, **{**archive, "header": np.array(json.dumps({**header, **changed}))})
+        with pytest.raises(StoreError, match=sentence):
+            Calibration.from_bytes(buffer.getvalue())
 
 
-@pytest.mark.parametrize("data", [b"", b"PK\x03\x04 damaged", b"\x93NUMPY"])
-def test_a_damaged_artifact_is_said(data: bytes) -> None:
-    with pytest.raises(StoreError, match="make another: dragoman calibrate"):
-        Calibration.from_bytes(data)
+def sample_calibration() -> Calibration:
+    return replace(fit_statistics(samples({"de": 40, "fr": 5}), "m"), balance=0.3)
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_means_and_banks_are_kept_and_subspaces_are_not(rank: int) -> None:
+    before = sample_calibration()
+    read = Calibration.from_bytes(earlier_artifact(before, rank=rank, margin="distance"))
+    assert (read.model, read.balance, read.vector_parts) == ("m", 0.3, before.vector_parts)
+    assert list(read.languages) == ["de", "fr"]
+    for kind in before.pooled:
+        assert np.array_equal(read.pooled[kind], before.pooled[kind])
+    for lang, statistics in before.languages.items():
+        assert read.languages[lang].documents == statistics.documents
+        assert read.languages[lang].sources == statistics.sources
+        assert np.array_equal(read.languages[lang].bank, statistics.bank)
+        for kind in before.pooled:
+            assert np.array_equal(read.mean(kind, lang), before.mean(kind, lang))
+    languages = {"de": slice(0, 2), "fr": slice(2, 5)}
+    assert np.array_equal(read.correct_documents(some(5), languages), before.correct_documents(some(5), languages))
+
+
+def test_an_earlier_calibration_read_and_kept_again_is_one_of_this_version_where_mates_count_if_they_lifted() -> None:
+    """Settings were left out of the header where they had their first values, and so was the mix."""
+    read = Calibration.from_bytes(earlier_artifact(sample_calibration(), lift=0.8))
+    assert read.id == replace(sample_calibration(), mates=True).id
+    for lift, mates in ((0.8, True), (0.05, True), (0.0, False)):
+        assert Calibration.from_bytes(earlier_artifact(sample_calibration(), lift=lift)).mates is mates
+    assert Calibration.from_bytes(read.to_bytes()).id == read.id
+    assert (
+        Calibration.from_bytes(earlier_artifact(sample_calibration(), "lift", "bar", "second_look", "mix")).mates
+        is False
+    )
+
+
+def test_the_common_space_and_maps_are_kept() -> None:
+    noise = {lang: np.random.default_rng(at).standard_normal((DIM, DIM)) for at, lang in enumerate(("de", "fr"))}
+    before = replace(
+        sample_calibration(), space=CommonSpace.rounded({lang: np.eye(DIM) + 0.1 * of for lang, of in noise.items()})
+    )
+    read = Calibration.from_bytes(earlier_artifact(before))
+    assert read.space.name == "common space"
+    found, expected = (
+        one.compared(some(2, 5), "de").cosines(some(3), {"fr": slice(0, 3)}, one.vector_parts) for one in (read, before)
+    )
+    assert np.array_equal(found, expected)
+    maps = SpaceMaps.rounded(
+        "m", {("fr", "de"): np.eye(DIM, dtype=np.float32) + np.float32(0.1)}, about={"method": "lca"}
+    )
+    before = replace(sample_calibration(), space=MappedSpace(maps))
+    read = Calibration.from_bytes(earlier_artifact(before))
+    assert read.space.name == "lca"
+    found, expected = (one.correct_documents(some(3), {"de": slice(0, 3)}, query_lang="fr") for one in (read, before))
+    assert np.array_equal(found, expected)
 
 
 @pytest.mark.parametrize(
-    ("changed", "sentence"),
+    ("earlier", "now"),
     [
-        ({"format": 1}, "made by another version of Dragoman; make another: dragoman calibrate"),
-        ({"format": 99}, "made by another version of Dragoman; make another: dragoman calibrate"),
-        ({"maps": {"networks": []}}, "ranks through networks, which Dragoman has no longer.*make another"),
+        *((kept, kept) for kept in ("judgements", "you", "default")),
+        *((gone, "documents") for gone in ("concepts", "mates", "titles", "languages")),
+        ("the migration", "default"),
     ],
 )
-def test_artifacts_of_another_version_are_told_from_damaged_ones(changed: dict[str, Any], sentence: str) -> None:
-    made = fit_statistics(samples({"de": 40}), "m")
-    buffer = io.BytesIO()
-    with np.load(io.BytesIO(made.to_bytes())) as archive:
-        header = json.loads(str(archive["header"]))
-        np.savez(buffer, **{**archive, "header": np.array(json.dumps({**header, **changed}))})
-    with pytest.raises(StoreError, match=sentence):
-        Calibration.from_bytes(buffer.getvalue())
+def test_a_summary_is_known_as_an_earlier_versions(earlier: str, now: str) -> None:
+    values = json.loads(json.dumps(earlier_summary(sample_calibration(), earlier)))
+    summary = Summary.from_json(values)
+    assert summary.is_earlier
+    assert (summary.decided_by, summary.balance, summary.mates) == (now, 0.3, None)
+    assert summary.languages == {lang: {"documents": n, "pseudo_queries": n} for lang, n in (("de", 40), ("fr", 5))}
+    assert not Summary.from_json(Summary.of(sample_calibration(), "documents").as_json()).is_earlier
+
+
+def test_a_summary_keeps_its_maps_and_common_space_and_of_one_encoder_no_weights() -> None:
+    assert Summary.from_json(earlier_summary(sample_calibration(), "you")).weights == ()
+    assert Summary.from_json(earlier_summary(sample_calibration(), "you", weights=[0.2, 0.8])).weights == (0.2, 0.8)
+    space = {"subjects": 853, "ridge": 3.0, "before": 0.7, "after": 0.73}
+    maps = {"method": "lca", "before": "none", "unknown": ["ja"], "stands_in": True}
+    summary = Summary.from_json(earlier_summary(sample_calibration(), "mates", common_space=space, map=maps))
+    assert summary.common_space is not None
+    assert (summary.common_space.subjects, summary.common_space.after) == (853, 0.73)
+    assert (summary.map, summary.migrated_from) == (maps, "none")
+
+
+SUMMARY = Summary(
+    0.3,
+    (0.2, 0.8),
+    {"de": {"documents": 40, "pseudo_queries": 30}},
+    "documents",
+    map={"method": "lca", "before": "a", "to": "b", "unknown": ["fr"], "stands_in": True},
+    mates=MatesSummary(True, 0.75, 0.95, 120, 0.5, 0.6),
+    common_space=CommonSpaceSummary(853, 3.0, 0.7, 0.73),
+)
+BARE = Summary(0.75, (), {}, "default")
+
+
+@pytest.mark.parametrize("summary", [SUMMARY, BARE, replace(SUMMARY, mates=MatesSummary(False, 0.1, None))])
+def test_a_summary_comes_back_as_it_was(summary: Summary) -> None:
+    """Through JSON, as the database keeps it."""
+    assert Summary.from_json(json.loads(json.dumps(summary.as_json()))) == summary
+
+
+def test_a_summary_says_where_a_migration_comes_from_and_what_there_is_not() -> None:
+    values = BARE.as_json()
+    assert (values["map"], values["mates"], values["common_space"]) == (None, None, None)
+    assert (SUMMARY.migrated_from, SUMMARY.migrated_to) == ("a", "b")
+    assert (BARE.migrated_from, BARE.migrated_to) == ("", "")
+    assert replace(BARE, map={"method": "lca"}).migrated_from == ""
+
+
+def test_a_summary_is_of_the_calibrations_balance_weights_and_languages() -> None:
+    calibration = replace(fit_statistics(samples({"de": 40, "fr": 5}), "m"), balance=0.6)
+    summary = Summary.of(calibration, "you")
+    assert (summary.balance, summary.decided_by, summary.weights) == (0.6, "you", ())
+    assert summary.few == summary.as_json()["few"] == {"fr": 5}
+    assert summary.languages == {lang: {"documents": n, "pseudo_queries": n} for lang, n in (("de", 40), ("fr", 5))}
+    two = replace(calibration, vector_parts=VectorParts((5, 7), (0.3, 0.7)))
+    assert Summary.of(two, "you").weights == (0.3, 0.7)

@@ -67,9 +67,7 @@ KINDS = pytest.mark.parametrize("maps", [pairwise(), codes(), pivot()], ids=["a 
 
 @KINDS
 @pytest.mark.parametrize("query_lang", ["de", "en"])
-def test_asking_with_a_mapped_query_ranks_as_mapping_every_document_does(
-    tmp_path: Path, maps: SpaceMaps, query_lang: str
-) -> None:
+def test_a_mapped_query_ranks_as_mapped_documents(tmp_path: Path, maps: SpaceMaps, query_lang: str) -> None:
     store, statistics, encoder = collection(tmp_path)
     query = encoder.encode_queries([page(query_lang, "topic7")])
     (ranking,) = CENTRED(store, mapped(statistics, maps)).rank(query, query_lang, LANGS, 90)
@@ -139,21 +137,16 @@ def test_without_a_balance_or_a_map_of_its_language_a_query_is_ranked_as_without
     about = {"pivot": "en", "languages": ["de", "en", "fr"]}  # a pivot is known, though it has no map of its own
     maps = SpaceMaps.rounded("topics", {(ANY, lang): weights(1) for lang in ("de", "fr")}, about=about)
     assert [lang for lang in ("de", "en", "fr", "it") if maps.knows(lang)] == ["de", "en", "fr"]
-
-
-def test_codes_compare_a_language_they_never_saw_by_the_mean_of_their_maps(tmp_path: Path) -> None:
-    store, statistics, encoder = collection(tmp_path)
     each = {lang: weights(number, 20) for number, lang in enumerate(("en", "fr"))}
     each[ANY] = np.mean(list(each.values()), axis=0)
     maps = SpaceMaps.rounded("topics", {(ANY, lang): one for lang, one in each.items()}, dict(each))
     named = SpaceMaps.rounded("topics", {**maps.documents, (ANY, "de"): each[ANY]}, {**each, "de": each[ANY]})
-    query = encoder.encode_queries([page("de", "topic7")])
     found, expected = (CENTRED(store, mapped(statistics, one)).rank(query, "de", LANGS, 90)[0] for one in (maps, named))
     assert found.doc_ids == expected.doc_ids
     assert not maps.knows("de")
 
 
-def test_the_artifact_with_its_maps_survives_writing_and_its_id_depends_on_them(tmp_path: Path) -> None:
+def test_maps_survive_writing_and_weights_too_large_to_be_kept_are_refused(tmp_path: Path) -> None:
     _, statistics, _ = collection(tmp_path)
     for maps in (pairwise(), codes()):
         made = replace(mapped(statistics, replace(maps, about={"method": "lca"})), mates=True)
@@ -165,6 +158,11 @@ def test_the_artifact_with_its_maps_survives_writing_and_its_id_depends_on_them(
         assert read.space.name == "lca"
         assert read.space.maps_of_documents.about == {"method": "lca"}
         assert read.to_bytes() == made.to_bytes()
+    with pytest.raises(BadInput, match="weights too large to be kept; learn it with a ridge"):
+        SpaceMaps.rounded("topics", {("de", "en"): weights(1) * np.float32(1e6)})
+    infinite = SpaceMaps("topics", {("de", "en"): weights(1) * np.float32(np.inf)})
+    with pytest.raises(StoreError, match="a weight is not finite"):
+        Calibration.from_bytes(mapped(statistics, infinite).to_bytes())
 
 
 def test_a_queries_own_encoder_may_have_another_width(tmp_path: Path) -> None:
@@ -189,20 +187,6 @@ def test_a_queries_own_encoder_may_have_another_width(tmp_path: Path) -> None:
         assert -1.0 <= ranking.details_of(ranking.doc_ids)[0].parts.cosine <= 1.0
         right = sum("topic7" in doc_id for doc_id in ranking.doc_ids[:3])
         assert right == 3 if ranker.balance else right  # without a balance the map is taken, and German is first
-
-
-def test_weights_too_large_to_be_kept_are_refused_and_not_made_infinite(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="weights too large to be kept; learn it with a ridge"):
-        SpaceMaps.rounded("topics", {("de", "en"): weights(1) * np.float32(1e6)})
-    _, statistics, _ = collection(tmp_path)
-    infinite = SpaceMaps("topics", {("de", "en"): weights(1) * np.float32(np.inf)})
-    with pytest.raises(StoreError, match="a weight is not finite"):
-        Calibration.from_bytes(mapped(statistics, infinite).to_bytes())
-
-
-def test_a_map_for_another_model_is_refused_before_anything_is_encoded(demo_by_words: Settings) -> None:
-    with pytest.raises(ModelMismatch, match="the mapping is for vectors of model topics"):
-        calibrate("demo", demo_by_words, CalibrationRequest(maps=pairwise()), device="cpu")
 
 
 @pytest.mark.parametrize(
@@ -239,9 +223,7 @@ def test_a_mapping_is_learnt_ranked_with_and_left_again(
 
 
 @pytest.mark.parts
-def test_a_mapping_is_learnt_of_sources_each_document_once(
-    real: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_sources_teach_a_mapping(real: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sources = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("en", "de", "de")]
     assert run(["train", "mapping", *sources, "--pivot", "en", "-o", str(tmp_path / "m"), "--device", "cpu"]) == 0
     said = capsys.readouterr().err
@@ -262,6 +244,8 @@ def test_bad_mappings_get_one_sentence(home: Settings, tmp_path: Path, capsys: p
         return capsys.readouterr().err
 
     learn = ("train", "mapping", "-c", "demo", "-o", str(tmp_path / "m"))
+    with pytest.raises(ModelMismatch, match="the mapping is for vectors of model topics"):
+        calibrate("demo", home, CalibrationRequest(maps=pairwise()), device="cpu")
     assert "no document in 'sv'" in said(*learn, "--languages", "en,sv")
     assert "two languages at least" in said(*learn, "--languages", "en")
     assert "the pivot 'sv' is none" in said(*learn, "--languages", "en,de", "--pivot", "sv")

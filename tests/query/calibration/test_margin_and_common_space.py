@@ -8,18 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoders.document import Float64Array, FloatArray, unit_rows
+from query.calibration import margin
 from query.calibration.calibration import Calibration
 from query.calibration.comparison_space import PLAIN_SPACE, CommonSpace
-from query.calibration.margin import (
-    FLOOR,
-    NEIGHBOURS,
-    best_of_languages,
-    centring,
-    exponent,
-    language_neighbourhoods,
-    margin,
-    neighbourhood,
-)
 from query.calibration_fitting.language_statistics import fit_statistics
 from tests.query.calibration.test_calibration import DIM, samples, some
 
@@ -29,13 +20,7 @@ COSINES = st.lists(st.floats(0.03125, 1.0, width=32), min_size=1, max_size=12)
 @given(COSINES, st.integers(1, 15))
 def test_a_neighbourhood_is_the_mean_of_the_k_largest(cosines: list[float], k: int) -> None:
     expected = np.mean(sorted(cosines, reverse=True)[:k])
-    assert neighbourhood(np.array([cosines], dtype=np.float32), k)[0] == pytest.approx(expected, rel=1e-5)
-
-
-def test_what_does_not_count_is_not_a_neighbour() -> None:
-    rows = np.array([[0.5, -np.inf, 0.3], [-np.inf, -np.inf, -np.inf]], dtype=np.float32)
-    assert neighbourhood(rows, 2).tolist() == pytest.approx([0.4, 0.0])
-    assert neighbourhood(np.zeros((2, 0), dtype=np.float32), 4).tolist() == [0.0, 0.0]
+    assert margin.neighbourhood(np.array([cosines], dtype=np.float32), k)[0] == pytest.approx(expected, rel=1e-5)
 
 
 @given(st.lists(st.sampled_from((0, 1, 2, 5, 5, 5)), min_size=1, max_size=8), st.integers(0, 999))
@@ -45,37 +30,38 @@ def test_languages_are_compared_at_once_as_one_after_the_other(lengths: list[int
     languages = [slice(end - length, end) for length, end in zip(lengths, ends, strict=True)]
     cosines = (chance.integers(-5, 5, (3, ends[-1])) / 8).astype(np.float32)  # with ties
     cosines[chance.random(cosines.shape) < 0.2] = -np.inf
-    means = language_neighbourhoods(cosines, languages)
-    best = best_of_languages(cosines, languages)
+    means = margin.language_neighbourhoods(cosines, languages)
+    best = margin.best_of_languages(cosines, languages)
     for span in languages:
         for query, row in enumerate(cosines[:, span]):
             if len(row):
                 np.testing.assert_array_equal(
-                    means[query, span], np.repeat(neighbourhood(row[None], NEIGHBOURS), len(row))
+                    means[query, span], np.repeat(margin.neighbourhood(row[None], margin.NEIGHBOURS), len(row))
                 )
-            order = [column for column in np.argsort(-row, kind="stable")[:NEIGHBOURS] if np.isfinite(row[column])]
+            order = [
+                column for column in np.argsort(-row, kind="stable")[: margin.NEIGHBOURS] if np.isfinite(row[column])
+            ]
             assert np.flatnonzero(best[query, span]).tolist() == sorted(order)
 
 
-@given(st.floats(-1, 1, width=32), st.floats(0.125, 1, width=32), st.floats(0.125, 1, width=32))
-def test_at_beta_one_the_margin_is_the_papers(cosine: float, fwd: float, bwd: float) -> None:
+@given(*[st.floats(-1, 1, width=32)] * 3, st.floats(0, 1))
+def test_a_margin_is_the_papers_and_always_a_number(cosine: float, fwd: float, bwd: float, beta: float) -> None:
     cosines, ahead, behind = (np.array([value], dtype=np.float32) for value in (cosine, fwd, bwd))
-    assert margin(cosines, ahead, behind, 1.0)[0] == pytest.approx(cosine / ((fwd + bwd) / 2), rel=1e-4)
-    assert margin(cosines, ahead, behind, 0.5)[0] == pytest.approx(cosine / ((fwd + bwd) / 2) ** 0.5, rel=1e-4)
-    assert margin(cosines, ahead, behind, 0.0)[0] == np.float32(cosine)
-
-
-@given(st.floats(-1, 1, width=32), st.floats(-1, 1, width=32), st.floats(-1, 1, width=32), st.floats(0, 1))
-def test_a_margin_is_a_number_whatever_the_neighbourhoods(cosine: float, fwd: float, bwd: float, beta: float) -> None:
-    cosines, ahead, behind = (np.array([value], dtype=np.float32) for value in (cosine, fwd, bwd))
-    score = margin(cosines, ahead, behind, beta)[0]
+    score = margin.margin(cosines, ahead, behind, beta)[0]
     assert np.isfinite(score)
-    assert abs(score) <= abs(cosine) / FLOOR + 1e-5
+    assert abs(score) <= abs(cosine) / margin.FLOOR + 1e-5
+    if min(fwd, bwd) >= 0.125:
+        for power in (0.0, 0.5, 1.0):
+            expected = cosine / ((fwd + bwd) / 2) ** power
+            assert margin.margin(cosines, ahead, behind, power)[0] == pytest.approx(expected, rel=1e-4)
 
 
-def test_the_dial_takes_out_the_languages_first_and_raises_the_margin_then() -> None:
-    assert [centring(balance) for balance in (0, 0.25, 0.5, 0.75, 1)] == [0, 0.5, 1, 1, 1]
-    assert [exponent(balance) for balance in (0, 0.25, 0.5, 0.75, 1)] == [0, 0, 0, 0.5, 1]
+def test_the_dial_takes_out_the_languages_first_and_what_does_not_count_is_not_a_neighbour() -> None:
+    assert [margin.centring(balance) for balance in (0, 0.25, 0.5, 0.75, 1)] == [0, 0.5, 1, 1, 1]
+    assert [margin.exponent(balance) for balance in (0, 0.25, 0.5, 0.75, 1)] == [0, 0, 0, 0.5, 1]
+    rows = np.array([[0.5, -np.inf, 0.3], [-np.inf, -np.inf, -np.inf]], dtype=np.float32)
+    assert margin.neighbourhood(rows, 2).tolist() == pytest.approx([0.4, 0.0])
+    assert margin.neighbourhood(np.zeros((2, 0), dtype=np.float32), 4).tolist() == [0.0, 0.0]
 
 
 LANGUAGES = {"de": slice(0, 4), "fr": slice(4, 9), "sw": slice(9, 11)}
@@ -111,21 +97,14 @@ def transcribed(lang: str, documents: FloatArray, queries: FloatArray) -> FloatA
     return result.astype(np.float32)
 
 
-def test_queries_take_the_maps_of_both_languages() -> None:
+def test_queries_take_the_maps_of_both_languages_unless_nothing_is_centred_and_documents_stay() -> None:
     documents, queries = some(11), some(3, 2)
     for lang in ("de", "fr", "sw"):
         found = cosines(calibration(), lang, documents, queries)
         assert np.allclose(found, transcribed(lang, documents, queries), atol=1e-5)
-
-
-def test_without_centring_nothing_is_mapped() -> None:
-    documents, queries = some(11), some(3, 2)
     for share in (0.0, 0.6):
         found = cosines(calibration(), "de", documents, queries, share)
         assert np.allclose(found, documents @ queries.T, atol=1e-6)
-
-
-def test_documents_stay_as_they_are() -> None:
     made = calibration()
     plain = replace(made, space=PLAIN_SPACE)
     corrected = made.correct_documents(some(11), LANGUAGES, query_lang="de")
@@ -141,18 +120,17 @@ def test_the_store_finds_what_is_compared() -> None:
     assert np.ptp(documents @ made.queries_for_store(asked.toward("fr"), "fr", lang="de")[0] - compared) < 1e-5
 
 
-def test_pseudo_queries_are_mapped_as_queries_are_and_once() -> None:
+def test_pseudo_queries_and_one_of_the_queries_are_mapped_too_and_a_zero_query_stays_zero() -> None:
     documents, made = some(11), calibration()
     pseudo_queries = made.bank("de").queries
-    found = pseudo_queries.cosines(documents, LANGUAGES, made.vector_parts)
-    assert np.allclose(found, transcribed("de", documents, pseudo_queries.vectors), atol=1e-5)
+    mapped = pseudo_queries.cosines(documents, LANGUAGES, made.vector_parts)
+    assert np.allclose(mapped, transcribed("de", documents, pseudo_queries.vectors), atol=1e-5)
     assert pseudo_queries.toward("fr") is pseudo_queries.toward("fr")
-
-
-def test_one_of_the_queries_is_mapped_too() -> None:
-    asked = calibration().compared(some(3, 2), "de")
+    asked = made.compared(some(3, 2), "de")
     for lang in LANGUAGES:
         assert np.array_equal(asked.selected(1).toward(lang), asked.toward(lang)[1:2])
+    nothing = np.zeros((1, DIM), np.float32)
+    assert not cosines(calibration(), "de", unit_rows(some(11)), nothing).any()
 
 
 def test_it_is_stored_and_read_with_its_id() -> None:
@@ -163,8 +141,3 @@ def test_it_is_stored_and_read_with_its_id() -> None:
     asked = "de", some(11), some(3, 2)
     assert np.array_equal(cosines(again, *asked), cosines(made, *asked))
     assert replace(made, space=CommonSpace({})).id != made.id
-
-
-def test_a_zero_query_stays_zero() -> None:
-    nothing = np.zeros((1, DIM), np.float32)
-    assert not cosines(calibration(), "de", unit_rows(some(11)), nothing).any()
