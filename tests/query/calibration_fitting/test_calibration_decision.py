@@ -20,36 +20,27 @@ from query.calibration_fitting.calibration_request import JudgedTopics
 from query.calibration_fitting.language_statistics import CalibrationSamples, draw_samples
 from query.calibration_fitting.ranking_trial import FEWEST, Trial
 from tests.query.calibration_fitting.test_common_space_maps import TwistedEncoder
+from tests.query.calibration_fitting.test_mined_mates import ENCODER, LANGUAGES, MODEL, counterparts
+from tests.query.calibration_fitting.test_ranking_trial import alone
 from tests.query.synthetic import DIM, TopicEncoder, filled, page
 
 pytestmark = pytest.mark.parts
 
-LANGS = ("de", "en", "fr", "ja")
-MODEL = TopicEncoder.spec.model
-ENCODER = TopicEncoder(bias=1.0, noise=1.0)
 NOISY = TopicEncoder(bias=1.0, noise=2.0)
-"""An encoder whose queries find the pages in half of the cases."""
+"""Its queries find the pages in half of the cases."""
 
 
-def translated(topics: int, langs: Sequence[str] = LANGS) -> list[Document]:
-    return [page(lang, f"t{at}") for lang in langs for at in range(topics)]
+Drawn = tuple[EmbeddedStore, CalibrationSamples, str]
 
 
-def alone(count: int) -> list[Document]:
-    return [page(lang, f"{lang}{at}") for lang in LANGS for at in range(count)]
-
-
-def drawn(
-    folder: Path, pages: Sequence[Document], encoder: TopicEncoder = ENCODER
-) -> tuple[EmbeddedStore, CalibrationSamples, str]:
+def drawn(folder: Path, pages: Sequence[Document], encoder: TopicEncoder = ENCODER) -> Drawn:
     store = filled(folder, encoder, pages)
     return store, draw_samples(store, encoder), MODEL
 
 
-def test_where_documents_have_counterparts_mates_count(tmp_path: Path) -> None:
-    decision = decide(*drawn(tmp_path, translated(60), NOISY))
-    assert decision.decided_by == "documents"
-    assert decision.calibration.mates
+def test_mates_count_where_documents_have_counterparts_and_nothing_is_learnt_of_lone_ones(tmp_path: Path) -> None:
+    decision = decide(*drawn(tmp_path / "counterparts", counterparts(60), NOISY))
+    assert (decision.decided_by, decision.calibration.mates) == ("documents", True)
     assert decision.calibration.balance == BALANCE
     mates = decision.mates
     assert mates is not None
@@ -59,76 +50,62 @@ def test_where_documents_have_counterparts_mates_count(tmp_path: Path) -> None:
     assert mates.share > 0.9
     assert mates.confirmed is not None
     assert mates.confirmed > 0.85
-
-
-def test_where_each_document_stands_alone_mates_do_not_count_and_no_space_is_learnt(tmp_path: Path) -> None:
-    decision = decide(*drawn(tmp_path, alone(60)))
-    assert decision.decided_by == "default"
+    decision = decide(*drawn(tmp_path / "alone", alone(60)))
+    assert (decision.decided_by, decision.common_space) == ("default", None)
     assert decision.mates is not None
     assert (decision.mates.count, decision.mates.queries) == (False, 0)
     assert (decision.calibration.mates, decision.calibration.space.name) == (False, "")
-    assert decision.common_space is None
 
 
 @pytest.mark.parametrize(("gain", "count"), [(-0.1, False), (0.1, True)])
-def test_sure_mates_count_if_queries_that_taught_nothing_gain_by_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gain: float, *, count: bool
-) -> None:
+def test_sure_mates_count_by_gain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gain: float, *, count: bool) -> None:
     noise = np.tile(np.array([0.05, -0.05], np.float32), 20)
 
     def values(_: Trial, calibrations: Sequence[Calibration]) -> list[FloatArray]:
         return [0.5 + noise * calibration.mates + np.float32(gain * calibration.mates) for calibration in calibrations]
 
     monkeypatch.setattr(Trial, "values", values)
-    decision = decide(*drawn(tmp_path, translated(60)))
+    decision = decide(*drawn(tmp_path, counterparts(60)))
     assert decision.decided_by == "documents"
     assert decision.mates is not None
     assert (decision.mates.count, decision.calibration.mates) == (count, count)
     assert (decision.mates.without, decision.mates.with_mates) == pytest.approx((0.5, 0.5 + gain))
 
 
-def test_where_languages_differ_by_more_than_their_means_a_common_space_is_learnt(tmp_path: Path) -> None:
-    decision = decide(*drawn(tmp_path, translated(160), TwistedEncoder(1.0)))
+def test_a_common_space_is_learnt_where_languages_differ_unless_a_person_gives_maps(tmp_path: Path) -> None:
+    given = drawn(tmp_path, counterparts(160), TwistedEncoder(1.0))
+    decision = decide(*given)
     assert decision.calibration.space.name == "common space"
     assert decision.common_space is not None
     assert decision.common_space.subjects > 120
     assert decision.common_space.after > decision.common_space.before
     assert decision.mates is not None
     assert decision.mates.queries >= FEWEST
+    maps = SpaceMaps.rounded(MODEL, {(ANY, "fr"): np.eye(DIM, dtype=np.float32)}, about={"method": "lca"})
+    mapped = decide(*given, maps=maps)
+    assert (mapped.calibration.space.name, mapped.common_space) == ("lca", None)
+    assert mapped.calibration.space.maps_of_documents is maps
+    assert mapped.mates is not None
 
 
 def test_the_same_samples_decide_the_same(tmp_path: Path) -> None:
-    given = drawn(tmp_path, [*translated(40), *alone(20)])
+    given = drawn(tmp_path, [*counterparts(40), *alone(20)])
     one, other = decide(*given), decide(*given)
     assert one.calibration.id == other.calibration.id
     assert (one.mates, one.common_space, one.decided_by) == (other.mates, other.common_space, other.decided_by)
 
 
-@pytest.mark.parametrize("balance", [0.0, 0.3, 0.49])
-def test_where_languages_are_left_in_the_vectors_nothing_is_decided(tmp_path: Path, balance: float) -> None:
-    decision = decide(*drawn(tmp_path, translated(40)), balance=balance)
+@pytest.mark.parametrize(("langs", "balance"), [(LANGUAGES, 0.0), (LANGUAGES, 0.3), (LANGUAGES, 0.49), (["de"], 0.75)])
+def test_where_languages_are_left_in_nothing_is_decided(tmp_path: Path, langs: Sequence[str], balance: float) -> None:
+    decision = decide(*drawn(tmp_path, counterparts(40, langs)), balance=balance)
     assert (decision.decided_by, decision.mates, decision.common_space) == ("default", None, None)
     assert (decision.calibration.balance, decision.calibration.mates) == (balance, False)
-
-
-def test_a_collection_of_one_language_has_nothing_to_decide(tmp_path: Path) -> None:
-    decision = decide(*drawn(tmp_path, translated(40, ["de"])))
-    assert (decision.decided_by, decision.mates, decision.calibration.mates) == ("default", None, False)
-
-
-def test_a_persons_maps_leave_no_common_space_to_learn(tmp_path: Path) -> None:
-    maps = SpaceMaps.rounded(MODEL, {(ANY, "fr"): np.eye(DIM, dtype=np.float32)}, about={"method": "lca"})
-    decision = decide(*drawn(tmp_path, translated(160), TwistedEncoder(1.0)), maps=maps)
-    assert decision.calibration.space.name == "lca"
-    assert decision.calibration.space.maps_of_documents is maps
-    assert decision.common_space is None
-    assert decision.mates is not None
 
 
 def test_a_persons_weights_are_the_calibrations(tmp_path: Path) -> None:
     encoder = TopicEncoder(bias=1.0, noise=1.0)
     encoder.spec = replace(encoder.spec, widths=(DIM // 2, DIM // 2))
-    store, samples, model = drawn(tmp_path, translated(40), encoder)
+    store, samples, model = drawn(tmp_path, counterparts(40), encoder)
     decision = decide(store, samples, model, weights=(3.0, 1.0))
     assert decision.calibration.vector_parts.weights == (0.75, 0.25)
     assert decide(store, samples, model).calibration.vector_parts.weights == (0.5, 0.5)
@@ -157,40 +134,38 @@ def by_judgements(
 def test_judged_topics_decide_the_balance(tmp_path: Path) -> None:
     """Users who want pages in their own language alone are best served without a balance."""
     encoder = TopicEncoder(bias=3.0, noise=1.0)
-    pages = [page(lang, f"t{at}", number) for lang in LANGS for at in range(30) for number in range(3)]
+    pages = [page(lang, f"t{at}", number) for lang in LANGUAGES for at in range(30) for number in range(3)]
     store, samples, model = drawn(tmp_path, pages, encoder)
     decision = decide(store, samples, model)
     own = by_judgements(store, decision, judged(30, lambda _: ["de"], numbers=3), encoder)
     assert (own.decided_by, own.calibration.balance) == ("judgements", 0.0)
-    every = by_judgements(store, decision, judged(30, lambda _: LANGS, numbers=3), encoder)
+    every = by_judgements(store, decision, judged(30, lambda _: LANGUAGES, numbers=3), encoder)
     assert every.decided_by == "judgements"
     assert every.calibration.balance >= 0.5
 
 
-def test_judged_topics_decide_whether_mates_count(tmp_path: Path) -> None:
-    store, samples, model = drawn(tmp_path, translated(60), NOISY)
+def test_judged_topics_decide_whether_mates_count_and_too_few_are_refused(tmp_path: Path) -> None:
+    store, samples, model = drawn(tmp_path, counterparts(60), NOISY)
     decision = decide(store, samples, model)
     assert decision.mates is not None
     without = replace(
         decision, calibration=replace(decision.calibration, mates=False), mates=replace(decision.mates, count=False)
     )
-    better = by_judgements(store, without, judged(60, lambda _: LANGS), NOISY)
+    better = by_judgements(store, without, judged(60, lambda _: LANGUAGES), NOISY)
     assert better.calibration.mates
     assert better.mates == replace(decision.mates, count=True)
-
-
-def harmful_space(calibration: Calibration) -> Calibration:
-    chance = np.random.default_rng(0)
-    maps = {lang: np.linalg.qr(chance.standard_normal((DIM, DIM)))[0] for lang in LANGS}
-    return replace(calibration, space=CommonSpace.rounded(maps))
+    for few in (judged(40, lambda _: []), judged(40, lambda at: ["de"] if at < FEWEST - 1 else [])):
+        with pytest.raises(BadInput, match="too few of the topics have a relevant document in the collection"):
+            by_judgements(store, decision, few)
 
 
 def test_judged_topics_decide_whether_a_common_space_is_used(tmp_path: Path) -> None:
-    store, samples, model = drawn(tmp_path, translated(60))
+    store, samples, model = drawn(tmp_path, counterparts(60))
     decision = decide(store, samples, model)
-    summary = CommonSpaceSummary(100, 1.0, 0.5, 0.6)
-    harmful = replace(decision, calibration=harmful_space(decision.calibration), common_space=summary)
-    better = by_judgements(store, harmful, judged(60, lambda _: LANGS))
+    summary, chance = CommonSpaceSummary(100, 1.0, 0.5, 0.6), np.random.default_rng(0)
+    space = CommonSpace.rounded({lang: np.linalg.qr(chance.standard_normal((DIM, DIM)))[0] for lang in LANGUAGES})
+    harmful = replace(decision, calibration=replace(decision.calibration, space=space), common_space=summary)
+    better = by_judgements(store, harmful, judged(60, lambda _: LANGUAGES))
     assert (better.calibration.space.name, better.common_space) == ("", None)
     same_language = by_judgements(store, harmful, judged(60, lambda _: ["de"]))  # which no map concerns
     assert (same_language.calibration.space.name, same_language.common_space) == ("common space", summary)
@@ -205,11 +180,3 @@ def test_topics_that_make_no_sure_difference_change_nothing(tmp_path: Path) -> N
     again = by_judgements(store, decision, topics, TopicEncoder(bias=0.2, noise=0.1))
     assert again.decided_by == "judgements"
     assert again.calibration.id == decision.calibration.id
-
-
-@pytest.mark.parametrize("topics", [0, FEWEST - 1])
-def test_too_few_judged_topics_are_refused(tmp_path: Path, topics: int) -> None:
-    store, samples, model = drawn(tmp_path, translated(40))
-    decision = decide(store, samples, model)
-    with pytest.raises(BadInput, match="too few of the topics have a relevant document in the collection"):
-        by_judgements(store, decision, judged(40, lambda at: ["de"] if at < topics else []))

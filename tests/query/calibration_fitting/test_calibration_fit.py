@@ -1,7 +1,7 @@
 """Calibrating a collection: what is kept, when it is made anew, what decides."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,11 +13,10 @@ from encoders.document import Document
 from encoders.errors import BadInput, ModelMismatch, StoreError
 from encoders.folder.model_folder import ModelFolder
 from encoders.methods.vector_parts import VectorParts
-from indexer.collection import collection as collections
 from indexer.collection.collection import Collection, require
 from indexer.collection.settings import Settings
 from indexer.index_sources import index
-from indexer.ledger.database import connect, open_database, transaction
+from indexer.ledger.database import connect, transaction
 from query.calibration import calibration_table
 from query.calibration.calibration import BALANCE, Calibration
 from query.calibration.calibration_summary import MatesSummary, Summary
@@ -41,6 +40,26 @@ def kept(settings: Settings) -> list[calibration_table.StoredCalibration]:
     return calibration_table.all_calibrations(connect(settings.database), "demo")
 
 
+def use(settings: Settings, chosen: str) -> None:
+    engine = connect(settings.database)
+    calibration_table.use(engine, require(engine, "demo"), chosen)
+
+
+def change(settings: Settings, calibration: str = "", **values: object) -> None:
+    """Change what the database says of one calibration, or of all."""
+    row = calibration_table.CalibrationRow
+    statement = sa.update(row).where(row.id == calibration) if calibration else sa.update(row)
+    with transaction(connect(settings.database)) as session:
+        session.execute(statement.values(**values))
+
+
+def opened_calibration(settings: Settings) -> Calibration:
+    with Searcher.open("demo", settings, device="cpu") as opened:
+        assert opened.calibration is not None
+        assert opened.ranking.balance == opened.calibration.balance
+        return opened.calibration
+
+
 def documents(path: Path, lang: str, texts: list[str]) -> Path:
     lines = [
         json.dumps({"id": f"{lang}{at}", "lang": lang, "title": "", "text": text}) for at, text in enumerate(texts)
@@ -49,27 +68,21 @@ def documents(path: Path, lang: str, texts: list[str]) -> Path:
     return path
 
 
-def test_the_same_sample_gives_the_same_calibration(home: Settings) -> None:
+def test_the_same_sample_gives_the_same_calibration_and_others_are_switched_to(home: Settings) -> None:
     (first,) = kept(home)
     assert calibrate("demo", home, device="cpu").stored.id == first.id
     assert [one.id for one in kept(home)] == [first.id]
-
-
-def test_calibrations_are_switched_without_touching_the_index(home: Settings) -> None:
-    (first,) = kept(home)
     other = calibrate("demo", home, CalibrationRequest(balance=0.6), device="cpu")
     assert {one.id: one.active for one in kept(home)} == {first.id: False, other.stored.id: True}
     with Searcher.open("demo", home, device="cpu") as opened:
         assert opened.ranking.balance == 0.6
         spaces = {opened.space}
         assert len(opened.search("Schach", lang="de")) == 10
-    calibration_table.use(connect(home.database), require(connect(home.database), "demo"), first.id[:6])
-    with Searcher.open("demo", home, device="cpu") as opened:
-        spaces.add(opened.space)
-    calibration_table.use(connect(home.database), require(connect(home.database), "demo"), "none")
-    with Searcher.open("demo", home, device="cpu") as opened:
-        assert opened.calibration is None
-        spaces.add(opened.space)
+    for chosen in (first.id[:6], "none"):
+        use(home, chosen)
+        with Searcher.open("demo", home, device="cpu") as opened:
+            assert (opened.calibration is None) == (chosen == "none")
+            spaces.add(opened.space)
     assert len(spaces) == 3
     with pytest.raises(BadInput, match="no calibrations of demo begin with 'zzz'"):
         Searcher.open("demo", home, ranking=RankingOptions(calibration="zzz"))
@@ -79,25 +92,16 @@ def test_an_evaluation_is_by_the_calibration_it_names(home: Settings, capsys: py
     (first,) = kept(home)
     calibrate("demo", home, CalibrationRequest(balance=0.0), device="cpu")
     topics = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt"), "--langs", "de"]
-    command = ["evaluate", "-c", "demo", "--home", str(home.home), *topics, "--baseline", "none", "--json", "-q"]
 
     def map_by(*calibration: str) -> float:
-        assert run([*command, *calibration]) == 0
+        assert run(["evaluate", "-c", "demo", *topics, "--baseline", "none", "--json", "-q", *calibration]) == 0
         *_, logged = map(json.loads, capsys.readouterr().out.splitlines())
         return float(logged["runs"][0]["means"]["AP"])
 
     by_first, active = map_by("--calibration", first.id[:6]), map_by()
     assert by_first != active
-    calibration_table.use(connect(home.database), require(connect(home.database), "demo"), first.id)
+    use(home, first.id)
     assert map_by() == by_first
-
-
-def test_documents_that_change_little_keep_the_calibration(home: Settings, tmp_path: Path) -> None:
-    source = documents(tmp_path / "more.jsonl", "de", ["Ein Haus am See, in dem niemand mehr wohnt."])
-    index([str(source)], "demo", settings=home, device="cpu")
-    upkeep = keep_calibrated("demo", home, device="cpu")
-    assert upkeep.report is None
-    assert "a new calibration would change the first ten hits of " in upkeep.reason
 
 
 def test_a_new_language_asks_for_another_calibration_and_is_said_to_be_small(home: Settings, tmp_path: Path) -> None:
@@ -111,14 +115,21 @@ def test_a_new_language_asks_for_another_calibration_and_is_said_to_be_small(hom
     assert "nl" in kept(home)[-1].summary.languages
 
 
-def test_a_calibration_that_cannot_be_read_is_said_by_search_and_replaced_by_calibrate(home: Settings) -> None:
-    engine = connect(home.database)
-    with transaction(engine) as session:
-        session.execute(sa.update(calibration_table.CalibrationRow).values(artifact=b"damaged"))
+def test_a_calibration_that_cannot_be_read_is_said_and_replaced_by_one_with_a_persons_balance(home: Settings) -> None:
+    (first,) = kept(home)
+    other = calibrate("demo", home, CalibrationRequest(balance=0.3), device="cpu")
+    change(home, first.id, artifact=b"damaged")
+    with pytest.raises(StoreError, match="make another: dragoman calibrate"):
+        use(home, first.id)
+    assert [one.id for one in kept(home) if one.active] == [other.stored.id]
+    change(home, artifact=b"damaged")
     with pytest.raises(StoreError, match="make another: dragoman calibrate"):
         Searcher.open("demo", home, device="cpu")
     upkeep = keep_calibrated("demo", home, device="cpu")
     assert upkeep.reason == "its calibration can't be read"
+    assert upkeep.report is not None
+    summary = upkeep.report.stored.summary
+    assert (summary.balance, summary.decided_by, upkeep.report.taken_over) == (0.3, "you", True)
     with Searcher.open("demo", home, device="cpu") as opened:
         assert opened.search("Schach", lang="de")
 
@@ -132,47 +143,30 @@ def test_a_database_that_fails_is_no_damaged_calibration(home: Settings, monkeyp
         keep_calibrated("demo", home, device="cpu")
 
 
-def test_a_collection_with_calibrations_of_another_model_alone_is_not_calibrated(home: Settings) -> None:
-    """As after a rebuild with another encoder, when the calibration that follows was interrupted."""
+def test_plain_cosine_by_choice_stays_and_calibrations_of_another_model_are_none(
+    home: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The latter as after a rebuild with another encoder, when the calibration that follows was interrupted."""
     assert is_calibrated("demo", home)
-    with open_database(home.database) as engine, transaction(engine) as session:
-        session.execute(sa.update(calibration_table.CalibrationRow).values(model="another"))
-    assert not is_calibrated("demo", home)
-
-
-def test_a_person_who_chose_plain_cosine_is_not_overruled(home: Settings) -> None:
-    assert is_calibrated("demo", home)
-    calibration_table.use(connect(home.database), require(connect(home.database), "demo"), "none")
+    assert run(["calibrate", "-c", "demo", "--use", "none"]) == run(["status", "-c", "demo"]) == 0
+    said = capsys.readouterr().out
+    assert "searched with plain cosine now" in said
+    assert "no calibration: plain cosine; choose one: dragoman calibrate --use ID -c demo" in said
     assert is_calibrated("demo", home)
     upkeep = keep_calibrated("demo", home, device="cpu")
     assert upkeep.report is None
     assert "as you chose" in upkeep.reason
+    change(home, model="another")
+    assert not is_calibrated("demo", home)
 
 
-def judged_topics(langs: Sequence[str] | None = None) -> JudgedTopics:
-    """The demo's topics in some languages, or in all."""
-    topics = [Document(topic.qid, topic.lang, topic.text()) for topic in read_topics(DEMO / "topics.tsv")]
-    chosen = [topic for topic in topics if langs is None or topic.lang in langs]
-    return JudgedTopics(chosen, read_qrels([DEMO / "qrels.txt"]))
-
-
-@pytest.mark.parts
-def test_judgements_decide_where_they_are_given(real: Settings) -> None:
-    judged = judged_topics()
-    summary = calibrate("demo", real, CalibrationRequest(judged=judged), device="cpu").stored.summary
-    assert summary.decided_by == "judgements"
-    assert summary.balance in BALANCES
-    assert summary.balance >= 0.5  # the encoder is biased
-    few = CalibrationRequest(judged=JudgedTopics(judged.topics[:3], judged.qrels))
-    with pytest.raises(BadInput, match="too few of the topics"):
-        calibrate("demo", real, few, device="cpu")
-
-
-def test_judgements_and_a_balance_do_not_go_together() -> None:
-    with pytest.raises(BadInput, match="the topics decide the balance; leave the balance out, or the topics"):
-        CalibrationRequest(balance=0.5, judged=judged_topics(["de"]))
-    with pytest.raises(BadInput, match="balance goes from 0"):
-        CalibrationRequest(balance=1.5)
+def request(decided_by: str, langs: Sequence[str]) -> CalibrationRequest:
+    """What lets judgements of some languages' topics decide, or a person, or neither."""
+    if decided_by != "judgements":
+        return CalibrationRequest(balance=0.6 if decided_by == "you" else None)
+    topics = [topic for topic in read_topics(DEMO / "topics.tsv") if topic.lang in langs]
+    judged = [Document(topic.qid, topic.lang, topic.text()) for topic in topics]
+    return CalibrationRequest(judged=JudgedTopics(judged, read_qrels([DEMO / "qrels.txt"])))
 
 
 LANGS = ("de", "en", "ja", "ru")
@@ -183,85 +177,39 @@ ALONE = "segments"
 def articles(path: Path, *, counterparts: bool) -> Path:
     """The demo's articles in four languages, all or each in one language alone, without their concepts."""
     records = [
-        json.loads(line)
-        for lang in LANGS
-        for line in (DEMO / f"docs.{lang}.jsonl").read_text(encoding="utf-8").splitlines()
+        json.loads(line) for lang in LANGS for line in (DEMO / f"docs.{lang}.jsonl").read_text("utf-8").splitlines()
     ]
     names = sorted({record["concept"] for record in records})
-    taken = [
-        record for record in records if counterparts or LANGS[names.index(record["concept"]) % 4] == record["lang"]
-    ]
-    for record in taken:
-        record["concept"] = ""
+    alone = [record for record in records if LANGS[names.index(record["concept"]) % 4] == record["lang"]]
+    taken = [{**record, "concept": ""} for record in (records if counterparts else alone)]
     path.write_text("\n".join(map(json.dumps, taken)), encoding="utf-8")
     return path
 
 
-@pytest.mark.parametrize(
-    ("decided_by", "counterparts", "request_of"),
-    [
-        ("judgements", True, lambda: CalibrationRequest(judged=judged_topics(LANGS))),
-        ("you", True, lambda: CalibrationRequest(balance=0.6)),
-        ("documents", True, CalibrationRequest),
-        ("default", False, CalibrationRequest),
-    ],
-)
+@pytest.mark.parametrize("decided_by", ["judgements", "you", "documents", "default"])
 def test_judgements_or_a_person_decide_before_the_documents_and_these_where_they_have_counterparts(
-    settings: Settings,
-    tmp_path: Path,
-    word_model: ModelFolder,
-    decided_by: str,
-    counterparts: bool,
-    request_of: Callable[[], CalibrationRequest],
+    settings: Settings, tmp_path: Path, word_model: ModelFolder, decided_by: str
 ) -> None:
+    counterparts = decided_by != "default"
     source = articles(tmp_path / "articles.jsonl", counterparts=counterparts)
     method = None if counterparts else ALONE
     index([str(source)], "demo", settings=settings, encoder=str(word_model.path), method=method, device="cpu")
-    summary = calibrate("demo", settings, request_of(), device="cpu").stored.summary
+    summary = calibrate("demo", settings, request(decided_by, LANGS), device="cpu").stored.summary
     assert kept(settings)[-1].summary == summary
     assert summary.decided_by == decided_by
     assert summary.mates is not None
     assert summary.mates.confirmed is not None
-    assert (summary.mates.confirmed >= 0.85) == counterparts
-    assert bool(summary.mates.queries) == counterparts
-    if decided_by != "judgements":
+    assert (summary.mates.confirmed >= 0.85) == bool(summary.mates.queries) == counterparts
+    if decided_by == "judgements":
+        assert summary.balance in BALANCES
+    else:
         assert summary.balance == (0.6 if decided_by == "you" else BALANCE)
-        gained = summary.mates.with_mates > summary.mates.without
-        assert gained or not summary.mates.count
-    with Searcher.open("demo", settings, device="cpu") as opened:
-        assert opened.calibration is not None
-        assert opened.calibration.mates == summary.mates.count
-        assert opened.ranking.balance == summary.balance
+        assert summary.mates.with_mates > summary.mates.without or not summary.mates.count
+    calibration = opened_calibration(settings)
+    assert (calibration.mates, calibration.balance) == (summary.mates.count, summary.balance)
 
 
-@pytest.mark.parts
-def test_mates_count_where_documents_have_counterparts(settings: Settings, tmp_path: Path) -> None:
-    """Of the default encoder; nothing of the documents says which belong together."""
-    source = articles(tmp_path / "articles.jsonl", counterparts=True)
-    index([str(source)], "demo", settings=settings, device="cpu")
-    mates = calibrate("demo", settings, device="cpu").stored.summary.mates
-    assert mates is not None
-    assert mates.share > 0.6
-    assert mates.queries >= 20
-    assert mates.count
-    assert mates.with_mates > mates.without
-
-
-@pytest.mark.parts
-def test_mates_do_not_count_where_documents_have_no_counterparts(settings: Settings, tmp_path: Path) -> None:
-    source = articles(tmp_path / "alone.jsonl", counterparts=False)
-    index([str(source)], "demo", settings=settings, method=ALONE, device="cpu")
-    summary = calibrate("demo", settings, device="cpu").stored.summary
-    assert (summary.decided_by, summary.balance, summary.common_space) == ("default", BALANCE, None)
-    assert summary.mates is not None
-    assert (summary.mates.count, summary.mates.queries) == (False, 0)
-
-
-@pytest.mark.parametrize(
-    "texts",
-    [["Nur ein einziger Text."], ["Immer dasselbe."] * 40, ["一", "二"]],
-    ids=["one document", "all equal", "one language, two characters"],
-)
+@pytest.mark.parametrize("texts", [["Nur ein einziger Text."], ["Immer dasselbe."] * 40, ["一", "二"]])
 def test_a_collection_of_almost_nothing_is_calibrated_and_searched(
     settings: Settings, tmp_path: Path, word_model: ModelFolder, texts: list[str]
 ) -> None:
@@ -279,30 +227,16 @@ def test_a_collection_of_almost_nothing_is_calibrated_and_searched(
 DUTCH = ["Hoe bescherm ik mijn huis tegen overstroming?", "Een zeer korte tekst over schaken.", "Brood bakken."]
 
 
-def test_what_a_person_chose_and_asked_stays_when_the_collection_is_calibrated_again(
-    home: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_person_gave_stays(home: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = [Document(f"q{at}", "de", f"wie backe ich Brot Nummer {at}") for at in range(5)]
     calibrate("demo", home, CalibrationRequest(balance=0.3, logged_queries=log), device="cpu")
-    source = documents(tmp_path / "nl.jsonl", "nl", DUTCH)
-    assert run(["index", str(source), "-c", "demo", "--home", str(home.home)]) == 0
+    assert run(["index", str(documents(tmp_path / "nl.jsonl", "nl", DUTCH)), "-c", "demo"]) == 0
     assert "balance 0.3; as it was, by you" in capsys.readouterr().out
     assert kept(home)[-1].summary.decided_by == "you"
-    with Searcher.open("demo", home, device="cpu") as opened:
-        assert opened.calibration is not None
-        assert opened.ranking.balance == 0.3
-        assert opened.calibration.languages["de"].sources.count("") == 5
-        assert "nl" in opened.calibration.languages
-
-
-def test_a_persons_balance_outlives_an_artifact_that_cannot_be_read(home: Settings) -> None:
-    calibrate("demo", home, CalibrationRequest(balance=0.3), device="cpu")
-    engine = connect(home.database)
-    with transaction(engine) as session:
-        session.execute(sa.update(calibration_table.CalibrationRow).values(artifact=b"damaged"))
-    report = keep_calibrated("demo", home, device="cpu").report
-    assert report is not None
-    assert (report.stored.summary.balance, report.stored.summary.decided_by, report.taken_over) == (0.3, "you", True)
+    calibration = opened_calibration(home)
+    assert calibration.balance == 0.3
+    assert calibration.languages["de"].sources.count("") == 5
+    assert "nl" in calibration.languages
 
 
 def test_a_collection_has_one_active_calibration_of_each_model(home: Settings) -> None:
@@ -315,76 +249,40 @@ def test_a_collection_has_one_active_calibration_of_each_model(home: Settings) -
     nothing = Calibration.none("another", VectorParts.equal(384))
     other = calibration_table.keep(engine, require(engine, "demo"), nothing, Summary.of(nothing, "default"))
     assert {one.id: one.active for one in kept(home)} == {first.id: True, other.id: True}
-    found = collections.require(engine, "demo")
-    assert [one.id for one in [calibration_table.active(engine, found)] if one] == [other.id]
+    active = calibration_table.active(engine, require(engine, "demo"))
+    assert active is not None
+    assert active.id == other.id
     with pytest.raises(ModelMismatch, match=f"calibration {first.id} is of model {before}"):
-        calibration_table.use(engine, require(engine, "demo"), first.id)
-    calibration_table.use(engine, require(engine, "demo"), "none")
+        use(home, first.id)
+    use(home, "none")
     assert {one.id: one.active for one in kept(home)} == {first.id: True, other.id: False}
     with transaction(engine) as session:
         session.get_one(Collection, "demo").model = before
-    with Searcher.open("demo", home, device="cpu") as opened:
-        assert opened.calibration is not None
-        assert opened.calibration.id == first.id
+    assert opened_calibration(home).id == first.id
     with pytest.raises(ModelMismatch, match=f"calibration {other.id} is of model another"):
         Searcher.open("demo", home, device="cpu", ranking=RankingOptions(calibration=other.id))
+    second = calibrate("demo", home, CalibrationRequest(balance=0.6), device="cpu").stored
+    with pytest.raises(StoreError, match="UNIQUE"):
+        change(home, active=True)
+    assert [one.id for one in kept(home) if one.active] == [second.id]
 
 
-def test_two_active_calibrations_of_a_model_are_impossible(home: Settings) -> None:
-    other = calibrate("demo", home, CalibrationRequest(balance=0.6), device="cpu")
-    engine = connect(home.database)
-    with pytest.raises(sa.exc.IntegrityError), engine.begin() as connection:
-        connection.execute(sa.update(calibration_table.CalibrationRow).values(active=True))
-    assert [one.id for one in kept(home) if one.active] == [other.stored.id]
-
-
-def test_a_calibration_that_cannot_be_read_is_not_put_in_use(home: Settings) -> None:
-    (first,) = kept(home)
-    other = calibrate("demo", home, CalibrationRequest(balance=0.6), device="cpu")
-    engine = connect(home.database)
-    with transaction(engine) as session:
-        row = calibration_table.CalibrationRow
-        session.execute(sa.update(row).where(row.id == first.id).values(artifact=b"damaged"))
-    with pytest.raises(StoreError, match="make another: dragoman calibrate"):
-        calibration_table.use(engine, require(engine, "demo"), first.id)
-    assert [one.id for one in kept(home) if one.active] == [other.stored.id]
-
-
-def test_drift_past_the_bar_asks_for_a_new_calibration(
-    home: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_drift_asks_for_a_new_calibration(home: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (first,) = kept(home)
     texts = [f"{chr(65 + at % 26)}{at * 7919 % 10_000:04} {at * 104_729 % 1_000_003}" for at in range(42)]
     index([str(documents(tmp_path / "numbers.jsonl", "de", texts))], "demo", settings=home, device="cpu")
-    assert keep_calibrated("demo", home, device="cpu").report is None
+    before = keep_calibrated("demo", home, device="cpu")
     monkeypatch.setattr("query.calibration_fitting.recalibration.DRIFT", 0.1)
-    upkeep = keep_calibrated("demo", home, device="cpu")
-    assert upkeep.report is not None
-    assert "a new calibration would change the first ten hits of " in upkeep.reason
-    assert upkeep.report.stored.id != first.id
+    after = keep_calibrated("demo", home, device="cpu")
+    assert before.report is None
+    assert after.report is not None
+    for upkeep in (before, after):
+        assert "a new calibration would change the first ten hits of " in upkeep.reason
+    assert after.report.stored.id != first.id
     assert keep_calibrated("demo", home, device="cpu").report is None
 
 
-def test_the_command_lists_makes_and_chooses(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
-    place = ["-c", "demo", "--home", str(home.home)]
-    (first,) = kept(home)
-    assert run(["calibrate", "--list", *place]) == 0
-    assert first.id in capsys.readouterr().out
-    assert run(["calibrate", "--balance", "2", *place]) == 2
-    assert "2.0 is not in the range 0<=x<=1" in capsys.readouterr().err
-    assert run(["calibrate", "--topics", "t.tsv", *place]) == 2
-    assert run(["calibrate", "--balance", "0.5", "--json", *place]) == 0
-    made = json.loads(capsys.readouterr().out)
-    assert (made["balance"], made["decided_by"]) == (0.5, "you")
-    assert run(["calibrate", "--use", "none", *place]) == 0
-    assert "searched with plain cosine now" in capsys.readouterr().out
-    assert run(["status", *place]) == 0
-    assert "no calibration: plain cosine; choose one: dragoman calibrate --use ID -c demo" in capsys.readouterr().out
-
-
-def test_an_index_run_calibrates_by_itself(
-    settings: Settings, word_model: ModelFolder, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_index_runs_calibrate(settings: Settings, word_model: ModelFolder, capsys: pytest.CaptureFixture[str]) -> None:
     place = ["-c", "c", "--home", str(settings.home)]
     sources = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "ja")]
     assert run(["index", *sources, "--encoder", str(word_model.path), *place]) == 0
@@ -402,17 +300,14 @@ def _found_at_first(folder: Path, each: int, draw: int = 0) -> list[tuple[bool, 
     """
     pages = {
         lang: {one["concept"]: one for one in map(json.loads, (DEMO / f"docs.{lang}.jsonl").read_text().splitlines())}
-        for lang in ("de", "en", "ja", "ru")
+        for lang in LANGS
     }
-    settings = Settings.read(home=folder / "home")
-    expected: dict[str, str] = {}
-    sources = []
+    settings, expected = Settings.read(home=folder / "home"), dict[str, str]()
     for lang, here in pages.items():
         chosen = sorted(here.keys() & pages["en"].keys() - expected.keys())[4 * draw : 4 * draw + each]
         expected |= {concept: here[concept]["id"] for concept in chosen}
-        sources.append(folder / f"{lang}.jsonl")
-        sources[-1].write_text("\n".join(json.dumps(here[concept]) for concept in chosen), encoding="utf-8")
-    index([str(source) for source in sources], "demo", settings=settings, device="cpu")
+        (folder / f"{lang}.jsonl").write_text("\n".join(json.dumps(here[concept]) for concept in chosen), "utf-8")
+    index([str(folder / f"{lang}.jsonl") for lang in LANGS], "demo", settings=settings, device="cpu")
     calibrate("demo", settings, device="cpu")
     queries = [
         Document(concept, lang, here[concept]["title"])
@@ -427,13 +322,12 @@ def _found_at_first(folder: Path, each: int, draw: int = 0) -> list[tuple[bool, 
     return list(zip(*right, strict=True))
 
 
-@pytest.mark.parametrize("each", [2, pytest.param(5, marks=pytest.mark.parts)])
+@pytest.mark.parametrize("each", [2, 5])
 def test_a_tiny_collection_loses_nothing_by_being_calibrated(tmp_path: Path, each: int) -> None:
     plain, calibrated = map(sum, zip(*_found_at_first(tmp_path, each), strict=True))
     assert calibrated >= plain * (1 if each < 5 else 1.5)
 
 
-@pytest.mark.parts
 def test_collections_of_four_documents_lose_no_more_than_chance(tmp_path: Path) -> None:
     """A sign test at 5 % over five collections: one answer more or less depends on the processor's int8 arithmetic."""
     found = []
@@ -459,57 +353,47 @@ def test_a_calibration_says_what_the_previous_one_had(home: Settings) -> None:
 
 
 @pytest.mark.parametrize(
-    ("decided_by", "balance", "taken_over"),
-    [("you", 0.3, True), ("judgements", 0.5, True), ("concepts", 0.25, False), ("mates", 0.25, False)],
+    ("decided_by", "balance"), [("you", 0.3), ("judgements", 0.5), ("concepts", 0.25), ("mates", 0.25)]
 )
 def test_a_calibration_of_an_earlier_version_is_used_until_it_is_made_anew_with_a_persons_balance(
-    home: Settings, capsys: pytest.CaptureFixture[str], decided_by: str, balance: float, taken_over: bool
+    home: Settings, capsys: pytest.CaptureFixture[str], decided_by: str, balance: float
 ) -> None:
     log = [Document("q", "de", "wie backe ich Brot")]
     calibrate("demo", home, CalibrationRequest(balance=balance, logged_queries=log), device="cpu")
     make_earlier(home, "demo", decided_by, lift=0.8)
     assert not is_calibrated("demo", home)
+    earlier = opened_calibration(home)
+    assert (earlier.balance, earlier.mates) == (balance, True)
     with Searcher.open("demo", home, device="cpu") as opened:
-        assert opened.calibration is not None
-        assert (opened.ranking.balance, opened.calibration.mates) == (balance, True)
         assert len(opened.search("Schach", lang="de")) == 10
     upkeep = keep_calibrated("demo", home, device="cpu")
     assert upkeep.reason == "an earlier version of Dragoman made its calibration, with settings that are gone"
     assert upkeep.report is not None
-    assert upkeep.report.taken_over == taken_over
-    assert upkeep.report.stored.summary.balance == (balance if taken_over else BALANCE)
+    assert upkeep.report.taken_over == (decided_by in {"you", "judgements"})
+    assert upkeep.report.stored.summary.balance == (balance if upkeep.report.taken_over else BALANCE)
     assert not upkeep.report.stored.summary.is_earlier
-    with Searcher.open("demo", home, device="cpu") as opened:
-        assert opened.calibration is not None
-        assert opened.calibration.languages["de"].sources.count("") == 1
+    assert opened_calibration(home).languages["de"].sources.count("") == 1
     assert is_calibrated("demo", home)
     assert keep_calibrated("demo", home, device="cpu").report is None
-    assert run(["calibrate", "--list", "-c", "demo", "--home", str(home.home)]) == 0
+    assert run(["calibrate", "--list", "-c", "demo"]) == 0
     assert len(capsys.readouterr().out.splitlines()) >= 2
 
 
-def test_calibrating_by_hand_keeps_what_a_person_gave_an_earlier_version(home: Settings) -> None:
-    """The warning of a search advises it, so nothing may be lost by it."""
+def test_an_earlier_one_is_made_anew(home: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The warning of a search advises it, so nothing that a person gave may be lost by it."""
     calibrate("demo", home, CalibrationRequest(balance=0.3), device="cpu")
     make_earlier(home, "demo", "you")
     summary = calibrate("demo", home, device="cpu").stored.summary
     assert (summary.balance, summary.decided_by) == (0.3, "you")
     assert calibrate("demo", home, device="cpu").stored.summary.balance == BALANCE
-
-
-def test_an_index_run_makes_a_calibration_of_an_earlier_version_anew(
-    home: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
     make_earlier(home, "demo", "concepts")
     source = documents(tmp_path / "more.jsonl", "de", ["Ein Haus am See, in dem niemand mehr wohnt."])
-    assert run(["index", str(source), "-c", "demo", "--home", str(home.home)]) == 0
+    assert run(["index", str(source), "-c", "demo"]) == 0
     assert "demo is calibrated anew: an earlier version of Dragoman made its calibration" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("mates", [False, True])
-def test_what_judgements_decided_stays_when_the_collection_is_calibrated_again(
-    home: Settings, tmp_path: Path, mates: bool
-) -> None:
+def test_what_judgements_decided_stays_when_calibrated_again(home: Settings, tmp_path: Path, mates: bool) -> None:
     engine = connect(home.database)
     (before,) = kept(home)
     judged = replace(calibration_table.read(engine, "demo", before.id), balance=0.5, mates=mates)
@@ -519,26 +403,18 @@ def test_what_judgements_decided_stays_when_the_collection_is_calibrated_again(
     report = keep_calibrated("demo", home, device="cpu").report
     assert report is not None
     assert report.taken_over
-    assert (report.stored.summary.decided_by, report.stored.summary.balance) == ("judgements", 0.5)
-    assert report.stored.summary.mates is not None
-    assert report.stored.summary.mates.count == mates
-    assert report.stored.summary.common_space is None
+    again = report.stored.summary
+    assert again.mates is not None
+    assert (again.decided_by, again.balance, again.mates.count) == ("judgements", 0.5, mates)
+    assert again.common_space is None
     made = calibration_table.read(engine, "demo", report.stored.id)
     assert (made.mates, made.balance, made.space.name) == (mates, 0.5, "")
     assert "nl" in made.languages
 
 
-@pytest.mark.parametrize(
-    ("request_of", "decided_by"),
-    [
-        (lambda: CalibrationRequest(balance=0.6), "you"),
-        (lambda: CalibrationRequest(judged=judged_topics(["de", "en"])), "judgements"),
-    ],
-)
-def test_a_new_balance_or_new_judgements_are_decided_anew(
-    home: Settings, request_of: Callable[[], CalibrationRequest], decided_by: str
-) -> None:
+@pytest.mark.parametrize("decided_by", ["you", "judgements"])
+def test_a_new_balance_or_new_judgements_are_decided_anew(home: Settings, decided_by: str) -> None:
     calibrate("demo", home, CalibrationRequest(balance=0.3), device="cpu")
-    report = calibrate("demo", home, request_of(), device="cpu")
+    report = calibrate("demo", home, request(decided_by, ["de", "en"]), device="cpu")
     assert (report.taken_over, report.stored.summary.decided_by) == (False, decided_by)
     assert report.stored.summary.balance != 0.3

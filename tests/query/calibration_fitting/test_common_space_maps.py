@@ -15,8 +15,7 @@ from indexer.collection.settings import Settings
 from indexer.index_sources import index
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import Calibration
-from query.calibration.calibration_summary import CommonSpaceSummary
-from query.calibration.comparison_space import PLAIN_SPACE, CommonSpace
+from query.calibration.comparison_space import PLAIN_SPACE
 from query.calibration_fitting import common_space_maps
 from query.calibration_fitting.calibration_fit import calibrate
 from query.calibration_fitting.common_space_maps import learn_common_space
@@ -24,11 +23,10 @@ from query.calibration_fitting.language_statistics import draw_samples, fit_stat
 from query.calibration_fitting.mined_mates import MinedMates, mine_mates
 from query.cli import run
 from query.ranking.searcher import Searcher
+from tests.query.calibration_fitting.test_mined_mates import LANGUAGES, counterparts
 from tests.query.synthetic import DIM, TopicEncoder, direction, filled, page
 
 pytestmark = pytest.mark.parts
-
-LANGUAGES = ("de", "en", "fr", "ja")
 
 
 class TwistedEncoder(TopicEncoder):
@@ -57,20 +55,10 @@ def taught(folder: Path, encoder: TopicEncoder, documents: Sequence[Document]) -
     return store, statistics, mine_mates(store, statistics, samples)
 
 
-def learnt(
-    folder: Path, encoder: TopicEncoder, documents: Sequence[Document]
-) -> tuple[CommonSpace, CommonSpaceSummary] | None:
-    return learn_common_space(*taught(folder, encoder, documents))
-
-
 @pytest.fixture(scope="module")
 def twisted(tmp_path_factory: pytest.TempPathFactory) -> Taught:
     """A collection whose languages differ by more than their means."""
     return taught(tmp_path_factory.mktemp("twisted"), TwistedEncoder(1.0), counterparts(250))
-
-
-def counterparts(topics: int) -> list[Document]:
-    return [page(lang, f"t{number}") for lang in LANGUAGES for number in range(topics)]
 
 
 def test_no_query_that_judges_has_taught(twisted: Taught, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,23 +115,15 @@ def test_mates_teach_what_differs_between_languages(twisted: Taught) -> None:
     assert with_maps > without
 
 
-WITHOUT_COUNTERPARTS = [page(lang, f"{lang}{number}") for lang in LANGUAGES for number in range(200)]
-
-
-@pytest.mark.parametrize("pages", [WITHOUT_COUNTERPARTS, counterparts(25)], ids=["no counterparts", "few subjects"])
-def test_without_counterparts_of_many_subjects_nothing_is_learnt(tmp_path: Path, pages: list[Document]) -> None:
-    assert learnt(tmp_path, TwistedEncoder(1.0), pages) is None
-
-
-def test_where_nothing_differs_but_the_mean_no_map_is_kept(tmp_path: Path) -> None:
-    """Such mates are found first already, and no map can do better."""
-    assert learnt(tmp_path, TopicEncoder(bias=1.0, noise=0.1), counterparts(80)) is None
-
-
-def test_of_vectors_of_several_parts_nothing_is_learnt(tmp_path: Path) -> None:
-    encoder = TwistedEncoder(1.0)
-    encoder.spec = replace(encoder.spec, widths=(DIM // 2, DIM // 2))
-    assert learnt(tmp_path, encoder, counterparts(250)) is None
+@pytest.mark.parametrize("why", ["no counterparts", "few subjects", "nothing differs but the mean", "two parts"])
+def test_where_mates_teach_nothing_that_holds_for_others_nothing_is_learnt(tmp_path: Path, why: str) -> None:
+    encoder = TopicEncoder(bias=1.0, noise=0.1) if why.startswith("nothing") else TwistedEncoder(1.0)
+    pages = counterparts({"few subjects": 25, "two parts": 250}.get(why, 80))
+    if why == "no counterparts":
+        pages = [page(lang, f"{lang}{number}") for lang in LANGUAGES for number in range(200)]
+    elif why == "two parts":
+        encoder.spec = replace(encoder.spec, widths=(DIM // 2, DIM // 2))
+    assert learn_common_space(*taught(tmp_path, encoder, pages)) is None
 
 
 @pytest.mark.long

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,7 @@ from query.calibration.calibration import BAR
 from query.calibration_fitting import mined_mates
 from query.calibration_fitting.language_statistics import CalibrationSamples, draw_samples, fit_statistics
 from query.calibration_fitting.mined_mates import MinedMates, mine_mates
-from tests.query.synthetic import LosingStore, TopicEncoder, filled, page
+from tests.query.synthetic import TopicEncoder, filled, page
 
 pytestmark = pytest.mark.parts
 
@@ -42,18 +41,29 @@ def topic_of(doc_id: str) -> str:
     return doc_id.split(":")[1]
 
 
+def pairs_of(mates: MinedMates) -> list[tuple[str, str]]:
+    return [(doc_id, mate) for doc_id, by_lang in mates.mates.items() for mate in by_lang.values()]
+
+
+def right_share(mates: MinedMates) -> float:
+    return float(np.mean([topic_of(doc_id) == topic_of(mate) for doc_id, mate in pairs_of(mates)]))
+
+
+def langs_of(mates: MinedMates) -> set[str]:
+    """The languages that have mates, which are those of the mates."""
+    langs = {doc_id[:2] for doc_id in mates.mates}
+    assert {lang for by_lang in mates.mates.values() for lang in by_lang} == langs
+    return langs
+
+
 @pytest.mark.parametrize("languages", [2, 3, 4])
 def test_counterparts_are_mates_and_sure(tmp_path: Path, languages: int) -> None:
     mates = mined(filled(tmp_path, ENCODER, counterparts(40, LANGUAGES[:languages])))
     assert mates.sure
     assert len(mates.mates) > 0.95 * len(mates.queries)
-    pairs = [(doc_id, mate) for doc_id, by_lang in mates.mates.items() for mate in by_lang.values()]
-    right = sum(topic_of(doc_id) == topic_of(mate) for doc_id, mate in pairs) / len(pairs)
-    assert right > 0.95
-    if languages == 2:
-        assert mates.confirmed_share is None  # there is no third language to check by
-    else:
-        assert mates.confirmed_share == pytest.approx(right, abs=0.08)
+    assert right_share(mates) > 0.95
+    # of two languages there is no third to check by
+    assert mates.confirmed_share == (None if languages == 2 else pytest.approx(right_share(mates), abs=0.08))
 
 
 def test_mates_are_the_same_on_any_number_of_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +86,7 @@ def of_mates(mates: Mapping[str, Mapping[str, str]]) -> MinedMates:
     return MinedMates([], {}, mates, 0.9, sure=True, bar=0.5)
 
 
-def test_a_wrong_mate_does_not_make_one_subject_of_two() -> None:
+def test_documents_with_the_same_mates_are_one_subject_and_a_wrong_mate_does_not_make_one_of_two() -> None:
     """A French page takes the Japanese page of another subject for its mate."""
     mates = {
         f"{lang}:t{at}": {other: f"{other}:t{at}" for other in LANGUAGES if other != lang}
@@ -87,51 +97,40 @@ def test_a_wrong_mate_does_not_make_one_subject_of_two() -> None:
     subjects = of_mates(mates).subjects()
     assert len({(subject, topic_of(doc_id)) for doc_id, subject in subjects.items()}) == 2
     assert len(set(subjects.values())) == 2
+    unlinked = {lang: {"fr": "fr", "ja": "ja"} for lang in ("de", "en")}  # nothing confirmed a link of them
+    eight_and_two = {"de": {f"l{at}": f"page{at}" for at in range(8)}, "page0": {"de": "de", "l1": "page1"}}
+    for one in (unlinked, eight_and_two):
+        assert len(set(of_mates(one).subjects().values())) == 1
 
 
-def test_documents_with_the_same_mates_are_one_subject_whether_they_are_each_others_or_not() -> None:
-    """German and English pages whose link nothing confirmed; and a page with eight mates beside one with two."""
-    unlinked = of_mates({lang: {"fr": "fr", "ja": "ja"} for lang in ("de", "en")})
-    assert len(set(unlinked.subjects().values())) == 1
-    eight = {f"l{at}": f"page{at}" for at in range(8)}
-    of_two_sizes = of_mates({"de": eight, "page0": {"de": "de", "l1": "page1"}})
-    assert len(set(of_two_sizes.subjects().values())) == 1
-
-
-def test_sampled_documents_that_are_mates_are_one_subject(tmp_path: Path) -> None:
+def test_mates_are_one_subject_and_the_sample_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Or the half of the subjects that judges would know the answers of the other half."""
-    mates = mined(filled(tmp_path, ENCODER, counterparts(40)))
+    store = filled(tmp_path, ENCODER, counterparts(40))
+    mates = mined(store)
     assert len(mates.mates) > 100
     subjects = {(subject, topic_of(doc_id)) for doc_id, subject in mates.subjects().items()}
     assert len(set(mates.subjects().values())) == len(subjects) == 40
-
-
-def test_the_sample_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mined_mates, "SAMPLE", 60)
-    mates = mined(filled(tmp_path, ENCODER, counterparts(40)))
-    assert len(mates.queries) == 60
-    assert {query.lang for query in mates.queries} == set(LANGUAGES)
-    assert mates.mates.keys() <= {query.doc_id for query in mates.queries}
+    few = mined(store)
+    assert len(few.queries) == 60
+    assert {query.lang for query in few.queries} == set(LANGUAGES)
+    assert few.mates.keys() <= {query.doc_id for query in few.queries}
 
 
-def test_a_handful_of_documents_has_nothing_to_check(tmp_path: Path) -> None:
-    assert not mined(filled(tmp_path, ENCODER, [page("de", "t0"), page("fr", "t0"), page("ja", "t1")])).sure
-
-
-@pytest.mark.parametrize("pages", [[], [page("de", "t0")], [page("de", f"t{number}") for number in range(30)]])
-def test_where_there_is_no_other_language_there_are_no_mates(tmp_path: Path, pages: list[Document]) -> None:
+def test_where_there_is_no_other_language_and_of_an_empty_sample_there_are_no_mates(tmp_path: Path) -> None:
     store = filled(tmp_path, ENCODER, counterparts(30))
     samples = draw_samples(store, ENCODER)
     calibration = fit_statistics(samples, MODEL)
-    store.delete(list({document.doc_id for document in counterparts(30)} - {document.doc_id for document in pages}))
-    mates = mine_mates(store, calibration, samples)
-    assert (mates.mates, mates.sure, mates.subjects()) == ({}, False, {})
-
-
-def test_an_empty_sample_has_no_mates(tmp_path: Path) -> None:
-    store = filled(tmp_path, ENCODER, counterparts(30))
-    mates = mine_mates(store, fit_statistics(draw_samples(store, ENCODER), MODEL), CalibrationSamples())
-    assert (mates.mates, mates.sure, mates.queries) == ({}, False, [])
+    found = [mine_mates(store, calibration, CalibrationSamples())]
+    left = set(store.ids())
+    for fewer in ([f"de:t{number}:0" for number in range(30)], ["de:t0:0"], []):
+        store.delete(list(left.difference(fewer)))
+        left.intersection_update(fewer)
+        found.append(mine_mates(store, calibration, samples))
+    assert [(mates.mates, mates.sure, mates.subjects()) for mates in found] == [({}, False, {})] * 4
+    assert not found[0].queries
+    handful = [page("de", "t0"), page("fr", "t0"), page("ja", "t1")]
+    assert not mined(filled(tmp_path / "handful", ENCODER, handful)).sure
 
 
 def test_a_language_whose_documents_are_deleted_meanwhile_has_no_mates(tmp_path: Path) -> None:
@@ -140,13 +139,10 @@ def test_a_language_whose_documents_are_deleted_meanwhile_has_no_mates(tmp_path:
     store.delete([f"ja:t{number}:0" for number in range(40)])
     mates = mine_mates(store, fit_statistics(samples, MODEL), samples)
     assert mates.sure
-    assert {doc_id[:2] for doc_id in mates.mates} == {"de", "en", "fr"}
-    assert {lang for by_lang in mates.mates.values() for lang in by_lang} == {"de", "en", "fr"}
+    assert langs_of(mates) == {"de", "en", "fr"}
 
 
-def test_hundreds_of_languages_with_a_document_each_have_no_mates_and_take_no_search(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_languages_with_a_document_each_take_no_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each such document would be the mate of all."""
     searched: list[str] = []
     search = EmbeddedStore.search
@@ -159,38 +155,24 @@ def test_hundreds_of_languages_with_a_document_each_have_no_mates_and_take_no_se
     small = [page(f"{first}{second}", "t0") for first in "bcg" for second in "bcdghjklmpqrtvwxyz"]
     mates = mined(filled(tmp_path, ENCODER, [*counterparts(40), *small]))
     assert mates.sure
-    assert {doc_id[:2] for doc_id in mates.mates} == set(LANGUAGES)
-    assert set(searched) == set(LANGUAGES)
+    assert langs_of(mates) == set(searched) == set(LANGUAGES)
     assert max(Counter(searched).values()) <= 6  # there, back, and to check; of a few documents, and of all
 
 
-def test_mates_are_sought_in_the_languages_with_the_most_documents(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mates_are_sought_in_the_largest_languages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mined_mates, "_MOST_LANGUAGES", 3)
     mates = mined(filled(tmp_path, ENCODER, [*counterparts(40, ("de", "ja", "ru")), *counterparts(39, ("en", "fr"))]))
-    assert {query.lang for query in mates.queries} == {"de", "ja", "ru"}
-    assert {lang for by_lang in mates.mates.values() for lang in by_lang} == {"de", "ja", "ru"}
+    assert {query.lang for query in mates.queries} == langs_of(mates) == {"de", "ja", "ru"}
 
 
-def test_where_some_documents_have_counterparts_a_bar_leaves_out_most_of_the_others(tmp_path: Path) -> None:
-    """Two thirds of the pages are about something that no other page is about."""
-    alone = [page(lang, f"{lang}{number}") for lang in LANGUAGES for number in range(60)]
+@pytest.mark.parametrize(("others", "langs", "right"), [(60, LANGUAGES, 0.95), (30, ("de", "en"), 0.9)])
+def test_unconfirmed_mates_are_left_out(tmp_path: Path, others: int, langs: Sequence[str], right: float) -> None:
+    """Two thirds are about something that no other page is about, or half in two languages: no third confirms them."""
+    alone = [page(lang, f"{lang if others == 60 else 'two'}{at}") for lang in langs for at in range(others)]
     mates = mined(filled(tmp_path, ENCODER, [*counterparts(30), *alone]))
     assert mates.sure
-    pairs = [(doc_id, mate) for doc_id, by_lang in mates.mates.items() for mate in by_lang.values()]
-    right = np.mean([topic_of(doc_id) == topic_of(mate) for doc_id, mate in pairs])
-    assert right > 0.95
-
-
-def test_only_confirmed_mates_count(tmp_path: Path) -> None:
-    """Half of the subjects are in two languages, so that no third confirms them."""
-    in_two_languages = [page(lang, f"two{number}") for lang in ("de", "en") for number in range(30)]
-    mates = mined(filled(tmp_path, ENCODER, [*counterparts(30), *in_two_languages]))
-    assert mates.sure
-    pairs = [(doc_id, mate) for doc_id, by_lang in mates.mates.items() for mate in by_lang.values()]
-    assert np.mean([topic_of(doc_id).startswith("two") for doc_id, _ in pairs]) < 0.1
-    assert np.mean([topic_of(doc_id) == topic_of(mate) for doc_id, mate in pairs]) > 0.9
+    assert right_share(mates) > right
+    assert np.mean([topic_of(doc_id).startswith("two") for doc_id, _ in pairs_of(mates)]) < 0.1
 
 
 _MINING = """
@@ -217,16 +199,6 @@ def test_the_same_collection_has_the_same_mates_in_every_process(tmp_path: Path)
     assert first == second
 
 
-def test_documents_that_are_deleted_while_mates_are_mined_are_left_out(tmp_path: Path) -> None:
-    filled(tmp_path, ENCODER, counterparts(40)).close()
-    with closing(LosingStore(tmp_path, "synthetic")) as store:
-        samples = draw_samples(store, ENCODER)
-        lost = len(store.lost)
-        mates = mine_mates(store, fit_statistics(samples, MODEL), samples)
-        assert len(store.lost) > lost
-        assert mates.sure
-
-
 @pytest.mark.parametrize(("noise", "near"), [(1.0, True), (2.5, False)])
 def test_two_thirds_of_the_mates_reach_the_bar_where_mates_are_near(tmp_path: Path, noise: float, near: bool) -> None:
     encoder = TopicEncoder(bias=0.5, noise=noise)
@@ -234,9 +206,7 @@ def test_two_thirds_of_the_mates_reach_the_bar_where_mates_are_near(tmp_path: Pa
     samples = draw_samples(store, encoder)
     mates = mine_mates(store, fit_statistics(samples, MODEL), samples)
     store.close()
-    cosines = [
-        float(mates.vectors[doc_id] @ mates.vectors[mate]) for doc_id, of in mates.mates.items() for mate in of.values()
-    ]
+    cosines = [float(mates.vectors[doc_id] @ mates.vectors[mate]) for doc_id, mate in pairs_of(mates)]
     assert (mates.bar > BAR) == near
     if near:
         assert np.mean(np.array(cosines) >= mates.bar) == pytest.approx(2 / 3, abs=0.01)

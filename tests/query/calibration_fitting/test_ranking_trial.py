@@ -1,10 +1,8 @@
 """Trials of rankings: who asks what, what is hidden from whom, and when a ranking is better."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,25 +18,14 @@ from query.calibration_fitting import ranking_trial as trials
 from query.calibration_fitting.language_statistics import draw_samples, fit_statistics
 from query.calibration_fitting.mined_mates import MinedMates, mine_mates
 from query.calibration_fitting.ranking_trial import FEWEST, Question, Trial, from_judgements, from_mates
-from tests.query.synthetic import LosingStore, TopicEncoder, filled, page
+from tests.query.calibration_fitting.test_mined_mates import ENCODER, LANGUAGES, MODEL, counterparts
+from tests.query.synthetic import filled, page
 
 pytestmark = pytest.mark.parts
 
-ENCODER = TopicEncoder(bias=1.0, noise=1.0)
-MODEL = ENCODER.spec.model
-LANGS = ("de", "en", "fr", "ja")
-
-
-def translated(topics: int, langs: Sequence[str] = LANGS) -> list[Document]:
-    return [page(lang, f"t{at}") for lang in langs for at in range(topics)]
-
 
 def alone(count: int) -> list[Document]:
-    return [page(lang, f"{lang}{at}") for lang in LANGS for at in range(count)]
-
-
-def topic_of(doc_id: str) -> str:
-    return doc_id.split(":")[1]
+    return [page(lang, f"{lang}{at}") for lang in LANGUAGES for at in range(count)]
 
 
 def mined(folder: Path, pages: Sequence[Document]) -> tuple[EmbeddedStore, Calibration, MinedMates]:
@@ -49,7 +36,7 @@ def mined(folder: Path, pages: Sequence[Document]) -> tuple[EmbeddedStore, Calib
 
 
 def test_judgements_are_counted_by_topics_and_not_by_their_translations(tmp_path: Path) -> None:
-    store = filled(tmp_path, ENCODER, translated(30, ("de", "fr")))
+    store = filled(tmp_path, ENCODER, counterparts(30, ("de", "fr")))
     topics = [Document(f"q{at}", lang, f"t{at} wanted") for at in range(30) for lang in ("de", "fr", "it", "ja")]
     qrels = [Qrel(f"q{at}", f"{lang}:t{at}:0", 1) for at in range(30) for lang in ("de", "fr")]
     qrels += [Qrel("q1", "de:t2:0", 0), Qrel("q1", "elsewhere", 1)]  # not relevant, and not in the store
@@ -65,7 +52,7 @@ def test_judgements_are_counted_by_topics_and_not_by_their_translations(tmp_path
 
 
 def test_topics_beyond_the_most_are_left_out_at_random(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = filled(tmp_path, ENCODER, translated(40, ("de",)))
+    store = filled(tmp_path, ENCODER, counterparts(40, ("de",)))
     topics = [Document(f"q{at}", "de", f"t{at} wanted") for at in range(40)]
     qrels = [Qrel(f"q{at}", f"de:t{at}:0", 1) for at in range(40)]
     monkeypatch.setattr(trials, "QUERIES", 25)
@@ -81,7 +68,7 @@ def _all_of(question: Question) -> set[str]:
 
 
 def test_a_pseudo_query_asks_for_its_documents_mates_and_does_not_meet_its_document(tmp_path: Path) -> None:
-    _, calibration, found = mined(tmp_path, translated(40))
+    _, calibration, found = mined(tmp_path, counterparts(40))
     questions, held_out = from_mates(calibration, found)
     assert len(questions) > 100
     rows, asking = {query.doc_id: query for query in found.queries}, set[str]()
@@ -106,11 +93,9 @@ def test_a_pseudo_query_asks_for_its_documents_mates_and_does_not_meet_its_docum
 
 
 @pytest.mark.parametrize(("apart", "share"), [(0, 0.0), (30, 0.5)])
-def test_documents_that_stand_alone_have_as_large_a_share_of_the_questions_as_of_the_collection(
-    tmp_path: Path, apart: int, share: float
-) -> None:
+def test_documents_that_stand_alone_have_their_share_of_the_questions(tmp_path: Path, apart: int, share: float) -> None:
     """Of these questions all mates but one are hidden."""
-    _, calibration, found = mined(tmp_path, [*translated(30), *alone(apart)])
+    _, calibration, found = mined(tmp_path, [*counterparts(30), *alone(apart)])
     questions, _ = from_mates(calibration, found)
     single = [question for question in questions if len(question.answers) == 1 and len(question.hidden) > 1]
     with_mates = np.mean([query.doc_id in found.mates for query in found.queries])
@@ -118,8 +103,11 @@ def test_documents_that_stand_alone_have_as_large_a_share_of_the_questions_as_of
     assert len(single) / len(questions) == pytest.approx(1 - with_mates, abs=0.05)
 
 
-def test_the_questions_are_the_same_each_time(tmp_path: Path) -> None:
-    _, calibration, found = mined(tmp_path, [*translated(30), *alone(30)])
+def test_few_subjects_or_unsure_mates_ask_nothing_and_questions_are_the_same_each_time(tmp_path: Path) -> None:
+    _, calibration, few = mined(tmp_path / "few", counterparts(FEWEST - 1))
+    assert from_mates(calibration, few) == ([], calibration)
+    _, calibration, found = mined(tmp_path / "many", [*counterparts(30), *alone(30)])
+    assert from_mates(calibration, replace(found, sure=False)) == ([], calibration)
     one, same, other = (
         [(question.lang, question.topic, question.answers) for question in from_mates(calibration, found, seed)[0]]
         for seed in (0, 0, 1)
@@ -127,14 +115,7 @@ def test_the_questions_are_the_same_each_time(tmp_path: Path) -> None:
     assert one == same != other
 
 
-def test_few_subjects_or_unsure_mates_ask_nothing(tmp_path: Path) -> None:
-    _, calibration, few = mined(tmp_path / "few", translated(FEWEST - 1))
-    assert from_mates(calibration, few) == ([], calibration)
-    _, calibration, found = mined(tmp_path / "many", translated(40))
-    assert from_mates(calibration, replace(found, sure=False)) == ([], calibration)
-
-
-def asked(calibration: Calibration, topics: int, langs: Sequence[str] = LANGS) -> list[Question]:
+def asked(calibration: Calibration, topics: int, langs: Sequence[str] = LANGUAGES) -> list[Question]:
     """A German query for each topic, which wants the pages of some languages."""
     queries = [Document("", "de", f"t{at} asked") for at in range(topics)]
     return [
@@ -143,9 +124,9 @@ def asked(calibration: Calibration, topics: int, langs: Sequence[str] = LANGS) -
     ]
 
 
-def test_values_are_the_average_precisions_of_the_topics(tmp_path: Path) -> None:
+def test_values_are_average_precisions_of_topics_however_often_they_are_asked(tmp_path: Path) -> None:
     """What is hidden is not met, and an answer that is not found counts as none."""
-    store, calibration, _ = mined(tmp_path, translated(40))
+    store, calibration, _ = mined(tmp_path, counterparts(40))
     questions = asked(calibration, 40)
     hidden = [
         replace(question, answers={"fr:" + question.topic + ":0"}, hidden={f"de:{question.topic}:0"})
@@ -159,11 +140,7 @@ def test_values_are_the_average_precisions_of_the_topics(tmp_path: Path) -> None
     assert 0.5 < values.mean() <= 1
     assert of_hidden.max() == 1
     assert not nothing.any()
-
-
-def test_a_topic_counts_once_however_often_it_is_asked(tmp_path: Path) -> None:
-    store, calibration, _ = mined(tmp_path, translated(30))
-    questions = asked(calibration, 30)
+    questions = questions[:30]
     hopeless = replace(questions[0], answers={"nowhere"})
     once, often = (Trial(store, MODEL, [*questions, *[hopeless] * count]) for count in (1, 40))
     (value,), (same,) = (trial.values([calibration]) for trial in (once, often))
@@ -172,10 +149,8 @@ def test_a_topic_counts_once_however_often_it_is_asked(tmp_path: Path) -> None:
     assert same[0] == pytest.approx(value[0] * 2 / 41)
 
 
-def test_a_trial_of_several_rankings_reads_the_same_documents_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store, calibration, _ = mined(tmp_path, translated(30))
+def test_a_trial_of_several_rankings_reads_documents_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, calibration, _ = mined(tmp_path, counterparts(30))
     rivals = [replace(calibration, mates=mates, balance=balance) for mates in (False, True) for balance in (0.5, 0.75)]
     trial = Trial(store, MODEL, asked(calibration, 30))
     separate = [trial.values([rival])[0] for rival in rivals]
@@ -192,52 +167,32 @@ def test_a_trial_of_several_rankings_reads_the_same_documents_once(
         assert one == pytest.approx(other, abs=1e-3)
 
 
-def test_documents_that_are_deleted_meanwhile_are_left_out(tmp_path: Path) -> None:
-    store, calibration, _ = mined(tmp_path, translated(40))
-    store.close()
-    with closing(LosingStore(tmp_path, "synthetic")) as losing:
-        (values,) = Trial(losing, MODEL, asked(calibration, 40)).values([replace(calibration, mates=True)])
-        assert losing.lost
-    assert values.mean() > 0.5
-
-
-@pytest.fixture
-def trial(tmp_path: Path) -> Trial:
-    store, calibration, _ = mined(tmp_path, translated(30))
-    return Trial(store, MODEL, asked(calibration, 30))
-
-
 FIRST = Calibration.none(MODEL, VectorParts.of(ENCODER.spec))
 RIVALS = [replace(FIRST, balance=balance) for balance in (0.25, 0.5, 0.75, 1.0, 0.1)]
 
 
-def results(trial: Trial, monkeypatch: pytest.MonkeyPatch, gains: Mapping[float, FloatArray]) -> None:
-    """Let a calibration gain so much over the first, by its balance."""
+class Results(Trial):
+    """A trial where a calibration gains so much over the first, by its balance."""
 
-    def values(calibrations: Sequence[Calibration]) -> list[Any]:
-        return [0.5 + gains.get(calibration.balance, np.zeros(20, np.float32)) for calibration in calibrations]
+    def __init__(self, gains: Mapping[float, FloatArray]) -> None:
+        self.gains = gains
 
-    monkeypatch.setattr(trial, "values", values)
+    def values(self, calibrations: Sequence[Calibration]) -> list[FloatArray]:
+        nothing = np.zeros(20, np.float32)
+        return [np.float32(0.5) + self.gains.get(calibration.balance, nothing) for calibration in calibrations]
 
 
 @pytest.mark.parametrize(("count", "wins"), [(1, True), (5, False)])
-def test_rivals_share_the_probability_of_chance(
-    trial: Trial, monkeypatch: pytest.MonkeyPatch, count: int, wins: bool
-) -> None:
+def test_rivals_share_the_probability_of_chance(count: int, wins: bool) -> None:
     """The mean gain is two standard errors: above the bound for one rival, and below that for five."""
-    gains = np.float32(2 / 19**0.5) + np.tile(np.array([1.0, -1.0], np.float32), 10)
-    results(trial, monkeypatch, {RIVALS[0].balance: gains})
+    trial = Results({0.25: np.float32(2 / 19**0.5) + np.tile(np.array([1.0, -1.0], np.float32), 10)})
     assert trial.better(FIRST, RIVALS[:count]) == (RIVALS[0] if wins else FIRST)
 
 
-def test_of_several_better_rankings_the_best_is_taken(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_several_better_rankings_the_best_is_taken_and_a_worse_or_equal_one_is_not() -> None:
     noise = np.tile(np.array([0.01, -0.01], np.float32), 10)
-    results(trial, monkeypatch, {0.25: np.float32(0.1) + noise, 0.5: np.float32(0.2) + noise, 0.75: -noise})
+    trial = Results({0.25: np.float32(0.1) + noise, 0.5: np.float32(0.2) + noise, 0.75: -noise})
     assert trial.better(FIRST, RIVALS) == RIVALS[1]
     assert trial.better(FIRST, []) == FIRST
-
-
-def test_a_ranking_that_is_worse_or_the_same_is_not_taken(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
-    results(trial, monkeypatch, {0.25: np.full(20, -0.1, np.float32)})
-    assert trial.better(FIRST, RIVALS[:1]) == FIRST
-    assert trial.better(FIRST, RIVALS[1:2]) == FIRST
+    worse = Results({0.25: np.full(20, -0.1, np.float32)})
+    assert worse.better(FIRST, RIVALS[:1]) == worse.better(FIRST, RIVALS[1:2]) == FIRST

@@ -1,7 +1,6 @@
-"""Documents that somebody deletes while a collection is calibrated are left out."""
+"""The samples that a calibration is fitted to: of what is left when somebody deletes documents meanwhile."""
 
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +8,12 @@ import numpy as np
 import pytest
 from ir_measures import Qrel
 
-from encoders.document import Document
+from encoders.document import Document, Int8Array, unit_rows
 from query.calibration_fitting.calibration_decision import decide, decide_by_judgements
 from query.calibration_fitting.calibration_request import JudgedTopics
 from query.calibration_fitting.drift import changed_hits, drift
 from query.calibration_fitting.language_statistics import draw_samples, fit_statistics
 from query.calibration_fitting.ranking_trial import from_judgements
-from query.ranking.fair_ranker import FairRanker
 from query.report.bias import VectorSample
 from tests.query.synthetic import LosingStore, TopicEncoder, filled, page
 
@@ -42,29 +40,21 @@ def test_samples_are_drawn_of_what_is_left(store: LosingStore) -> None:
     assert min(len(bank) for bank in samples.bank.values()) > TOPICS
 
 
-def judged() -> JudgedTopics:
-    topics = [Document(f"t{at}", "de", f"t{at}") for at in range(TOPICS)]
-    qrels = [Qrel(topic.doc_id, f"{lang}:{topic.doc_id}:0", 1) for topic in topics for lang in LANGUAGES]
-    return JudgedTopics(topics, qrels)
-
-
 def test_it_is_decided_by_what_is_left(store: LosingStore) -> None:
+    """A topic whose relevant documents are lost is no observation."""
     samples = draw_samples(store, ENCODER)
     lost, store.reads = len(store.lost), 0
     decision = decide(store, samples, MODEL)
     assert len(store.lost) > lost
     assert decision.mates is not None
+    topics = [Document(f"t{at}", "de", f"t{at}") for at in range(TOPICS)]
+    qrels = [Qrel(topic.doc_id, f"{lang}:{topic.doc_id}:0", 1) for topic in topics for lang in LANGUAGES]
     lost, store.reads = len(store.lost), 0
-    by_topics = decide_by_judgements(store, ENCODER, decision, judged(), seed=0)
+    by_topics = decide_by_judgements(store, ENCODER, decision, JudgedTopics(topics, qrels), seed=0)
     assert len(store.lost) > lost
     assert by_topics.decided_by == "judgements"
-
-
-def test_every_judged_document_may_be_lost(store: LosingStore) -> None:
-    """A topic without a relevant document is no observation."""
     store.delete([f"{lang}:t{at}:0" for lang in LANGUAGES for at in (1, 2)])
-    topics = judged()
-    questions = from_judgements(store, ENCODER, topics.topics, topics.qrels)
+    questions = from_judgements(store, ENCODER, topics, qrels)
     assert len(questions) >= 20
     assert all(question.answers for question in questions)
     assert not {"t1", "t2"} & {question.topic for question in questions}
@@ -76,22 +66,54 @@ def test_drift_and_bias_are_of_what_is_left(store: LosingStore) -> None:
     sample = VectorSample.draw(store, MODEL, active)
     assert sample.corrected is not None
     assert len(sample.langs) == len(sample.raw) == len(sample.corrected)
-
-
-def test_a_ranking_leaves_out_what_is_lost_while_it_is_made(store: LosingStore) -> None:
-    active = fit_statistics(draw_samples(store, ENCODER), MODEL)
-    queries = ENCODER.encode_queries([Document("q", "de", f"t{at}") for at in range(3)])
-    lost, store.reads = len(store.lost), 0
-    rankings = FairRanker(store, replace(active, mates=True)).rank(queries, "de", LANGUAGES, 100)
-    assert len(store.lost) > lost
-    assert all(len(ranking.doc_ids) > 50 for ranking in rankings)
-    assert not {doc_id for ranking in rankings for doc_id in ranking.doc_ids} & set(store.lost)
-    assert all(np.isfinite(ranking.scores).all() for ranking in rankings)
-
-
-def test_a_collection_emptied_meanwhile_has_no_drift(store: LosingStore) -> None:
-    active = fit_statistics(draw_samples(store, ENCODER), MODEL)
     store.delete(list(store.ids()))
     assert draw_samples(store, ENCODER).documents == {}
     assert drift(store, active) == {}
     assert changed_hits(store, active, active) == {}
+
+
+LANGS = ("de", "fr")
+
+
+def test_a_large_query_log_leaves_half_of_the_bank_to_the_documents(tmp_path: Path) -> None:
+    """The other half is drawn from all of the log; what is taken over counts among it."""
+    encoder = TopicEncoder(bias=1.0)
+    pages = [page(lang, f"t{at % 60}", at) for lang in LANGS for at in range(200)]
+    store = filled(tmp_path, encoder, pages)
+    log = [Document(f"{lang}{at}", lang, f"{at:04d} asked") for lang in LANGS for at in range(600)]
+    samples = draw_samples(store, encoder, logged_queries=log)
+    for lang in LANGS:
+        assert samples.sources[lang].count("") == 128
+        assert len(samples.bank[lang]) == 256
+    again = draw_samples(store, encoder, logged_queries=log, encoded_queries={"de": encoder.encode_queries(log[:400])})
+    assert (again.sources["de"].count(""), again.sources["fr"].count("")) == (128, 128)
+    few = draw_samples(filled(tmp_path / "few", encoder, pages[:3]), encoder, logged_queries=log)
+    assert few.sources["de"].count("") == 253
+    numbers = [int(query.content[:4]) for query in log[:600] if _stands(samples.bank["de"], encoder, query)]
+    assert len(numbers) == 128
+    assert max(numbers) > 500
+
+
+def _stands(bank: Int8Array, encoder: TopicEncoder, query: Document) -> bool:
+    return bool((unit_rows(bank.astype(np.float32)) @ encoder.encode_queries([query])[0]).max() > 0.999)
+
+
+def test_a_calibration_has_the_samples_means_and_banks_and_a_pseudo_query_is_its_documents_row(tmp_path: Path) -> None:
+    encoder = TopicEncoder(bias=1.0)
+    pages = [page(lang, f"t{at}") for lang in LANGS for at in range(50)]
+    store = filled(tmp_path, encoder, pages)
+    samples = draw_samples(store, encoder)
+    made = fit_statistics(samples, "topics")
+    vectors = encoder.encode_documents([one for one in pages if one.lang == "de"]).vectors
+    assert made.languages["de"].documents == 50
+    assert np.linalg.norm(made.mean("document", "de") - vectors.mean(axis=0)) < 0.1
+    assert np.linalg.norm(made.mean("document", "de") - made.mean("document", "fr")) > 0.5
+    assert (made.languages["de"].bank == samples.bank["de"]).all()
+    assert set(made.languages["de"].sources) == {one.doc_id for one in pages if one.lang == "de"}
+    assert (made.mates, made.space.name) == (False, "")
+    samples = draw_samples(store, encoder, logged_queries=[Document("q", "de", "asked")])
+    drawn = samples.draw(40, 0, LANGS)
+    assert len(drawn) == 40
+    assert {query.lang for query in drawn} == set(LANGS)
+    assert all(samples.sources[query.lang][query.row] == query.doc_id != "" for query in drawn)
+    assert {query.lang for query in samples.draw(40, 0, ["fr"])} == {"fr"}
