@@ -1,12 +1,14 @@
 """What tests of encoding the demo again ask, whoever encodes."""
 
 from contextlib import closing
+from typing import Any
 
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
-from indexer.ledger.database import connect
+from indexer.ledger.database import connect, transaction
 from query.calibration import calibration_table
+from query.query_log.query_log_tables import SearchRow
 from query.ranking.search_hits import Hits
 from query.ranking.searcher import Searcher
 
@@ -36,6 +38,16 @@ def vectors(settings: Settings) -> dict[str, bytes]:
     held = {one.document.doc_id: one.vector.tobytes() for page in store.scan(found.model) for one in page}
     store.close()
     return held
+
+
+def log_queries(settings: Settings, *queries: str) -> None:
+    """Let the query log hold some German queries."""
+    engine = connect(settings.database)
+    about: dict[str, Any] = {"created": row(settings).created, "collection": "demo", "lang": "de", "space": ""}
+    with transaction(engine) as session:
+        for number, query in enumerate(queries):
+            session.add(SearchRow(id=str(number), query=query, settings={}, hits=[], took=1, **about))
+    engine.dispose()
 
 
 def encoded_again(settings: Settings, model: str) -> int:

@@ -45,17 +45,13 @@ def test_an_encoder_that_turns_its_vectors_is_mapped_to_without_loss(concepts: b
     assert abs(worth.old - worth.new) < 1e-6
 
 
-def test_categories_for_concepts_hold_nothing_out_so_documents_are_held_out_by_themselves() -> None:
+def test_categories_for_concepts_hold_out_documents_and_without_pseudo_queries_nothing_is_gained() -> None:
     sample = sampled(lambda rows: rows @ TURN)
     for at, document in enumerate(sample.documents):
         document.fields["concept"] = "news" if at % 2 else "sport"  # type: ignore[index]
     _, _, worth = learn_map(sample, 0)
     assert worth.queries == 36
     assert worth.kept > 0.97
-
-
-def test_without_pseudo_queries_nothing_is_gained() -> None:
-    sample = sampled(lambda rows: rows @ TURN)
     _, _, worth = learn_map(replace(sample, new_queries=np.zeros_like(sample.new_queries)), 0)
     assert (worth.queries, worth.kept, worth.pays) == (0, 0.0, False)
 
@@ -97,18 +93,13 @@ def oracle(sample: PairedSample, way: MapRecipe, seed: int) -> MapQuality:
     )
 
 
-def test_what_is_reported_is_of_queries_that_did_not_choose_among_all_documents() -> None:
+def test_what_is_reported_is_of_queries_that_did_not_choose_and_the_map_is_learnt_again_from_all() -> None:
     sample = sampled(lambda rows: rows @ TURN + 0.2 * noise(len(rows), 3, 40))
-    _, way, worth = learn_map(sample, 4)
+    weights, way, worth = learn_map(sample, 4)
     expected = oracle(sample, way, 4)
     assert worth.queries == expected.queries
     for name in ("old", "new", "mapped"):
         assert getattr(worth, name) == pytest.approx(getattr(expected, name), abs=1e-5)
-
-
-def test_the_map_is_learnt_again_from_all_documents() -> None:
-    sample = sampled(lambda rows: rows @ TURN)
-    weights, way, _ = learn_map(sample, 0)
     assert np.array_equal(weights, map_learner(sample, np.ones(len(sample.documents), dtype=np.bool_))(way))
 
 

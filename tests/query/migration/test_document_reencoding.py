@@ -6,8 +6,9 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -18,31 +19,20 @@ from encoders.errors import BadInput, StoreError
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
 from indexer.index_sources import index
-from indexer.ledger.database import connect, open_database, transaction
+from indexer.ledger.database import open_database, transaction
 from indexer.stores.clustered.store import ElasticStore
-from indexer.stores.contract import PutReport, StoredDocument
+from indexer.stores.contract import PutReport, StoredDocument, VectorStore
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration import calibration_table
-from query.calibration.lineage import leave_migration
 from query.calibration_fitting.calibration_fit import calibrate
 from query.calibration_fitting.calibration_request import CalibrationRequest
 from query.cli import run
 from query.commands.migrate import show_reencoding
 from query.migration import document_reencoding
 from query.migration.document_reencoding import finish_migration
-from query.query_log.query_log_tables import SearchRow
 from query.ranking.searcher import Searcher
 from tests.query.conftest import SOURCES, copied, moved
-from tests.query.migration.encoding_again import (
-    DOCUMENTS,
-    command,
-    encoded_again,
-    first,
-    found_through_the_map,
-    migrated_to,
-    row,
-    vectors,
-)
+from tests.query.migration import encoding_again as demo
 from tests.query.ranking.same_ranking import assert_same
 from trials import ROOT
 
@@ -73,124 +63,142 @@ run({command!r})
 
 def killed(settings: Settings, at: int) -> None:
     """Encode again in another process, which is killed when it is about to write for the nth time."""
-    program = KILLED.format(at=at, command=command(row(settings).encoder))
+    program = KILLED.format(at=at, command=demo.command(demo.row(settings).encoder))
     environment = dict(os.environ, DRAGOMAN_HOME=str(settings.home), PYTHONPATH=str(ROOT))
     process = subprocess.run([sys.executable, "-c", program], env=environment, check=False, capture_output=True)
     assert process.returncode == -signal.SIGKILL, process.stderr.decode()
 
 
-@pytest.mark.parts
+def at_the_nth_put(patch: pytest.MonkeyPatch, store: type[Any], at: int, happens: Callable[[], None]) -> list[str]:
+    """Let something happen when a store is about to write for the nth time; returns the ids that it writes."""
+    put, calls, written = store.put, list[str](), list[str]()
+
+    def noted(self: VectorStore, model: str, documents: Sequence[StoredDocument]) -> PutReport:
+        calls.append(model)
+        if len(calls) == at:
+            happens()
+        written.extend(one.document.doc_id for one in documents)
+        report: PutReport = put(self, model, documents)
+        return report
+
+    patch.setattr(store, "put", noted)
+    return written
+
+
+def raising(error: BaseException) -> Callable[..., None]:
+    def fail(*_: object) -> None:
+        raise error
+
+    return fail
+
+
+def leave(settings: Settings) -> None:
+    assert run(["rollback", "-c", "demo", "-q", "--home", str(settings.home)]) == 0
+
+
 def test_killed_in_the_middle_every_document_is_found_and_the_same_command_goes_on_to_the_same_bytes(
     home: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(home.home, tmp_path / "undisturbed")
     undisturbed = Settings.read(home=tmp_path / "undisturbed")
     finish_migration("demo", undisturbed, device="cpu")
-    new, before = migrated_to(home), found_through_the_map(home)
+    new, before = demo.migrated_to(home), demo.found_through_the_map(home)
     for at in (1, 3):  # before anything is stored; after the second chunk
         killed(home, at)
-    done = encoded_again(home, new)
-    assert 0 < done < DOCUMENTS
-    assert found_through_the_map(home) == before
-    put, written = EmbeddedStore.put, list[str]()
-
-    def noted(store: EmbeddedStore, model: str, documents: Sequence[StoredDocument]) -> PutReport:
-        written.extend(one.document.doc_id for one in documents)
-        return put(store, model, documents)
-
-    monkeypatch.setattr(EmbeddedStore, "put", noted)
-    assert run([*command(row(home).encoder), "--json"]) == 0
-    assert len(written) == len(set(written)) == DOCUMENTS - done
+    done = demo.encoded_again(home, new)
+    assert 0 < done < demo.DOCUMENTS
+    assert demo.found_through_the_map(home) == before
+    written = at_the_nth_put(monkeypatch, EmbeddedStore, 0, lambda: None)
+    assert run([*demo.command(demo.row(home).encoder), "--json"]) == 0
+    assert len(written) == len(set(written)) == demo.DOCUMENTS - done
     told = json.loads(capsys.readouterr().out)
-    assert told["encoded"] + told["unchanged"] == DOCUMENTS
-    assert vectors(home) == vectors(undisturbed)
-    assert row(home).method == "first"
-    assert migrated_to(home) == ""
+    assert told["encoded"] + told["unchanged"] == demo.DOCUMENTS
+    assert demo.vectors(home) == demo.vectors(undisturbed)
+    assert demo.row(home).method == "first"
+    assert demo.migrated_to(home) == ""
     with Searcher.open("demo", home, device="cpu") as searcher:
         assert searcher.calibration is not None
         assert searcher.calibration.space.query_encoder is None
         assert searcher.spec.model == searcher.stored_model == new
 
 
-@pytest.mark.parametrize(
-    ("plain", "asked"),
-    [("calibrated_by_words", "migrated_by_words"), pytest.param("calibrated", "migrated", marks=pytest.mark.long)],
-    ids=["words", "the default encoder"],
-)
+@pytest.mark.parametrize("by", ["_by_words", pytest.param("", marks=pytest.mark.long)], ids=["words", "the default"])
 def test_at_the_end_it_answers_as_if_it_had_been_indexed_so_and_rollback_goes_back_and_forth(
-    plain: str,
-    asked: str,
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    by: str, request: pytest.FixtureRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    calibrated: Settings = request.getfixturevalue(plain)
-    home = copied(request.getfixturevalue(asked).home, tmp_path)
-    monkeypatch.setenv("DRAGOMAN_HOME", str(home.home))
-    encoder = row(home).encoder
+    calibrated: Settings = request.getfixturevalue(f"calibrated{by}")
+    home = copied(request.getfixturevalue(f"migrated{by}").home, tmp_path)
+    encoder = demo.row(home).encoder
     report = finish_migration("demo", home, device="cpu")
-    assert report.run.encoded + report.run.unchanged == DOCUMENTS
+    assert report.run.encoded + report.run.unchanged == demo.DOCUMENTS
     show_reencoding(report, "demo", Console())
-    assert f"{DOCUMENTS} documents have a vector of {encoder}" in capsys.readouterr().err
+    assert f"{demo.DOCUMENTS} documents have a vector of {encoder}" in capsys.readouterr().err
     assert 0.3 < report.comparison.overlap <= 1
     assert not report.comparison.logged
-    found = row(home)
+    found = demo.row(home)
     assert (found.method, found.generation) == ("first", 1)
     anew = Settings.read(home=tmp_path / "anew")
     index([str(path) for path in SOURCES], "demo", settings=anew, device="cpu", encoder=encoder, method="first")
     with Searcher.open("demo", home, device="cpu") as ours, Searcher.open("demo", anew, device="cpu") as theirs:
         assert ours.stored_model == theirs.stored_model == ours.spec.model
-        ids = list(theirs.store.ids())
-        cosines = (ours.store.vectors(ours.stored_model, ids) * theirs.store.vectors(ours.stored_model, ids)).sum(
-            axis=1
-        )
-        assert cosines.min() > 0.99  # int8 depends a little on what is encoded together
-    new = first(home)
-    assert run(["status", "-c", "demo"]) == 0
+        stored = [one.store.vectors(one.stored_model, list(theirs.store.ids())) for one in (ours, theirs)]
+        assert (stored[0] * stored[1]).sum(axis=1).min() > 0.99  # int8 depends a little on what is encoded together
+    new = demo.first(home)
+    assert run(["status", "-c", "demo", "--home", str(home.home)]) == 0
     assert f"returns to the vectors of {encoder} by windows" in capsys.readouterr().out
-    assert run(["rollback", "-c", "demo", "-q"]) == 0
-    assert first(home) == first(calibrated)
-    assert run(["rollback", "-c", "demo", "-q"]) == 0
-    assert first(home) == new
+    leave(home)
+    assert demo.first(home) == demo.first(calibrated)
+    leave(home)
+    assert demo.first(home) == new
 
 
-def test_left_in_the_middle_it_stops_with_one_sentence_and_the_old_encoder_answers(
+def test_left_in_the_middle_the_old_encoder_answers(
     home: Settings, calibrated_by_words: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    new, put, calls = migrated_to(home), EmbeddedStore.put, list[str]()
-
-    def left_at_the_second(store: EmbeddedStore, model: str, documents: Sequence[StoredDocument]) -> PutReport:
-        calls.append(model)
-        if len(calls) == 2:
-            assert run(["rollback", "-c", "demo", "-q"]) == 0
-        return put(store, model, documents)
-
-    monkeypatch.setattr(EmbeddedStore, "put", left_at_the_second)
+    new = demo.migrated_to(home)
+    at_the_nth_put(monkeypatch, EmbeddedStore, 2, lambda: leave(home))
     monkeypatch.setattr("indexer.reencode.CHUNK_DOCUMENTS", 8)
     with pytest.raises(BadInput, match=r"no longer encodes the queries of demo"):
         finish_migration("demo", home, device="cpu")
-    assert first(home) == first(calibrated_by_words)
-    assert migrated_to(home) == ""
-    assert encoded_again(home, new)  # these stay for a later migration
+    assert demo.first(home) == demo.first(calibrated_by_words)
+    assert demo.migrated_to(home) == ""
+    assert demo.encoded_again(home, new)  # these stay for a later migration
 
 
-def test_while_it_opens_its_encoder_no_other_command_changes_the_collection(
+def test_no_other_command_changes_it_and_the_new_field_is_calibrated_before_it_is_searched(
     home: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Stopped at the switch, the map still answers; and the same command ends as if nothing had stopped it."""
+    demo.log_queries(home, "Honig", "Bienen", "Waldbrand")
+    calibrate("demo", home, CalibrationRequest(balance=0.6), device="cpu")
+
     def opened_while_another_begins(*_: object) -> None:
         with pytest.raises(StoreError, match="another process is indexing collection demo"):
             index([str(SOURCES[0])], "demo", settings=home, device="cpu", rebuild=True)
         raise BadInput("it is locked")
 
-    monkeypatch.setattr(document_reencoding, "open_specified", opened_while_another_begins)
-    with pytest.raises(BadInput, match="it is locked"):
-        finish_migration("demo", home, device="cpu")
+    with monkeypatch.context() as patch:
+        patch.setattr(document_reencoding, "open_specified", opened_while_another_begins)
+        with pytest.raises(BadInput, match="it is locked"):
+            finish_migration("demo", home, device="cpu")
+    new, before = demo.migrated_to(home), demo.found_through_the_map(home)
+    with monkeypatch.context() as patch:
+        patch.setattr(document_reencoding, "_switch", raising(StoreError("the disk is full")))
+        with pytest.raises(StoreError, match="disk is full"):
+            finish_migration("demo", home, device="cpu")
+    assert demo.found_through_the_map(home) == before
+    with open_database(home.database) as engine:
+        models = {stored.model for stored in calibration_table.all_calibrations(engine, "demo") if stored.active}
+    assert new in models
+    report = finish_migration("demo", home, device="cpu")
+    assert (report.comparison.logged, report.comparison.queries) == (True, 3)  # both encoders are compared on them
+    with Searcher.open("demo", home, device="cpu") as searcher:
+        assert searcher.calibration is not None
+        assert searcher.spec.model == searcher.stored_model == new
+        assert (searcher.ranking.balance, searcher.calibration.space.query_encoder) == (0.6, None)
 
 
-def test_what_could_not_be_encoded_for_any_other_reason_keeps_the_collection_as_it_is_until_it_can(
-    home: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_until_all_is_encoded_the_collection_stays_as_it_is(home: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     put, refused = EmbeddedStore.put, list[str]()
 
     def refusing(store: EmbeddedStore, model: str, documents: Sequence[StoredDocument]) -> PutReport:
@@ -202,136 +210,43 @@ def test_what_could_not_be_encoded_for_any_other_reason_keeps_the_collection_as_
         patch.setattr(EmbeddedStore, "put", refusing)
         with pytest.raises(BadInput, match=r"is not changed to .+ because 1 document has .+ \(1: it is too large\)"):
             finish_migration("demo", home, device="cpu")
-    assert row(home).method != "first"
-    assert first(home)
+    assert demo.row(home).method != "first"
+    assert demo.first(home)
     report = finish_migration("demo", home, device="cpu")
-    assert (report.run.encoded, row(home).method) == (1, "first")
+    assert (report.run.encoded, demo.row(home).method) == (1, "first")
 
 
-def test_where_queries_were_logged_both_encoders_are_compared_on_them(home: Settings) -> None:
-    engine = connect(home.database)
-    with transaction(engine) as session:
-        for number in range(3):
-            session.add(
-                SearchRow(
-                    id=str(number), created=row(home).created, collection="demo", query=f"Honig {number}", lang="de",
-                    space="", settings={}, hits=[], took=1,
-                )
-            )  # fmt: skip
-    engine.dispose()
-    report = finish_migration("demo", home, device="cpu")
-    assert (report.comparison.logged, report.comparison.queries) == (True, 3)
-
-
-def test_the_new_field_is_calibrated_before_it_is_searched(home: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stopped at the switch, the map still answers; and the same command ends as if nothing had stopped it."""
-    new, before, switch = migrated_to(home), found_through_the_map(home), document_reencoding._switch
-
-    def stopped(*arguments: object) -> None:
-        raise StoreError("the disk is full")
-
-    monkeypatch.setattr(document_reencoding, "_switch", stopped)
-    with pytest.raises(StoreError, match="disk is full"):
-        finish_migration("demo", home, device="cpu")
-    assert found_through_the_map(home) == before
-    with open_database(home.database) as engine:
-        models = {stored.model for stored in calibration_table.all_calibrations(engine, "demo") if stored.active}
-    assert new in models
-    monkeypatch.setattr(document_reencoding, "_switch", switch)
-    finish_migration("demo", home, device="cpu")
-    with Searcher.open("demo", home, device="cpu") as searcher:
-        assert searcher.calibration is not None
-        assert searcher.spec.model == searcher.stored_model == new
-
-
-def test_a_persons_balance_stays_when_the_new_field_is_whole(home: Settings) -> None:
-    calibrate("demo", home, CalibrationRequest(balance=0.6), device="cpu")
-    assert migrated_to(home)
-    finish_migration("demo", home, device="cpu")
-    with Searcher.open("demo", home, device="cpu") as searcher:
-        assert searcher.calibration is not None
-        assert (searcher.ranking.balance, searcher.calibration.space.query_encoder) == (0.6, None)
-
-
-def test_what_cannot_be_encoded_again_gets_one_sentence(
-    calibrated_by_words: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_what_cannot_be_encoded(
+    home: Settings, calibrated_by_words: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    encoder = demo.row(home).encoder
     with pytest.raises(BadInput, match="demo has not migrated"):
         finish_migration("demo", calibrated_by_words, device="cpu")
-    monkeypatch.setenv("DRAGOMAN_HOME", str(calibrated_by_words.home))
-    assert run([*command(row(calibrated_by_words).encoder), "--dry-run"]) == 2
+    assert run([*demo.command(encoder), "--dry-run"]) == 2
     assert "leave --re-encode out" in capsys.readouterr().err
-
-
-def test_an_attached_collection_is_refused_in_a_sentence_that_says_what_to_do(
-    home: Settings, capsys: pytest.CaptureFixture[str]
-) -> None:
-    encoder = row(home).encoder
-    engine = connect(home.database)
-    with transaction(engine) as session:
+    with open_database(home.database) as engine, transaction(engine) as session:
         session.execute(sa.update(Collection).values(store="http://127.0.0.1:1/theirs?text=body"))
-    engine.dispose()
-    assert run(command(encoder)) == 1
+    assert run(demo.command(encoder)) == 1
     assert "leave --re-encode out, and the map answers" in capsys.readouterr().err
 
 
 def test_on_elasticsearch_it_is_the_same(
-    migrated_by_words: Settings, elastic_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    migrated_by_words: Settings, calibrated_by_words: Settings, elastic_url: str, tmp_path: Path
 ) -> None:
     home = moved(migrated_by_words, "demo", elastic_url, tmp_path / "moved")
-    monkeypatch.setenv("DRAGOMAN_HOME", str(home.home))
-    put, calls = ElasticStore.put, list[str]()
-
-    def interrupted_at_the_third(store: ElasticStore, model: str, documents: Sequence[StoredDocument]) -> PutReport:
-        calls.append(model)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return put(store, model, documents)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(ElasticStore, "put", interrupted_at_the_third)
+    with pytest.MonkeyPatch.context() as patch:
+        at_the_nth_put(patch, ElasticStore, 3, raising(KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):
             finish_migration("demo", home, device="cpu")
-    assert 0 < encoded_again(home, migrated_to(home)) < DOCUMENTS
-    found_through_the_map(home)
-    with Searcher.open("demo", home, device="cpu") as searcher:
-        here = searcher.rank([Document("q", "de", "Bienen im Garten")], k=10)[0]
-    copied = Settings.read(home=tmp_path / "embedded")
-    shutil.copytree(migrated_by_words.home, copied.home)
-    shutil.copy(home.home / "dragoman.db", copied.home / "dragoman.db")
-    _embedded(copied, home)
-    with Searcher.open("demo", copied, device="cpu") as searcher:
-        there = searcher.rank([Document("q", "de", "Bienen im Garten")], k=10)[0]
-    assert_same(here, there, tolerance=1e-4)
+    assert 0 < demo.encoded_again(home, demo.migrated_to(home)) < demo.DOCUMENTS
+    demo.found_through_the_map(home)
+    rankings = []
+    for place in (home, migrated_by_words):
+        with Searcher.open("demo", place, device="cpu") as searcher:
+            rankings += searcher.rank([Document("q", "de", "Bienen im Garten")], k=10)
+    assert_same(*rankings, tolerance=1e-4)
     finish_migration("demo", home, device="cpu")
-    assert row(home).method == "first"
-    assert len(vectors(home)) == DOCUMENTS
-    assert run(["rollback", "-c", "demo", "-q"]) == 0
-    assert first(home) == first(rolled_back(migrated_by_words, tmp_path))
-
-
-def _embedded(copied: Settings, home: Settings) -> None:
-    """Let a copy hold on its own disk what a home holds on a server."""
-    found = row(home)
-    source = found.open_store(home)
-    engine = connect(copied.database)
-    with transaction(engine) as session:
-        session.execute(sa.update(Collection).values(store=""))
-    target = row(copied).open_store(copied)
-    for model, dim in source.models().items():
-        target.create(model, dim)
-        for page in source.scan(model):
-            target.put(model, page)
-    target.close()
-    source.close()
-    engine.dispose()
-
-
-def rolled_back(migrated_by_words: Settings, tmp_path: Path) -> Settings:
-    """The migrated home, rolled back."""
-    home = Settings.read(home=tmp_path / "back")
-    shutil.copytree(migrated_by_words.home, home.home)
-    engine = connect(home.database)
-    leave_migration(engine, "demo")
-    engine.dispose()
-    return home
+    assert demo.row(home).method == "first"
+    assert len(demo.vectors(home)) == demo.DOCUMENTS
+    leave(home)
+    assert demo.first(home) == demo.first(calibrated_by_words)

@@ -80,14 +80,11 @@ def test_passages_are_the_new_encoders_unless_more_are_stored(tmp_path: Path, of
         assert np.allclose(found, encoder.of(texts), atol=1e-6) == (encoder is not cutter)  # its own are int8
 
 
-def test_of_a_document_eight_passages_are_taken_at_most(tmp_path: Path) -> None:
-    both = sampled(tmp_path, Cutting("old", 2), Cutting("new", 11))
+@pytest.mark.parametrize("passages", [1, 3])
+def test_eight_passages_are_taken_at_most_and_deleted_documents_are_left_out(tmp_path: Path, passages: int) -> None:
+    both = sampled(tmp_path / "eight", Cutting("old", 2), Cutting("new", 11))
     assert both.passages_of.tolist() == [row for row in range(60) for _ in range(8)]
     assert len(both.old_passages) == len(both.new_passages) == 480
-
-
-@pytest.mark.parametrize("passages", [1, 3])
-def test_documents_that_are_deleted_meanwhile_are_left_out(tmp_path: Path, passages: int) -> None:
     old, new = Cutting("old", 2), Cutting("new", passages)
     both = sampled(tmp_path, old, new, LosingStore)
     assert 50 < len(both.documents) < 60

@@ -31,16 +31,7 @@ from query.migration.document_reencoding import finish_migration
 from tests.conftest import until
 from tests.indexer.workers.site import Site
 from tests.query.conftest import moved
-from tests.query.migration.encoding_again import (
-    DOCUMENTS,
-    command,
-    encoded_again,
-    first,
-    found_through_the_map,
-    migrated_to,
-    row,
-    vectors,
-)
+from tests.query.migration import encoding_again as demo
 from trials import DEMO
 from trials.servers.rabbitmq import RabbitServer
 from trials.servers.redis import RedisServer
@@ -62,7 +53,7 @@ class Again(Site):
 
     def __init__(self, folder: Path, broker: str, encoder: str) -> None:
         super().__init__(folder, broker)
-        self.arguments = command(encoder)
+        self.arguments = demo.command(encoder)
 
     def command(self) -> subprocess.Popen[str]:
         """Begin, or go on; returns when workers may."""
@@ -110,9 +101,9 @@ def test_a_worker_makes_what_one_process_makes(
     capsys.readouterr()
     assert again.here("--json") == 0
     told = json.loads(capsys.readouterr().out)
-    assert (told["encoded"], told["unchanged"]) == (DOCUMENTS, 0)
-    assert vectors(again.settings) == vectors(alone)
-    assert row(again.settings).method == "first"
+    assert (told["encoded"], told["unchanged"]) == (demo.DOCUMENTS, 0)
+    assert demo.vectors(again.settings) == demo.vectors(alone)
+    assert demo.row(again.settings).method == "first"
 
 
 @pytest.mark.long
@@ -135,7 +126,7 @@ def test_command_and_worker_killed_in_the_midst_all_is_found_and_at_the_end_it_i
     undisturbed = Settings.read(home=tmp_path / "undisturbed")
     finish_migration("demo", undisturbed, device="cpu")
 
-    new, before = migrated_to(place), found_through_the_map(place)
+    new, before = demo.migrated_to(place), demo.found_through_the_map(place)
     with closing(Again(tmp_path, server.url, DEFAULT)) as site:
         asking = site.command()
         worker = site.worker()
@@ -144,30 +135,28 @@ def test_command_and_worker_killed_in_the_midst_all_is_found_and_at_the_end_it_i
             process.send_signal(signal.SIGKILL)
             process.wait()
         assert run(["pause", "-c", "demo", "--home", str(place.home)]) == 0
-        until(lambda: encoded_again(place, new) > CHUNK, 60)  # refreshed within a second
-        assert encoded_again(place, new) < DOCUMENTS
-        assert found_through_the_map(place) == before
+        until(lambda: demo.encoded_again(place, new) > CHUNK, 60)  # refreshed within a second
+        assert demo.encoded_again(place, new) < demo.DOCUMENTS
+        assert demo.found_through_the_map(place) == before
         assert run(["resume", "-c", "demo", "--home", str(place.home), "--broker", server.url]) == 0
         site.worker()
         capsys.readouterr()
         assert site.here("--json") == 0
         told = json.loads(capsys.readouterr().out)
-        assert (told["encoded"], told["unchanged"]) == (DOCUMENTS, 0)
+        assert (told["encoded"], told["unchanged"]) == (demo.DOCUMENTS, 0)
         encoded_by = site.run().builds
         assert encoded_by == {site.run().build: told["encoded"]}
-    assert vectors(place) == vectors(undisturbed)
-    assert row(place).method == "first"
-    assert (row(place).model, migrated_to(place)) == (new, "")
-    answers = first(place)
+    assert demo.vectors(place) == demo.vectors(undisturbed)
+    assert demo.row(place).method == "first"
+    assert (demo.row(place).model, demo.migrated_to(place)) == (new, "")
+    answers = demo.first(place)
     monkeypatch.setenv("DRAGOMAN_HOME", str(place.home))
     assert run(["rollback", "-c", "demo", "-q"]) == 0
-    assert first(place) != answers
+    assert demo.first(place) != answers
 
 
 @pytest.mark.parametrize("how", ["rollback", pytest.param("calibrate", marks=pytest.mark.long)])
-def test_left_in_the_midst_the_run_ends_and_whoever_waits_is_told(
-    again: Again, how: str, calibrated_by_words: Settings
-) -> None:
+def test_left_in_the_midst_whoever_waits_is_told(again: Again, how: str, calibrated_by_words: Settings) -> None:
     asking = again.command()
     engine = connect(again.settings.database)
     kept = calibration_table.active(engine, collections.require(engine, "demo"))
@@ -179,39 +168,25 @@ def test_left_in_the_midst_the_run_ends_and_whoever_waits_is_told(
     assert "no longer encodes the queries of" in again.said(asking).splitlines()[-1]
     assert (active_reencoding(engine, "demo"), again.run().state) == (None, "cancelled")
     engine.dispose()
-    assert first(again.settings) == first(calibrated_by_words)
-    assert migrated_to(again.settings) == ""
+    assert demo.first(again.settings) == demo.first(calibrated_by_words)
+    assert demo.migrated_to(again.settings) == ""
 
 
-def test_left_before_anything_is_handed_out_no_run_is_left_behind(
-    again: Again, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def leaving(encoder: str, spec: EncoderSpec, store: VectorStore, engine: sa.Engine, name: str, **more: Any) -> Any:
-        assert leave_migration(engine, name)
-        return hand_out_stored(encoder, spec, store, engine, name, **more)
-
-    monkeypatch.setattr(document_reencoding, "hand_out_stored", leaving)
-    assert again.here() == 1
-    assert "no longer encodes the queries of" in capsys.readouterr().err
-    assert again.run().state == "cancelled"
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_meanwhile_nothing_is_indexed_not_even_a_generation_of_the_new_encoder(
     again: Again, word_model: ModelFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
     monkeypatch.setattr(document_reencoding, "watch_run", interrupted)
-    place, broker = ["--home", str(again.settings.home)], ["--broker", again.settings.broker]
     assert again.here() == 130
-    number, source = again.run().id, str(DEMO / "docs.de.jsonl")
-    for more in ([], broker):
+    rebuild = ["--rebuild", "--encoder", str(word_model.path), "--method", "first", "--home", str(again.settings.home)]
+    for broker in ([], ["--broker", again.settings.broker]):
         capsys.readouterr()
-        rebuild = ["--rebuild", "--encoder", str(word_model.path), "--method", "first"]
-        assert run(["index", source, "-c", "demo", *rebuild, *place, *more]) == 1
-        assert f"workers are at run {number} of collection demo" in capsys.readouterr().err
-        assert row(again.settings).building is None
+        assert run(["index", str(DEMO / "docs.de.jsonl"), "-c", "demo", *rebuild, *broker]) == 1
+        assert f"workers are at run {again.run().id} of collection demo" in capsys.readouterr().err
+        assert demo.row(again.settings).building is None
 
 
 @pytest.mark.usefixtures("interruptible")
@@ -224,29 +199,31 @@ def test_ctrl_c_only_ends_looking_on(again: Again) -> None:
     assert again.run().state == "running"
 
 
-def test_where_all_documents_are_encoded_already_no_worker_is_waited_for(
-    again: Again, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_all_is_encoded_no_worker_is_waited_for(again: Again, monkeypatch: pytest.MonkeyPatch) -> None:
     """As when this command was broken off between the last vector and the change."""
-
-    def broken_off(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    alone = Settings.read(home=again.settings.home)
     with monkeypatch.context() as patch:
-        patch.setattr(document_reencoding, "_switch", broken_off)
+        patch.setattr(document_reencoding, "_switch", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            finish_migration("demo", alone, device="cpu")
-    assert row(again.settings).method != "first"
+            finish_migration("demo", Settings.read(home=again.settings.home), device="cpu")
+    assert demo.row(again.settings).method != "first"
     assert again.here() == 0
-    assert row(again.settings).method == "first"
-    assert (again.run().state, again.run().encoded, again.run().unchanged) == ("done", 0, DOCUMENTS)
+    assert demo.row(again.settings).method == "first"
+    assert (again.run().state, again.run().encoded, again.run().unchanged) == ("done", 0, demo.DOCUMENTS)
 
 
-def test_a_broker_that_is_away_is_said_before_anything_is_encoded(
-    again: Again, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_broker_that_is_away_is_said_and_left_before_anything_is_handed_out_no_run_is_left_behind(
+    again: Again, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("indexer.workers.hints._CONNECT_RETRIES", 1)
     assert again.here("--broker", "redis://127.0.0.1:1/0") == 1
     assert "the broker redis://127.0.0.1:1/0 can't be reached" in capsys.readouterr().err
-    assert encoded_again(again.settings, migrated_to(again.settings)) == 0
+    assert demo.encoded_again(again.settings, demo.migrated_to(again.settings)) == 0
+
+    def leaving(encoder: str, spec: EncoderSpec, store: VectorStore, engine: sa.Engine, name: str, **more: Any) -> Any:
+        assert leave_migration(engine, name)
+        return hand_out_stored(encoder, spec, store, engine, name, **more)
+
+    monkeypatch.setattr(document_reencoding, "hand_out_stored", leaving)
+    assert again.here() == 1
+    assert "no longer encodes the queries of" in capsys.readouterr().err
+    assert again.run().state == "cancelled"
