@@ -50,9 +50,7 @@ JUDGED = st.dictionaries(st.integers(0, 30), st.sampled_from(["de", "en", "fi"])
 
 
 @given(RANKED, JUDGED)
-def test_average_precision_by_language_is_that_of_ir_measures_without_the_others(
-    ranked: list[int], judged: dict[int, str]
-) -> None:
+def test_average_precision_is_that_of_ir_measures(ranked: list[int], judged: dict[int, str]) -> None:
     relevant = {str(doc_id): lang for doc_id, lang in judged.items()}
     found = average_precisions([str(doc_id) for doc_id in ranked], relevant)
     assert found.keys() == set(relevant.values())
@@ -63,7 +61,7 @@ def test_average_precision_by_language_is_that_of_ir_measures_without_the_others
         assert precision == pytest.approx(score(run, qrels, [AP], {"1"}).means["AP"])
 
 
-def test_map_by_pair_is_the_mean_over_topics_that_have_an_answer_there() -> None:
+def test_map_by_pair_is_the_mean_over_topics_that_have_an_answer_there_and_shares_of_first_hits_sum_to_one() -> None:
     rankings = {"de": {"1": ["d1", "x", "e1"], "2": ["x", "d2"]}, "en": {"1": ["e1", "d1"]}}
     qrels = [Qrel("1", "d1", 1), Qrel("1", "e1", 2), Qrel("2", "d2", 1), Qrel("2", "x", 0), Qrel("2", "gone", 1)]
     table = map_by_pair(rankings, qrels, {"d1": "de", "d2": "de", "e1": "en", "x": "fi"})
@@ -71,14 +69,15 @@ def test_map_by_pair_is_the_mean_over_topics_that_have_an_answer_there() -> None
     assert list(table.documents) == ["de", "en"]
     np.testing.assert_allclose(table.values, [[0.75, 0.5], [1.0, 1.0]])
     assert table.means() == pytest.approx((0.875, 0.75))
+    np.testing.assert_array_equal(
+        PairTable(["a", "b"], ["a", "b", "c"], np.array([[0.5, 0.2, 0.1], [0.25, 0.0, np.nan]])).shares_of_own(),
+        [[1.0, np.nan, np.nan], [0.5, np.nan, np.nan]],  # a share of an own language that finds nothing is unknown
+    )
     none = map_by_pair({}, qrels, {"d1": "de"})
     assert np.isnan(none.means()).all()
-
-
-def test_shares_of_first_hits_sum_to_one_by_language_of_the_query() -> None:
     hits = FirstHits(["de", "de", "en"], [["de", "en"], ["de", "de"], []])
-    table = shares_by_pair(hits, ["de", "en"])
-    np.testing.assert_allclose(table.values, [[0.75, 0.25], [np.nan, np.nan]])
+    shares = shares_by_pair(hits, ["de", "en"])
+    np.testing.assert_allclose(shares.values, [[0.75, 0.25], [np.nan, np.nan]])
     assert hits.own_language(1) == pytest.approx(2 / 3)
 
 
