@@ -47,7 +47,7 @@ def first(settings: Settings) -> list[str]:
         return [hit.doc_id for hit in searcher.search("Bienen im Garten", lang="de", k=5)]
 
 
-def asked_by(settings: Settings) -> tuple[str, float]:
+def asked_by(settings: Settings) -> tuple[str, float | None]:
     """The method of the encoder that queries go to, and their balance."""
     with Searcher.open("demo", settings, device="cpu") as searcher:
         return searcher.spec.method, searcher.ranking.balance
