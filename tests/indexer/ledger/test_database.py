@@ -1,23 +1,50 @@
-"""How the database is reached: what is told of its URL, and how long a silent server is waited for."""
+"""The ledger's database: how it is reached, who may read SQLite's files, and how it is made and upgraded at once."""
 
+import itertools
 import os
+import shutil
 import socket
+import sqlite3
+import stat
+import subprocess
+import sys
 import time
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Self
 
 import psycopg
 import pytest
 import sqlalchemy as sa
 
 from encoders.errors import StoreError
+from encoders.folder.whole_folder import make_private_folder
 from indexer.cluster.index_changes import ShardPosition
 from indexer.collection.settings import Settings
+from indexer.ledger import database
 from indexer.ledger.attach_ledger import AttachLedger
-from indexer.ledger.database import connect, open_engine, shared_lock, shown
+from indexer.ledger.database import (
+    connect,
+    open_database,
+    open_engine,
+    read_database_id,
+    shared_lock,
+    shown,
+    transaction,
+    upgrade,
+)
 from indexer.ledger.findings import Finding
+from indexer.ledger.sqlite import sqlite_engine
+from indexer.stores.sqlite_file import SqliteFile
+from tests.conftest import fallen
 from tests.indexer.workers.conftest import new_database
+from trials.database_accidents import copied, fill, interrupted, migrations_with_second, require_complete, unwritable
 from trials.servers.postgres import PostgresServer
 from trials.servers.process import free_port
+
+Patch = pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
@@ -36,11 +63,9 @@ def test_a_url_is_shown_without_its_passwords(url: str, told: str) -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "postgresql://u:secret@127.0.0.1:{port}/db",
+        *(f"postgresql://u:{password}@127.0.0.1:{{port}}/db" for password in ("secret", "p@secret", "p@s:secret")),
         "postgresql://127.0.0.1:{port}/db?user=u&password=secret",
         "postgresql://u:secret@127.0.0.1:secret/db",
-        "postgresql://u:p@secret@127.0.0.1:{port}/db",
-        "postgresql://u:p@s:secret@127.0.0.1:{port}/db",
         "nonsense:secret",
         "u:secret@host",
     ],
@@ -91,11 +116,277 @@ def test_a_lock_outlasts_the_servers_limits_of_transactions(postgres: PostgresSe
     engine.dispose()
 
 
-def test_the_findings_of_any_number_of_deleted_documents_are_deleted(settings: Settings) -> None:
-    engine = connect(settings.database)
+def test_the_findings_of_any_number_of_deleted_documents_are_deleted(engine: sa.Engine) -> None:
     ledger = AttachLedger.open(engine, "c", "elastic:there", "mark", "model", "build")
     doc_ids = [str(number) for number in range(300_000)]  # more than SQLite takes in a statement
     ledger.advance(0, ShardPosition(1), [], [Finding.refusal(doc_id, "why") for doc_id in doc_ids[::1000]])
     ledger.record_deletions(doc_ids[:-1000], 0)
     assert [refusal.doc_id for refusal in ledger.refusals()] == ["299000"]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A database with one row, which nobody has open."""
+    folder = tmp_path / "home" / "store"
+    make_private_folder(folder)
+    write(folder / "a.db", "CREATE TABLE numbers (number INTEGER)")
+    add_row(folder / "a.db")
+    return folder / "a.db"
+
+
+def write(file: Path, statement: str) -> None:
+    engine = sqlite_engine(f"sqlite:///{file}")
+    with engine.begin() as connection:
+        connection.exec_driver_sql(statement)
     engine.dispose()
+
+
+def add_row(file: Path) -> None:
+    write(file, "INSERT INTO numbers VALUES (1)")
+
+
+def rows(engine: sa.Engine) -> int:
+    with engine.connect() as connection:
+        return int(connection.exec_driver_sql("SELECT count(*) FROM numbers").scalar_one())
+
+
+@contextmanager
+def read_only(file: Path) -> Iterator[tuple[Path, sa.Engine]]:
+    """Another path to a database's folder, by which it can't be written, and the database there."""
+    view = file.parent.with_name("view")
+    try:
+        with unwritable(file.parent, view):
+            engine = sqlite_engine(f"sqlite:///{view / file.name}")
+            yield view, engine
+            engine.dispose()
+    except PermissionError as error:
+        pytest.skip(f"folders can't be mounted: {error}")
+
+
+def test_files_are_their_owners_alone_and_a_commit_is_on_the_disk_when_it_returns(file: Path) -> None:
+    old = os.umask(0o022)
+    try:
+        engine = sqlite_engine(f"sqlite:///{file}")
+        with engine.connect() as connection:
+            connection.exec_driver_sql("INSERT INTO numbers VALUES (2)")
+            assert connection.exec_driver_sql("PRAGMA synchronous").scalar_one() == 2  # full
+            modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in file.parent.iterdir()}
+        engine.dispose()
+    finally:
+        os.umask(old)
+    assert modes == {"a.db": 0o600, "a.db-wal": 0o600, "a.db-shm": 0o600}
+    assert [stat.S_IMODE(folder.stat().st_mode) for folder in (file.parent, file.parent.parent)] == [0o700, 0o700]
+    file.parent.chmod(0o750)
+    make_private_folder(file.parent / "below")
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o750  # a folder that exists keeps its mode
+
+
+class _BusyAtFirst(sqlite3.Connection):
+    """A connection whose file another process turns to WAL mode at the same time."""
+
+    refusals = 0
+
+    def cursor(self, *_: object) -> sqlite3.Cursor:  # type: ignore[override]
+        class Cursor(sqlite3.Cursor):
+            def execute(self, sql: str, *parameters: Any) -> Self:
+                if "journal_mode" in sql and _BusyAtFirst.refusals < 2:
+                    _BusyAtFirst.refusals += 1
+                    error = sqlite3.OperationalError("database is locked")
+                    error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+                    raise error
+                return super().execute(sql, *parameters)
+
+        return Cursor(self)
+
+
+def test_processes_that_open_a_new_file_at_once_wait_for_each_other(tmp_path: Path) -> None:
+    engine = sqlite_engine(f"sqlite:///{tmp_path / 'new.db'}", connect_args={"factory": _BusyAtFirst})
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal"
+    assert _BusyAtFirst.refusals == 2
+    engine.dispose()
+
+
+def test_a_home_may_have_any_name(tmp_path: Path) -> None:
+    home = tmp_path / "why? 100%3F"
+    with open_database(Settings.read(home=home).database) as engine, closing(SqliteFile(home / "store.db")) as file:
+        assert engine.url.database == str(home / "dragoman.db")
+        with file.writing():
+            pass
+    assert {"dragoman.db", "store.db"} <= {path.name for path in home.iterdir()}
+
+
+def test_a_file_that_can_t_be_written_is_read_with_what_another_process_writes_or_left_beside_it(file: Path) -> None:
+    add = "import os, sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('INSERT INTO numbers VALUES (2)')"
+    with read_only(file) as (_, engine):
+        assert rows(engine) == 1
+        with pytest.raises(sa.exc.OperationalError, match="readonly"), engine.begin() as connection:
+            connection.exec_driver_sql("INSERT INTO numbers VALUES (2)")
+        add_row(file)
+        assert rows(engine) == 2
+        with closing(sqlite3.connect(file)) as writer:
+            writer.execute("INSERT INTO numbers VALUES (3)")
+            writer.commit()
+            assert rows(engine) == 3
+        add_row(file)
+        assert rows(engine) == 4
+    subprocess.run([sys.executable, "-c", f"{add}; c.commit(); os._exit(0)", file], check=True)  # it is killed
+    with read_only(file) as (_, engine):
+        assert rows(engine) == 5
+
+
+def test_commits_that_can_t_be_read_are_never_left_out(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as writer:
+        writer.execute("INSERT INTO numbers VALUES (2)")
+        writer.commit()
+        copy = file.parent.with_name("copy") / file.name
+        copy.parent.mkdir()
+        for suffix in ("", "-wal"):
+            shutil.copyfile(f"{file}{suffix}", f"{copy}{suffix}")
+    with read_only(copy) as (_, engine), pytest.raises(sa.exc.OperationalError, match="unable to open"):
+        rows(engine)
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_damage"),
+    [
+        ("INSERT INTO numbers SELECT number FROM numbers", False),
+        *((f"SELECT {what}", True) for what in ("* FROM letters", "letter FROM numbers", "CAST(x'ff' AS TEXT)")),
+    ],
+)
+def test_a_file_is_called_damaged_only_if_it_is(tmp_path: Path, statement: str, is_damage: bool) -> None:
+    url = f"sqlite:///{tmp_path / 'a.db'}"
+    with closing(SqliteFile(tmp_path / "a.db")) as file, open_database(url) as engine:
+        with file.writing() as connection:
+            connection.exec_driver_sql("CREATE TABLE numbers (number INTEGER UNIQUE)")
+            connection.exec_driver_sql("INSERT INTO numbers VALUES (1)")
+        with pytest.raises(StoreError) as database_error, transaction(engine) as session:
+            session.execute(sa.text(statement)).all()
+        with pytest.raises(StoreError) as store_error, file.writing() as connection:
+            connection.execute(sa.text(statement)).all()
+    assert ("it is damaged" in str(database_error.value)) == is_damage
+    assert ("it is broken" in str(store_error.value)) == is_damage
+
+
+@pytest.fixture
+def second(tmp_path: Path) -> Path:
+    """Migrations with a made-up second one."""
+    return migrations_with_second(tmp_path / "migrations")
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Path:
+    """A database of the first version with rows that refer to others."""
+    return fill(tmp_path / "filled" / "dragoman.db")
+
+
+@contextmanager
+def every_statement(engine: sa.Engine, act: Callable[[int, str], None]) -> Iterator[None]:
+    """Call ``act`` with number and text of each statement before it is done."""
+    numbers = itertools.count(1)
+
+    def count(_connection: sa.Connection, _cursor: Any, statement: str, *_: Any) -> None:
+        act(next(numbers), statement)
+
+    sa.event.listen(engine, "before_cursor_execute", count)
+    try:
+        yield
+    finally:
+        sa.event.remove(engine, "before_cursor_execute", count)
+
+
+def fail_late(_: int, statement: str) -> None:
+    """Fail at a statement near the end of either migration."""
+    if "INDEX ix_notes_text" in statement or "TABLE spools" in statement:
+        raise sa.exc.OperationalError(statement, {}, Exception("accident"))
+
+
+@pytest.mark.parametrize(("again", "every"), [(False, 7), (True, 1)])
+def test_what_a_failure_or_a_kill_at_any_statement_leaves_is_finished_by_the_next_command(
+    again: bool, every: int, tmp_path: Path, filled: Path, second: Path, monkeypatch: Patch
+) -> None:
+    """The files as they are before a statement: the operating system keeps what a killed process wrote."""
+    if again:
+        monkeypatch.setattr(database, "MIGRATIONS", second)
+    file, left = filled if again else tmp_path / "new.db", list[Path]()
+    engine = open_engine(f"sqlite:///{file}")
+    tables = set(sa.inspect(engine).get_table_names())
+    with pytest.raises(StoreError, match="accident"), every_statement(engine, fail_late):
+        upgrade(engine)
+    assert set(sa.inspect(engine).get_table_names()) == tables  # a statement that fails leaves all as it was
+
+    def keep(number: int, _: str) -> None:
+        if number % every == 0:
+            left.append(copied(file, tmp_path / "left" / str(number)))
+
+    with every_statement(engine, keep):
+        upgrade(engine)
+    engine.dispose()
+    assert len(left) >= 4
+    for one in (*left, file):
+        require_complete(one, upgraded=again)
+
+
+def test_a_full_disk_is_said_and_the_next_command_goes_on(tmp_path: Path, monkeypatch: Patch) -> None:
+    file = tmp_path / "dragoman.db"
+    for pages in (2, 9, 20, 29):
+        engine = open_engine(f"sqlite:///{file}")
+        sa.event.listen(engine, "connect", lambda raw, _, pages=pages: raw.execute(f"PRAGMA max_page_count={pages}"))
+        engine.dispose()
+        with pytest.raises(StoreError, match="see that the disk has room"):
+            upgrade(engine)
+        engine.dispose()
+    require_complete(file)
+
+
+def test_a_migration_that_breaks_references_is_undone(filled: Path, second: Path, monkeypatch: Patch) -> None:
+    version = next((second / "versions").glob("0003*"))
+    deletion = '    op.execute("DELETE FROM index_runs")\n'
+    version.write_text(version.read_text() + deletion)
+    monkeypatch.setattr(database, "MIGRATIONS", second)
+    with pytest.raises(StoreError, match="a row of chunks refers to a row of index_runs that is not there"):
+        connect(f"sqlite:///{filled}")
+    version.write_text(version.read_text().replace(deletion, ""))
+    require_complete(filled, upgraded=True)
+
+
+def test_several_that_open_a_new_database_at_once_make_one(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'dragoman.db'}"
+
+    def opened(_: int) -> str:
+        with open_database(url) as engine:
+            return read_database_id(engine)
+
+    with ThreadPoolExecutor(6) as pool:
+        assert len(set(pool.map(opened, range(6)))) == 1
+
+
+@pytest.mark.parts
+def test_postgresql_is_upgraded_by_one_of_many(postgres: PostgresServer, second: Path, monkeypatch: Patch) -> None:
+    url = new_database(postgres)
+
+    def upgraded(_: int) -> str:
+        engine = open_engine(url)
+        try:
+            return upgrade(engine)
+        finally:
+            engine.dispose()
+
+    engine = open_engine(url)
+    with pytest.raises(StoreError, match="accident"), every_statement(engine, fail_late):
+        upgrade(engine)
+    assert sa.inspect(engine).get_table_names() == []
+    engine.dispose()
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(upgraded, range(4))) == {"0003"}
+    monkeypatch.setattr(database, "MIGRATIONS", second)
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(upgraded, range(4))) == {"0003"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("again", [False, True])
+def test_a_hundred_kills_and_twenty_full_disks_break_nothing(again: bool, tmp_path: Path) -> None:
+    outcomes = list(interrupted(tmp_path, again=again, kills=100))
+    assert fallen(outcomes) == []
+    assert len(outcomes) > 120
