@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import uuid
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -18,29 +19,37 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from elasticsearch import Elasticsearch
+from elasticsearch import Elasticsearch, ElasticsearchWarning
 
-from encoders.document import Document, Passages, int8_rows, unit_rows
+from encoders.document import Document, Encoded, Passages, int8_rows, unit_rows
 from encoders.errors import StoreError
 from encoders.folder.model_folder import ModelFolder
 from indexer import index_sources as indexing
 from indexer.attaching.attached_collection import AttachedCollection, detach
-from indexer.cluster import cluster_errors
 from indexer.cluster.cluster_address import Address, Credentials
+from indexer.cluster.cluster_errors import SearchRefused, TemporaryFailure, is_temporary
 from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
+from indexer.indexing import pipeline
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger.database import connect, open_database, transaction
 from indexer.ledger.index_runs import runs
 from indexer.ledger.tables import DONE, Chunk
+from indexer.readers.formats import count_distinct, fingerprint, read
+from indexer.readers.records.source import ReadOptions
 from indexer.stores.attached.attached_address import Attachment
-from indexer.stores.clustered import writing
+from indexer.stores.clustered import server_index, writing
+from indexer.stores.clustered.document_layout import Layout
+from indexer.stores.clustered.scan import pages_in_order
+from indexer.stores.clustered.server_index import ServerIndex
 from indexer.stores.clustered.store import ElasticStore
 from indexer.stores.contract import StoredDocument, VectorQuery, VectorStore
-from tests.conftest import fallen, lent, skip_or_fail
+from tests.conftest import fallen, lent, skip_or_fail, until
+from tests.indexer.attaching.owner import Owner, source, texts
 from trials import ROOT
+from trials.fake_encoder import FakeEncoder
 from trials.full_disk import WATERMARKS, watermark
 from trials.servers.elastic import LITTLE_ROOM, PASSWORD, PRESSURE, REQUEST, VERSION, ElasticServer, client_of, running
 from trials.servers.process import ServerMissing, free_port
@@ -145,14 +154,13 @@ def refuses_alone(store: VectorStore, large: list[StoredDocument], reason: str) 
     """Of six documents and others that are too large the six are written."""
     small = items(range(6))
     report = store.put(MODEL, [*small[:3], *large, *small[3:]])
-    assert report.stored == 6
-    assert report.refused.keys() == {one.document.doc_id for one in large}
+    assert (report.stored, report.refused.keys()) == (6, {one.document.doc_id for one in large})
     assert all(reason in sentence for sentence in report.refused.values())
     holds_exactly(store, small)
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> str:
+def file(tmp_path: Path) -> str:
     """A file with a document."""
     (tmp_path / "docs.jsonl").write_text('{"id": "a", "lang": "en", "text": "The river rose."}\n')
     return str(tmp_path / "docs.jsonl")
@@ -175,15 +183,13 @@ def test_a_user_does_what_the_rights_allow_and_nothing_else(secured_store: Opene
 
 
 @pytest.mark.usefixtures("default_folder")
-def test_a_user_with_rights_on_one_prefix_rebuilds_returns_attaches_and_deletes(
-    secured: ElasticServer, tmp_path: Path, source: str
-) -> None:
+def test_rights_on_one_prefix_are_enough_for_every_command(secured: ElasticServer, tmp_path: Path, file: str) -> None:
     settings = Settings.read(home=tmp_path, store=f"{secured.url}/shop")
     settings = replace(settings, credentials=credentials(secured, "shop"))
     engine, client = connect(settings.database), admin(secured)
     try:
-        indexing.index([source], "pages", settings=settings, device="cpu")
-        indexing.index([source], "pages", settings=settings, method="first", rebuild=True, device="cpu")
+        indexing.index([file], "pages", settings=settings, device="cpu")
+        indexing.index([file], "pages", settings=settings, method="first", rebuild=True, device="cpu")
         assert generations.roll_back(engine, "pages", settings).number == 1
         assert list(client.indices.get_alias(name="shop-pages")) == ["shop-pages-000001"]
         client.index(index="shop-theirs", id="t", document={"body": "The old town was under water.", "lang": "en"})
@@ -200,9 +206,7 @@ def test_a_user_with_rights_on_one_prefix_rebuilds_returns_attaches_and_deletes(
         engine.dispose()
 
 
-def test_wrong_credentials_and_a_certificate_nobody_trusts_are_said_without_the_password(
-    secured: ElasticServer,
-) -> None:
+def test_wrong_credentials_and_certificates_are_said_without_the_password(secured: ElasticServer) -> None:
     with pytest.raises(StoreError, match="refused the credentials") as refused:
         StoreLocation(f"{secured.url}/shop", "c", credentials(secured, "shop", "secret-wrong")).open()
     assert "secret-wrong" not in str(refused.value)
@@ -211,10 +215,10 @@ def test_wrong_credentials_and_a_certificate_nobody_trusts_are_said_without_the_
 
 
 def test_a_password_stands_in_no_file_and_no_message(
-    secured: ElasticServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+    secured: ElasticServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
     url = secured.url.replace("https://", f"https://shop:{quote(PASSWORD)}@")
-    command = [sys.executable, "-c", "from query.cli import main; main()", "index", source, "-c", "secret"]
+    command = [sys.executable, "-c", "from query.cli import main; main()", "index", file, "-c", "secret"]
     places = ["--store", f"{url}/shop", "--home", str(tmp_path / "home"), "--debug", "--method", "first"]
     monkeypatch.setenv("DRAGOMAN_ELASTIC_CA", str(secured.ca))
     done = subprocess.run([*command, *places], capture_output=True, text=True, check=False)
@@ -232,8 +236,7 @@ def test_a_password_stands_in_no_file_and_no_message(
 def test_a_full_queue_is_waited_for(shop: Shop, opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     """Four writers send twice what the server has room for, at once, again and again."""
     monkeypatch.setattr(writing, "_BACKOFF", (0.2, 2.0))
-    long = "words of a long page " * 10_000
-    stores = [opened() for _ in range(4)]
+    long, stores = "words of a long page " * 10_000, [opened() for _ in range(4)]
     rejected = shop.rejections()
 
     def write(start: int) -> None:
@@ -245,9 +248,7 @@ def test_a_full_queue_is_waited_for(shop: Shop, opened: Opener, monkeypatch: pyt
     holds_exactly(opened(), items(range(96), long))
 
 
-def test_documents_too_large_for_a_request_are_refused_and_those_too_large_together_are_written_apart(
-    opened: Opener,
-) -> None:
+def test_documents_too_large_are_refused_and_those_too_large_together_are_written_apart(opened: Opener) -> None:
     store = opened()
     refuses_alone(store, items(range(6, 8), "x" * REQUEST), "larger than the server takes")
     several = items(range(6), "words of a page " * 30_000)
@@ -259,9 +260,7 @@ _TAKEN_BY_8 = pytest.mark.skipif(VERSION.startswith("8."), reason="version 8 cou
 
 
 @_TAKEN_BY_8
-def test_a_document_that_takes_more_memory_than_the_server_has_is_refused_and_the_others_are_written(
-    opened: Opener,
-) -> None:
+def test_a_document_that_takes_more_memory_than_the_server_has_is_refused(opened: Opener) -> None:
     large = items(range(6, 7), "x" * (PRESSURE // 4))
     refuses_alone(opened(), large, "more memory than the server has for writes")
 
@@ -282,12 +281,11 @@ def test_a_document_that_takes_more_memory_than_a_little_server_ever_has_is_refu
 
 
 @pytest.mark.parametrize("away", [0, pytest.param(30, marks=pytest.mark.long)])
-def test_a_server_killed_in_the_middle_of_writes_and_away_for_a_while_loses_and_doubles_nothing(
+def test_a_killed_server_loses_and_doubles_nothing(
     shop: Shop, opened: Opener, away: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writing, "PATIENCE", 600.0)  # a slow machine starts the server slowly
-    store = opened()
-    begun = threading.Event()
+    store, begun = opened(), threading.Event()
 
     def write() -> None:
         for start in range(0, 1500, 100):
@@ -305,9 +303,7 @@ def test_a_server_killed_in_the_middle_of_writes_and_away_for_a_while_loses_and_
     holds_exactly(opened(), items(range(1500)))
 
 
-def test_a_server_that_stops_answering_is_waited_for(
-    shop: Shop, opened: Opener, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_is_silent_is_waited_for(shop: Shop, opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request that timed out may still be carried out, late: it must not undo what was written since."""
     with monkeypatch.context() as patch:
         patch.setattr("indexer.cluster.cluster_client.TIMEOUT", 2)
@@ -332,16 +328,14 @@ def test_a_server_that_stops_answering_is_waited_for(
     holds_exactly(opened(), items(range(100), "newest ", revision=2))
 
 
-def test_a_server_that_can_not_be_reached_is_given_up_and_a_write_of_which_a_part_can_not_be_written_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_unreachable_server_is_given_up_and_a_hopeless_write_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def deleting(doc_ids: Sequence[str]) -> dict[str, Any]:
         return {doc_id: {"_op_type": "delete", "_index": "shop", "_id": doc_id} for doc_id in doc_ids}
 
     def failing(doc_ids: Sequence[str]) -> dict[str, Any]:
         if "500" in doc_ids:
             raise StoreError("the server writes nothing")
-        raise cluster_errors.TemporaryFailure("the server's queue is full")
+        raise TemporaryFailure("the server's queue is full")
 
     url = f"http://127.0.0.1:{free_port()}"
     with Elasticsearch(url) as client:
@@ -363,8 +357,7 @@ def test_a_server_that_stays_away_is_given_up(shop: Shop, opened: Opener, monkey
         store.put(MODEL, items(range(5)))
     monkeypatch.undo()
     shop.server.start()
-    assert store.count() == {}
-    assert store.put(MODEL, items(range(5))).stored == 5
+    assert (store.count(), store.put(MODEL, items(range(5))).stored) == ({}, 5)
 
 
 _WRITER = """
@@ -421,7 +414,7 @@ run(sys.argv[1:])
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.long)])
-def test_after_kills_of_an_index_run_the_ledger_says_nothing_done_that_the_server_lacks(
+def test_after_kills_the_ledger_says_nothing_done_that_the_server_lacks(
     elastic_url: str, tmp_path: Path, small: ModelFolder, kills: int
 ) -> None:
     """SIGKILL of ``dragoman index`` whenever two chunks more are done, and the same command again."""
@@ -447,3 +440,188 @@ def test_after_kills_of_an_index_run_the_ledger_says_nothing_done_that_the_serve
     with open_database(settings.database) as engine:
         (run,) = runs(engine, "c")
     assert (run.state, run.encoded + run.unchanged) == (DONE, len(ids))
+
+
+OPTIONS = ReadOptions(fields={"text": "content.body", "title": "headline"})
+
+
+@pytest.fixture
+def theirs(elastic_url: str, engine: sa.Engine) -> Iterator[Owner]:
+    """An owner with forty documents in two shards."""
+    made = Owner(elastic_url, engine, companion=False)
+    made.make()
+    made.write_all(texts(40))
+    yield made
+    made.close()
+
+
+class Shard:
+    """One of an index's two shards, that can be lost and found again."""
+
+    def __init__(self, server: ElasticServer, client: Elasticsearch, index: str) -> None:
+        self.client, self.index = client, index
+        uuid = client.indices.get_settings(index=index)[index]["settings"]["index"]["uuid"]
+        self.folder = server.folder / "server" / "data" / "indices" / uuid / "1"
+
+    @property
+    def active(self) -> int:
+        return int(self.client.cluster.health(index=self.index)["active_primary_shards"])
+
+    def lose(self) -> None:
+        self.client.indices.close(index=self.index)
+        self.folder.rename(self.folder.with_name("lost"))
+        self.client.indices.open(index=self.index, wait_for_active_shards=0)
+        until(lambda: self.active == 1)
+
+    def find(self) -> None:
+        self.folder.with_name("lost").rename(self.folder)
+        (node,) = self.client.nodes.info()["nodes"].values()
+        found = {"index": self.index, "shard": 1, "node": node["name"], "accept_data_loss": True}
+        with warnings.catch_warnings(action="ignore", category=ElasticsearchWarning):  # 8.19: its answer will shrink
+            self.client.cluster.reroute(commands=[{"allocate_stale_primary": found}])
+        until(lambda: self.active == 2)
+
+
+@pytest.mark.parametrize("companion", [False, True], ids=["in place", "companion"])
+def test_a_shard_that_is_away_is_not_taken_for_empty(
+    elastic: ElasticServer, theirs: Owner, monkeypatch: pytest.MonkeyPatch, *, companion: bool
+) -> None:
+    if companion:
+        theirs.attachment = replace(theirs.attachment, companion=theirs.prefix)
+    theirs.follow()
+    monkeypatch.setattr(writing, "PATIENCE", 0.6)
+    shard = Shard(elastic, theirs.client, theirs.index)
+    shard.lose()
+    store = theirs.open()
+    with pytest.raises(StoreError, match="does not answer for all shards"):
+        theirs.follow()
+    with pytest.raises(TemporaryFailure, match="can't read all of"):
+        store.gone(texts(40))
+    for ask in (lambda: store.check("model-c"), (lambda: store.prune(0)) if companion else store.count):
+        with pytest.raises(StoreError, match="is not ready"):
+            ask()
+    if not companion:
+        with pytest.raises(SearchRefused, match="can't search now") as refused:
+            list(store.scan("model-c"))
+        assert is_temporary(refused.value)
+    shard.find()
+    assert theirs.encoded_by_following() == []
+    theirs.check()
+
+
+def test_an_index_is_read_whole(elastic: ElasticServer, theirs: Owner, engine: sa.Engine, settings: Settings) -> None:
+    place = f"elastic:{theirs.server}/{theirs.index}"
+    with closing(StoreLocation(settings.store, "c").open()) as store:
+
+        def index() -> pipeline.IndexReport:
+            return pipeline.index([place], OPTIONS, FakeEncoder(), store, engine, "c", prune=True)
+
+        assert index().encoded == 40
+        Shard(elastic, theirs.client, theirs.index).lose()
+        for ask in (index, lambda: list(read(place, OPTIONS)), lambda: fingerprint(place, OPTIONS)):
+            with pytest.raises(StoreError, match="does not answer for all shards"):
+                ask()
+        with pytest.raises(StoreError, match="is not ready"):
+            count_distinct(place, OPTIONS)
+        assert store.count() == {"en": 40}
+
+
+def test_a_closed_index_among_several_is_left_out_and_one_without_any_shard_is_not(theirs: Owner) -> None:
+    place = f"elastic:{theirs.server}/{theirs.index}*"
+    theirs.client.indices.create(index=f"{theirs.index}-closed")
+    theirs.client.indices.close(index=f"{theirs.index}-closed")
+    assert len(list(read(place, OPTIONS))) == 40
+    nowhere = {"index.routing.allocation.require._name": "nobody"}
+    theirs.client.indices.create(index=f"{theirs.index}-nowhere", settings=nowhere, wait_for_active_shards=0)
+    for refused in (place, f"elastic:{theirs.server}/{theirs.index}-nowhere"):
+        with pytest.raises(StoreError, match="does not answer for all shards"):
+            list(read(refused, OPTIONS))
+
+
+def test_a_put_waits_for_a_shard_that_comes_back(elastic: ElasticServer, elastic_url: str) -> None:
+    address = Address.parse(f"{elastic_url}?shards=2")
+    with closing(ElasticStore(address, "c", Credentials())) as store, client_of(address.server) as client:
+        store.create(MODEL, DIM)
+        store.put(MODEL, items(range(20)))
+        shard = Shard(elastic, client, store.index)
+        shard.lose()
+        back = threading.Timer(1.0, shard.find)
+        back.start()
+        assert store.put(MODEL, items(range(20, 40))).stored == 20
+        back.join()
+        holds_exactly(store, items(range(40)))
+
+
+class Interrupting(FakeEncoder):
+    """Kills the server in the middle of its work, once, and has it started again: one of two threads that encode."""
+
+    def __init__(self, server: ElasticServer) -> None:
+        super().__init__()
+        self.server = server
+        self.again: threading.Thread | None = None
+        self.lock = threading.Lock()
+
+    def encode_documents(self, documents: Sequence[Document]) -> Encoded:
+        with self.lock:
+            if self.again is None and len(self.encoded) > 100:
+                self.server.kill()
+                self.again = threading.Thread(target=self.server.start)
+                self.again.start()
+        return super().encode_documents(documents)
+
+
+@pytest.mark.parametrize(
+    "companion", [False, pytest.param(True, marks=pytest.mark.long)], ids=["in place", "companion"]
+)
+def test_a_restart_is_waited_for(
+    engine: sa.Engine, killable: ElasticServer, killable_url: str, *, companion: bool
+) -> None:
+    theirs = Owner(killable_url, engine, companion=companion)
+    theirs.make()
+    theirs.write_all({f"d{at}": source(f"text {at}", ("en", "de")[at % 2]) for at in range(700)})
+    theirs.encoder = Interrupting(killable)
+    report = theirs.follow()
+    assert theirs.encoder.again is not None
+    theirs.encoder.again.join()
+    assert (report.encoded, report.behind) == (700, False)
+    theirs.check()
+    theirs.close()
+
+
+FULL = {"error": {"type": "es_rejected_execution_exception", "reason": "rejected execution"}, "status": 429}
+BROKEN = {"error": {"type": "parsing_exception", "reason": "unknown query"}, "status": 400}
+
+
+class Crowded:
+    """A client of a server that refuses the last search of a request, as often as it is told; ``sent`` are bodies."""
+
+    def __init__(self, *refusals: dict[str, Any]) -> None:
+        self.refusals, self.sent = list(refusals), list[list[Any]]()
+
+    def msearch(self, *, searches: Sequence[Any]) -> dict[str, Any]:
+        bodies = list(searches[1::2])
+        self.sent.append([body["number"] for body in bodies if "number" in body])
+        answers = [{"hits": {"hits": [{"_id": str(body.get("number")), "sort": ["z"]}]}} for body in bodies]
+        if bodies[-1].get("search_after"):
+            answers[-1] = {"hits": {"hits": []}}
+        return {"responses": [*answers[:-1], self.refusals.pop(0) if self.refusals else answers[-1]]}
+
+    def index(self) -> ServerIndex:
+        client: Any = self
+        return ServerIndex(client, "http://there", "pages", "id", remedy="", stale=False)
+
+
+def test_a_search_that_a_full_queue_refused_is_sent_again_without_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_index, "_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(writing, "_BACKOFF", (0.0, 0.0))
+    searches, crowded = [{"number": number, "size": 1} for number in range(3)], Crowded(FULL, FULL)
+    assert [hit["_id"] for (hit,) in crowded.index().search(searches)] == ["0", "1", "2"]
+    assert crowded.sent == [[0, 1, 2], [2], [2]]
+    with pytest.raises(SearchRefused, match=r"can't search now .*try again") as refused:  # and no empty answer
+        Crowded(FULL, FULL, FULL).index().search(searches)
+    assert refused.value.status == 429
+    broken = Crowded(BROKEN)
+    with pytest.raises(SearchRefused, match="refused a search"):
+        broken.index().search(searches)
+    assert len(broken.sent) == 1
+    assert len(list(pages_in_order(Crowded(*[FULL] * 9).index(), Layout(), [], {}, 10))) == 1  # a reader waits

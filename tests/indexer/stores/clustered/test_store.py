@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -34,6 +35,7 @@ from tests.conftest import read_documents
 from trials.fake_encoder import FakeEncoder
 from trials.servers.elastic import VERSION, ElasticServer, client_of
 
+Patch = pytest.MonkeyPatch
 MODEL, DIM = "model-a", 8
 
 
@@ -99,16 +101,10 @@ class Answer(BaseHTTPRequestHandler):
 def stranger(request: pytest.FixtureRequest) -> Iterator[str]:
     product, *refused = request.param
     handler = type("Handler", (Answer,), {"product": product, "refused": tuple(refused)})
-    server = HTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/p"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-"""Another product twice, and Elasticsearch 8.17 and 7.17: real ones refuse these parts."""
+    with HTTPServer(("127.0.0.1", 0), handler) as server, ThreadPoolExecutor(1) as pool:
+        pool.submit(server.serve_forever)
+        yield f"http://127.0.0.1:{server.server_port}/p"
+        server.shutdown()
 
 
 @pytest.mark.parametrize(
@@ -142,9 +138,7 @@ def test_the_tests_server_has_the_abilities_of_its_version(elastic: ElasticServe
 
 
 @pytest.mark.parametrize("stranger", [["Elasticsearch"]], indirect=True)
-def test_requests_name_no_version_of_the_client_and_an_address_that_leads_elsewhere_is_one_sentence(
-    stranger: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_requests_name_no_version_and_wrong_addresses_are_said(stranger: str, monkeypatch: Patch) -> None:
     """A server of an older version refuses a media type that names a newer one."""
     Answer.formats.clear()
     with cluster_client.connect(stranger.rpartition("/")[0], Credentials()) as client:
@@ -205,16 +199,13 @@ def test_a_number_that_json_can_not_carry_is_not_said_to_be_a_server_that_is_awa
     assert not cluster_errors.is_temporary(raised.value)
 
 
-def test_what_another_put_a_moment_ago_has_its_vectors_and_passages_as_soon_as_its_stamp(
-    store: ElasticStore, elastic_url: str, client: Elasticsearch
-) -> None:
+def test_what_another_put_has_vectors_at_once(store: ElasticStore, elastic_url: str, client: Elasticsearch) -> None:
     store.publish()
     client.indices.put_settings(index=store.index, settings={"refresh_interval": "1h"})
     with closing(ElasticStore(Address.parse(elastic_url), "c", Credentials())) as reader:
         for doc_id, asked in (("a", reader.vectors), ("b", reader.passages)):
             store.put(MODEL, [item(doc_id)])
-            assert reader.stamps(MODEL, [doc_id]).keys() == {doc_id}
-            assert len(asked(MODEL, [doc_id])) == 1
+            assert (reader.stamps(MODEL, [doc_id]).keys(), len(asked(MODEL, [doc_id]))) == ({doc_id}, 1)
         with pytest.raises(KeyError):
             reader.vectors(MODEL, ["a", "gone"])
 
@@ -223,18 +214,14 @@ def test_what_another_put_a_moment_ago_has_its_vectors_and_passages_as_soon_as_i
     ("rest", "said"),
     [
         ("host:9200/a/b", "is no store"),
-        ("host:9200/News", "in small letters"),
-        ("host:9200/x*", "in small letters"),
-        ("host:9200/-p", "in small letters"),
+        *((f"host:9200/{prefix}", "in small letters") for prefix in ("News", "x*", "-p")),
         ("host:9200/p?shard=2", "has no option 'shard'"),
         ("host:9200/p?shards=two", "shards=two in the store's URL is no number"),
         ("host:9200/p?shards=²", "shards=² in the store's URL is no number"),
-        ("host:9200/p?replicas=٣", "is no number"),
-        (f"host:9200/p?shards={'9' * 5000}", "is no number"),
+        *((f"host:9200/p?{option}", "is no number") for option in ("replicas=٣", f"shards={'9' * 5000}")),
         ("host:9200/p?vectors=ivf", "there is no vector index 'ivf'"),
         ("host:9200/p?field=a.b", "can't be named 'a.b'"),
-        ("host:port/p", "the port in the server's URL is no number"),
-        ("host:99999/p", "the port in the server's URL is no number"),
+        *((f"host:{port}/p", "the port in the server's URL is no number") for port in ("port", "99999")),
         ("[host/p", "can't be read"),
     ],
 )
@@ -259,7 +246,7 @@ def test_a_password_that_breaks_its_url_is_kept_and_shown_nowhere(tmp_path: Path
         assert refused.value.__suppress_context__ or refused.value.__context__ is None
 
 
-def test_credentials_are_taken_from_the_url_and_shown_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_are_taken_from_the_url_and_shown_nowhere(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setenv("DRAGOMAN_ELASTIC_CA", "/ca.crt")
     settings = Settings.read(home=tmp_path, store="https://ann:s%40cret@host:9200/news?shards=2")
     assert settings.store == "https://host:9200/news?shards=2"
@@ -272,6 +259,9 @@ def test_credentials_are_taken_from_the_url_and_shown_nowhere(tmp_path: Path, mo
     assert Settings.read(home=tmp_path, store="https://ann:s%40cret@host:9200/").credentials == settings.credentials
     assert Address.parse("https://host:9200").prefix == "dragoman"
     assert Settings.read(home=tmp_path, store=f"file://{tmp_path}/me@home").store.endswith("me@home")
+    for name, value in (("USER", "ann"), ("PASSWORD", "größer als \r\n"), ("API_KEY", " a2V5\n")):
+        monkeypatch.setenv(f"DRAGOMAN_ELASTIC_{name}", value)  # a line break at the end is no part of it
+    assert Credentials.read("https://host:9200/p") == Credentials("ann", "größer als ", "a2V5", "/ca.crt")
 
 
 @pytest.mark.parametrize("stranger", [[""]], indirect=True)
@@ -286,30 +276,17 @@ def test_an_api_key_goes_with_each_request(stranger: str) -> None:
 SECRET = "c2VjcmV0a2V5"  # noqa: S105 - of nobody
 
 
-@pytest.mark.parametrize(
-    ("variable", "value"),
-    [
-        ("API_KEY", f"{SECRET}\n{SECRET}"),
-        ("API_KEY", f"{SECRET} {SECRET}"),
-        ("API_KEY", f"ключ{SECRET}"),
-        ("PASSWORD", f"{SECRET}\n{SECRET}"),
-        ("USER", f"{SECRET}\x07"),
-    ],
-)
-def test_credentials_that_no_header_can_carry_are_refused_and_shown_nowhere(
-    monkeypatch: pytest.MonkeyPatch, variable: str, value: str
-) -> None:
+UNSENDABLE = [("API_KEY", f"{SECRET} {SECRET}"), ("API_KEY", f"ключ{SECRET}"), ("USER", f"{SECRET}\x07")]
+UNSENDABLE += [(variable, f"{SECRET}\n{SECRET}") for variable in ("API_KEY", "PASSWORD")]
+
+
+@pytest.mark.parametrize(("variable", "value"), UNSENDABLE)
+def test_credentials_for_no_header_are_refused_unshown(monkeypatch: Patch, variable: str, value: str) -> None:
     monkeypatch.setenv(f"DRAGOMAN_ELASTIC_{variable}", value)
     with pytest.raises(BadInput) as refused:
         StoreLocation("http://127.0.0.1:9/p", "c").open()
     assert SECRET not in str(refused.value)
     assert refused.value.__context__ is None
-
-
-def test_a_line_break_at_the_end_of_a_variable_is_no_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("USER", "ann"), ("PASSWORD", "größer als \r\n"), ("API_KEY", f" {SECRET}\n")):
-        monkeypatch.setenv(f"DRAGOMAN_ELASTIC_{name}", value)
-    assert Credentials.read("https://host:9200/p") == Credentials("ann", "größer als ", SECRET)
 
 
 def test_a_mapping_holds_the_stated_type_of_index(elastic_url: str, client: Elasticsearch) -> None:
@@ -321,15 +298,12 @@ def test_a_mapping_holds_the_stated_type_of_index(elastic_url: str, client: Elas
         described = client.indices.get(index=store.alias)[store.index]
         vector = described["mappings"]["properties"]["ours"]["properties"]["models"]["properties"][MODEL]["properties"]
         assert vector["vector"]["index_options"]["type"] == "hnsw"
-        assert described["settings"]["index"]["number_of_shards"] == "2"
-        assert list(nearest(store)) == ["a"]
+        assert (described["settings"]["index"]["number_of_shards"], list(nearest(store))) == ("2", ["a"])
 
 
 @pytest.mark.data
 @pytest.mark.parametrize("pages", [60, pytest.param(400, marks=pytest.mark.long)])
-def test_the_ten_nearest_of_real_vectors_are_found(
-    elastic_url: str, data_dir: Path, encoder: Encoder, pages: int
-) -> None:
+def test_ten_nearest_of_real_vectors_are_found(elastic_url: str, data_dir: Path, encoder: Encoder, pages: int) -> None:
     model, dim = encoder.spec.model, encoder.spec.dim
     found, queries, held = 0, {}, {}
     with closing(ElasticStore(Address.parse(elastic_url), "c", Credentials())) as store:
@@ -349,24 +323,20 @@ def test_the_ten_nearest_of_real_vectors_are_found(
     assert found >= 0.99 * 2 * (pages // 4) * 10
 
 
-def test_documents_are_read_as_searches_find_them_until_another_process_has_published(
-    store: ElasticStore, client: Elasticsearch, elastic_url: str
-) -> None:
+def test_documents_are_read_as_searches_find_them(store: ElasticStore, client: Elasticsearch, elastic_url: str) -> None:
     """Else searches would fail from the first deletion of a long prune until its end."""
     store.put(MODEL, [item("a"), item("b", "before"), item("c")])
     store.publish()
     client.indices.put_settings(index=store.index, settings={"refresh_interval": "-1"})
     with closing(ElasticStore(Address.parse(elastic_url), "c", Credentials(), make=False)) as reader:
         assert set(nearest(reader)) == {"a", "b", "c"}  # the first search of a process refreshes
-        assert store.delete(["c"]) == 1
-        assert set(nearest(reader)) == {"a", "b"}
+        assert (store.delete(["c"]), set(nearest(reader))) == (1, {"a", "b"})
         store._index.delete(["a"])
         store.put(MODEL, [item("b", "after")])
         assert [document.text for document in reader.get(sorted(nearest(reader)))] == ["text", "before"]
         assert reader.originals(["a", "b"])["b"]["text"] == "before"
         store.publish()
-        assert nearest(reader) == ["b"]
-        assert [document.text for document in reader.get(["b"])] == ["after"]
+        assert (nearest(reader), [document.text for document in reader.get(["b"])]) == (["b"], ["after"])
         with pytest.raises(MissingDocuments):
             reader.get(["a"])
 
@@ -374,21 +344,14 @@ def test_documents_are_read_as_searches_find_them_until_another_process_has_publ
 def test_an_index_that_vanished_is_said(store: ElasticStore, client: Elasticsearch, elastic_url: str) -> None:
     store.put(MODEL, [item("a")])
     client.indices.delete(index=store.index)
-    acts: list[Callable[[], object]] = [
-        store.count,
-        lambda: nearest(store),
-        lambda: store.put(MODEL, [item("a")]),
-        lambda: StoreLocation(elastic_url, "c").open(make=False),
-    ]
-    for act in acts:
+    opened, put = partial(StoreLocation(elastic_url, "c").open, make=False), partial(store.put, MODEL, [item("a")])
+    for act in (store.count, partial(nearest, store), put, opened):
         with pytest.raises(StoreError, match="is gone from http"):
             act()
     assert not client.indices.exists(index=store.index), "a write made an index with a mapping of the server's own"
 
 
-def test_a_disk_past_its_watermark_is_waited_for_then_said_and_nothing_is_half_written(
-    store: ElasticStore, client: Elasticsearch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_waited_for_then_said(store: ElasticStore, client: Elasticsearch, monkeypatch: Patch) -> None:
     def block(name: str, value: bool | None) -> None:
         client.indices.put_settings(index=store.index, settings={f"index.blocks.{name}": value})
 
@@ -414,16 +377,13 @@ def test_a_disk_past_its_watermark_is_waited_for_then_said_and_nothing_is_half_w
         assert stored.result(60).stored == 1
     assert store.delete(["c"]) == 1
     block("read_only_allow_delete", None)
-    assert store.count() == {}
-    assert store.put(MODEL, [item("a"), item("b")]).stored == 2
+    assert (store.count(), store.put(MODEL, [item("a"), item("b")]).stored) == ({}, 2)
     block("write", True)  # its owner's, which nobody waits for
     with pytest.raises(StoreError, match=r"blocks the index .*lift the block"):
         store.put(MODEL, [item("a")])
 
 
-def test_a_red_index_is_said(
-    elastic_url: str, prefix: str, client: Elasticsearch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_red_index_is_said(elastic_url: str, prefix: str, client: Elasticsearch, monkeypatch: Patch) -> None:
     monkeypatch.setattr("indexer.stores.clustered.own_index._YELLOW_WITHIN", "100ms")
     monkeypatch.setattr("indexer.stores.clustered.own_index._SHARDS_WITHIN", "500ms")
     nowhere = {"index.routing.allocation.require._name": "nobody", "index.write.wait_for_active_shards": "0"}
@@ -437,9 +397,7 @@ def test_a_red_index_is_said(
     assert not client.indices.exists(index=f"{prefix}-other-000001"), "an index that can hold nothing stays"
 
 
-def test_what_the_server_would_not_take_is_refused_with_the_reason_and_the_rest_goes_on(
-    store: ElasticStore, client: Elasticsearch
-) -> None:
+def test_what_the_server_takes_not_is_refused_alone(store: ElasticStore, client: Elasticsearch) -> None:
     deep: dict[str, object] = {"end": 1}
     for _ in range(40):
         deep = {"in": deep}
@@ -451,14 +409,8 @@ def test_what_the_server_would_not_take_is_refused_with_the_reason_and_the_rest_
     assert "deep" in report.refused
     assert list(store.ids()) == ["a"]
     client.index(index=store.index, id="a", document={"title": "", "text": "an operator's"}, refresh=True)
-    assert store.stamps(MODEL, ["a"]) == {}
-    assert store.put(MODEL, [item("a")]).stored == 1
-    assert list(store.ids()) == ["a"]
-
-
-def test_a_document_of_megabytes_with_thousands_of_passages_comes_back_whole(store: ElasticStore) -> None:
-    long = item("long", text="word " * 400_000, passages=15_000)
-    store.put(MODEL, [long])
+    assert (store.stamps(MODEL, ["a"]), store.put(MODEL, [item("a")]).stored, list(store.ids())) == ({}, 1, ["a"])
+    store.put(MODEL, [item("long", text="word " * 400_000, passages=15_000)])
     assert len(store.get(["long"])[0].text) == 2_000_000
     assert store.passages(MODEL, ["long"])[0].vectors.shape == (15_000, DIM)
 
@@ -478,7 +430,7 @@ def names(client: Elasticsearch, prefix: str) -> list[str]:
     return sorted(client.indices.get(index=f"{prefix}*", expand_wildcards="all").body)
 
 
-def test_indices_behind_an_alias_of_our_name_stay_their_owners(
+def test_indices_behind_our_alias_stay(
     elastic_url: str, prefix: str, client: Elasticsearch, settings: Settings, store: ElasticStore
 ) -> None:
     alias = f"{prefix}-app"
@@ -503,9 +455,7 @@ def test_indices_behind_an_alias_of_our_name_stay_their_owners(
     assert names(client, prefix) == sorted([*theirs, f"{prefix}-name", store.index, f"{store.alias}s"])
 
 
-def test_another_home_with_the_same_collection_and_prefix_is_refused_and_removes_nothing(
-    elastic_url: str, prefix: str, client: Elasticsearch
-) -> None:
+def test_another_home_with_the_same_prefix_is_refused(elastic_url: str, prefix: str, client: Elasticsearch) -> None:
     ours, theirs = (StoreLocation(elastic_url, "c", database_id=name) for name in ("mine", "theirs"))
     mine = ours.open()
     with pytest.raises(BadInput, match=r"belongs to a collection of another database, and is left alone"):
@@ -515,15 +465,12 @@ def test_another_home_with_the_same_collection_and_prefix_is_refused_and_removes
         theirs.open(2)
     assert theirs.generations() == []
     theirs.drop()
-    assert names(client, prefix) == [f"{prefix}-c-000001"]
-    assert ours.generations() == [1]
+    assert (names(client, prefix), ours.generations()) == ([f"{prefix}-c-000001"], [1])
     mine.drop()
     assert names(client, prefix) == []
 
 
-def test_a_store_made_before_there_were_marks_is_ours_by_its_fields_and_taken_over_once(
-    elastic_url: str, prefix: str, client: Elasticsearch
-) -> None:
+def test_a_store_of_before_marks_is_taken_over_once(elastic_url: str, prefix: str, client: Elasticsearch) -> None:
     mapping = Layout().mapping()
     mapping["properties"]["@timestamp"] = {"type": "date"}  # a template put it beside ours
     client.indices.create(index=f"{prefix}-c-000001", mappings=mapping)
@@ -542,9 +489,7 @@ def test_a_store_made_before_there_were_marks_is_ours_by_its_fields_and_taken_ov
         StoreLocation(elastic_url, "d").open()
 
 
-def test_an_index_template_that_would_change_what_is_stored_is_named(
-    elastic_url: str, prefix: str, client: Elasticsearch
-) -> None:
+def test_a_template_that_would_change_a_store_is_named(elastic_url: str, prefix: str, client: Elasticsearch) -> None:
     templates: list[tuple[dict[str, Any], str]] = [
         ({"mappings": {"_source": {"excludes": ["text"]}}}, "another _source"),
         ({"mappings": {"_source": {"enabled": False}}}, "another _source"),
