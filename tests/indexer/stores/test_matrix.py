@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from encoders.document import BoolArray, Document, FloatArray, Passages, int8_rows, unit_rows
-from encoders.top_scores import largest
 from indexer.stores import matrix as matrices
 from indexer.stores import quantised_rows
 from indexer.stores.contract import NearestDocuments, StoredDocument
@@ -23,6 +22,8 @@ from indexer.stores.quantised_rows import LARGEST_DIGIT, QuantisedRows, QueryDig
 
 MODEL, DIM, COUNT = "model-a", 384, 8_000
 LANGS = ("de", "en", "ja")
+Hits = dict[str, list[NearestDocuments]]
+_SEARCHES = matrices._SEARCHES
 
 
 class _Copies:
@@ -30,9 +31,8 @@ class _Copies:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.made = self.served = self.compared = 0
-        self.may_be_made = threading.Event()
+        self.may_be_made, self.begun = threading.Event(), threading.Event()
         self.may_be_made.set()
-        self.begun = threading.Event()
         self.error: Exception | None = None
         make, bounds, near = QuantisedRows.__init__, QuantisedRows.bounds, matrices._near
 
@@ -58,9 +58,6 @@ class _Copies:
         monkeypatch.setattr(matrices, "_near", counted_near)
 
 
-_SEARCHES = matrices._SEARCHES
-
-
 @pytest.fixture
 def copies(monkeypatch: pytest.MonkeyPatch) -> _Copies:
     """A copy is made for the first search."""
@@ -83,18 +80,12 @@ def _matrix(vectors: FloatArray, langs: Sequence[str] = LANGS) -> VectorMatrix:
     return VectorMatrix.build(places, ((number, vector.tobytes()) for number, vector in enumerate(vectors)), DIM)
 
 
-def _search(
-    matrix: VectorMatrix, queries: FloatArray, k: int, allowed: BoolArray | None = None
-) -> dict[str, list[NearestDocuments]]:
+def _search(matrix: VectorMatrix, queries: FloatArray, k: int, allowed: BoolArray | None = None) -> Hits:
     return matrix.search(dict.fromkeys(LANGS, queries), k, allowed, with_vectors=True)
 
 
 def _require_nearest(
-    matrix: VectorMatrix,
-    queries: FloatArray | Mapping[str, FloatArray],
-    k: int,
-    hits: dict[str, list[NearestDocuments]],
-    allowed: BoolArray,
+    matrix: VectorMatrix, queries: FloatArray | Mapping[str, FloatArray], k: int, hits: Hits, allowed: BoolArray
 ) -> None:
     """Require the k nearest by double precision, best first, equal vectors in the order of their rows."""
     for lang, of_queries in hits.items():
@@ -119,9 +110,7 @@ def _require_nearest(
 @pytest.mark.parametrize("count", [1, 4])
 @pytest.mark.parametrize("share", [1.0, 0.5])
 @pytest.mark.parametrize("noise", [0.02, 1.0])
-def test_an_int8_copy_finds_the_nearest(
-    vectors: FloatArray, copies: _Copies, count: int, share: float, noise: float
-) -> None:
+def test_a_copy_finds_the_nearest(vectors: FloatArray, copies: _Copies, count: int, share: float, noise: float) -> None:
     matrix, chance = _matrix(vectors), np.random.default_rng(2)
     allowed = chance.random(len(vectors)) < share
     queries = unit_rows(matrix.vectors[:count] + noise * chance.standard_normal((count, DIM)).astype(np.float32))
@@ -133,7 +122,7 @@ def test_an_int8_copy_finds_the_nearest(
 
 @pytest.mark.parametrize("enough_rows", [500, 4_000])
 @pytest.mark.parametrize("share", [1.0, 0.9])
-def test_an_int8_copy_finds_the_nearest_to_each_language_s_own_vectors(
+def test_a_copy_finds_the_nearest_to_each_language_s_own_vectors(
     vectors: FloatArray, copies: _Copies, monkeypatch: pytest.MonkeyPatch, enough_rows: int, share: float
 ) -> None:
     """Seven languages share blocks, and two of them ask with the same vectors; with small blocks each has several."""
@@ -162,21 +151,19 @@ def test_an_int8_copy_finds_the_nearest_to_each_language_s_own_vectors(
         assert called == [set("abc")] + [set("def")] * 3 + [{"g"}]
 
 
-def test_a_copy_that_rules_out_nothing_finds_the_nearest(vectors: FloatArray, copies: _Copies) -> None:
-    matrix = _matrix(vectors)
+def test_a_copy_that_rules_out_nothing_finds_the_nearest_and_a_small_language_all_of_its_documents(
+    vectors: FloatArray, copies: _Copies
+) -> None:
+    matrix, allowed = _matrix(vectors), np.ones(len(vectors), np.bool_)
     hits = _search(matrix, np.zeros((1, DIM), np.float32), 10)
-    assert copies.compared == len(vectors)
+    assert (copies.compared, copies.served) == (len(vectors), 1)
     first = [matrix.doc_ids[matrix.languages[lang].start :][:10] for lang in LANGS]
     assert [hits[lang][0].doc_ids for lang in LANGS] == first
-
-
-def test_a_language_with_fewer_documents_than_hits_has_all_of_them(vectors: FloatArray, copies: _Copies) -> None:
-    matrix, allowed = _matrix(vectors), np.ones(len(vectors), np.bool_)
     allowed[matrix.languages["en"]] = False
     allowed[matrix.languages["en"].start + 3] = True
     allowed[matrix.languages["ja"]] = False
     hits = matrix.search(dict.fromkeys((*LANGS, "zz"), matrix.vectors[:2]), 20, allowed, with_vectors=False)
-    assert copies.served == 2
+    assert copies.served == 3
     counts = {lang: [len(of_query.doc_ids) for of_query in of_lang] for lang, of_lang in hits.items()}
     assert counts == {"de": [20, 20], "en": [1, 1], "ja": [0, 0], "zz": [0, 0]}
     assert hits["de"][0].vectors is None
@@ -188,7 +175,7 @@ def test_one_copy_is_made_once_a_matrix_is_searched_often_and_others_search_mean
     monkeypatch.setattr(matrices, "_SEARCHES", _SEARCHES)
     matrix, allowed = _matrix(vectors), np.ones(len(vectors), np.bool_)
 
-    def search(row: int) -> dict[str, list[NearestDocuments]]:
+    def search(row: int) -> Hits:
         return _search(matrix, matrix.vectors[row : row + 1], 20)
 
     for row in range(64):
@@ -237,15 +224,6 @@ def test_no_copy_is_made_where_products_are_as_fast(vectors: FloatArray, copies:
     assert copies.made == 1
 
 
-def test_the_largest_scores_are_those_that_sorting_finds() -> None:
-    chance = np.random.default_rng(0)
-    for count in (1, 15, 100, 1_000):
-        scores = chance.integers(0, 50, count).astype(np.float32)
-        scores[chance.random(count) < 0.3] = -np.inf
-        for k in (1, 3, 16, 40, 100, 200):
-            assert largest(scores, k).tolist() == np.argsort(-scores, kind="stable")[:k].tolist()
-
-
 def test_reading_the_vectors_does_not_hold_them_twice(tmp_path: Path) -> None:
     vectors = unit_rows(np.random.default_rng(0).standard_normal((COUNT, DIM)).astype(np.float32))
     passages = Passages(np.ones((1, DIM), np.int8), np.array([[0, 1]], np.int32))
@@ -270,8 +248,7 @@ def _like_an_encoder(chance: np.random.Generator, count: int) -> FloatArray:
 
 
 def _require_bounds(vectors: FloatArray, queries: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
-    exact = queries.astype(np.float64) @ vectors.astype(np.float64).T
-    span = slice(0, len(vectors))
+    exact, span = queries.astype(np.float64) @ vectors.astype(np.float64).T, slice(0, len(vectors))
     bounds = list(zip(*QuantisedRows(vectors, row_blocks({"en": span})).bounds({"en": queries}), strict=True))
     assert len(bounds) == len(queries)
     for products, (lower, upper) in zip(exact, bounds, strict=True):
@@ -292,49 +269,25 @@ def test_inner_products_are_within_their_bounds(count: int, length: float) -> No
     assert (upper - lower).max() < 0.015 * length
 
 
-def test_bounds_hold_for_queries_along_what_quantising_lost() -> None:
-    vectors = _like_an_encoder(np.random.default_rng(0), 50)
+def test_bounds_hold_for_what_quantising_lost_of_vectors_or_queries_and_for_the_largest_numbers() -> None:
+    vectors, queries = (_like_an_encoder(np.random.default_rng(0), count) for count in (50, 4))
     rest = vectors - vectors.mean(axis=0)
-    residuals = rest - int8_rows(rest) * (np.abs(rest).max(axis=1, keepdims=True) / np.float32(127))
-    bounds = _require_bounds(vectors, np.concatenate((unit_rows(residuals), -unit_rows(residuals))))
-    rows = np.arange(50)
+    residuals = unit_rows(rest - int8_rows(rest) * (np.abs(rest).max(axis=1, keepdims=True) / np.float32(127)))
+    bounds, rows = _require_bounds(vectors, np.concatenate((residuals, -residuals))), np.arange(50)
     lower, upper = (np.stack(of_queries)[rows, rows] for of_queries in zip(*bounds[:50], strict=True))
-    products = (unit_rows(residuals).astype(np.float64) * vectors).sum(axis=1)
+    products = (residuals.astype(np.float64) * vectors).sum(axis=1)
     assert ((upper - products) < 0.05 * (upper - lower)).all()  # the bound is reached, so a smaller one would not hold
-
-
-def test_bounds_hold_for_vectors_along_what_a_query_s_digits_leave_out() -> None:
-    query = _like_an_encoder(np.random.default_rng(0), 1)
-    left_out = unit_rows(QueryDigits.of(query).residuals)[0]
-    vectors = np.zeros((2, DIM), np.float32)
-    for row, sign in enumerate((1, -1)):  # numbers that int8 holds
-        vectors[row] = np.rint(left_out * (127 * sign / np.abs(left_out).max()))
-    _require_bounds(vectors, query)
-
-
-def test_two_products_fit_in_sixteen_bits_and_the_largest_numbers_are_right() -> None:
-    vectors = np.concatenate((np.ones((2, DIM), np.float32), -np.ones((2, DIM), np.float32)))
-    digits = QueryDigits.of(vectors[[0, 2]]).moved
+    left_out = unit_rows(QueryDigits.of(queries[:1]).residuals)[0]
+    along = np.rint(left_out * 127 / np.abs(left_out).max())  # numbers that int8 holds
+    _require_bounds(np.stack((along, -along)).astype(np.float32), queries[:1])
+    ones = np.concatenate((np.ones((2, DIM), np.float32), -np.ones((2, DIM), np.float32)))
+    digits = QueryDigits.of(ones[[0, 2]]).moved
     assert (digits.min(), digits.max()) == (0, 2 * LARGEST_DIGIT)
-    assert 2 * int(digits.max()) * 127 < 2**15
-    for (lower, upper), sign in zip(_require_bounds(vectors, vectors[[0, 2]]), (1, -1), strict=True):
-        assert (lower + upper) / 2 == pytest.approx(sign * np.array([DIM, DIM, -DIM, -DIM]), abs=0.01 * DIM)
-    queries = _like_an_encoder(np.random.default_rng(0), 4)
+    assert 2 * int(digits.max()) * 127 < 2**15  # two products fit in sixteen bits
+    for (below, above), sign in zip(_require_bounds(ones, ones[[0, 2]]), (1, -1), strict=True):
+        assert (below + above) / 2 == pytest.approx(sign * np.array([DIM, DIM, -DIM, -DIM]), abs=0.01 * DIM)
     of_queries = QueryDigits.of(queries)
     high, low = np.split(of_queries.moved.astype(np.float64) - LARGEST_DIGIT, 2)
     whole = high * of_queries.high_units + low * of_queries.low_units + of_queries.residuals
     assert whole == pytest.approx(queries, abs=1e-7)
     assert np.linalg.norm(of_queries.residuals, axis=1).max() < 2e-4
-
-
-def test_small_languages_share_a_block_and_a_large_language_has_several() -> None:
-    sizes = {"a": 300, "b": 3_000, "c": 800, "d": 100, "e": 4_000, "f": 45_001, "g": 0, "h": 5}
-    ends = np.cumsum([0, *sizes.values()]).tolist()
-    blocks = row_blocks({lang: slice(*ends[place : place + 2]) for place, lang in enumerate(sizes)})
-    assert ["".join(block.languages) for block in blocks] == ["abc", "de", "f", "f", "f", "h"]
-    assert [block.rows for block in blocks] == [
-        slice(min(rows.start for rows in spans), max(rows.stop for rows in spans))
-        for spans in (block.languages.values() for block in blocks)
-    ]
-    rows = [span for block in blocks for span in block.languages.values()]
-    assert [(span.start, span.stop) for span in rows] == list(pairwise([*ends[:6], 23_200, 38_200, *ends[-2:]]))
