@@ -13,12 +13,14 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 import psycopg
 import pytest
 import sqlalchemy as sa
 
 from encoders.console import Console
-from encoders.document import Document, Encoder
+from encoders.document import Document, Encoded, Encoder
+from encoders.inference.session import GraphFailure
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
@@ -41,8 +43,10 @@ from indexer.workers.worker_metrics import Metrics
 from trials import ROOT
 from trials.fake_encoder import FakeEncoder
 from trials.servers.postgres import PostgresServer
+from trials.servers.redis import RedisServer
 
 E = TypeVar("E", bound=FakeEncoder)
+QUIET = Console(quiet=True)
 
 
 def _database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
@@ -109,7 +113,7 @@ class Field:
     def spool(self, *, prune: bool = False, generation: int = 1, on_duplicate: OnDuplicate = "error") -> Ledger:
         return hand_out_sources(
             [str(self.source)], ReadOptions(), self.encoder.spec, self.store, self.engine, "c",
-            prune=prune, generation=generation, on_duplicate=on_duplicate, console=Console(quiet=True),
+            prune=prune, generation=generation, on_duplicate=on_duplicate, console=QUIET,
         )  # fmt: skip
 
     def begin(self, count: int) -> int:
@@ -145,46 +149,27 @@ class Field:
         with closing(StoreLocation(alone.store, "c").open()) as store, open_database(alone.database) as engine:
             yield store, engine
 
-    def sweep(self) -> list[int]:
-        return sweep(self.engine, self.settings, self.hints, self.model, every=0.0)
+    def sweep(self, model: str = "", *, every: float = 0.0) -> list[int]:
+        return sweep(self.engine, self.settings, self.hints, model or self.model, every=every)
 
     def worker(
-        self,
-        encoder: Encoder | None = None,
-        *,
-        lease: float = 60.0,
-        stop: StopSignal | None = None,
-        metrics: Metrics | None = None,
+        self, encoder: Encoder | None = None, *, lease: float = 60.0, metrics: Metrics | None = None
     ) -> ChunkWorker:
-        encoder = encoder or self.encoder
-        name = f"worker-{len(self._workers)}"
+        encoder, name = encoder or self.encoder, f"worker-{len(self._workers)}"
         identity = Identity(name, "here", "cpu", encoder.spec.model, encoder.spec.build)
-        engine = connect(self.settings.database)
-        made = ChunkWorker(
-            encoder, engine, self.settings, self.hints, identity, lease, stop or StopSignal(30), metrics or Metrics()
-        )
+        engine, metrics = connect(self.settings.database), metrics or Metrics()
+        made = ChunkWorker(encoder, engine, self.settings, self.hints, identity, lease, StopSignal(30), metrics)
         self._workers.append(made)
         return made
 
     def act(
-        self,
-        behaviour: str,
-        *,
-        concurrency: int = 1,
-        grace: float = 30.0,
-        lease: float = 60.0,
-        lanes: int = 1,
+        self, behaviour: str, *, concurrency: int = 1, grace: float = 30, lease: float = 60, lanes: int = 1,
         json: bool = False,
-    ) -> subprocess.Popen[str]:
+    ) -> subprocess.Popen[str]:  # fmt: skip
         """Start ``dragoman worker`` with an encoder that behaves so; what it says goes into ``log``."""
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "DRAGOMAN_HOME": str(self.settings.home),
-            "DRAGOMAN_DATABASE": self.settings.database,
-            "DRAGOMAN_BROKER": self.settings.broker,
-            "DRAGOMAN_STORE": self.settings.store,
-        }
+        places = {name: str(getattr(self.settings, name)) for name in ("home", "database", "broker", "store")}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        environment |= {f"DRAGOMAN_{name.upper()}": place for name, place in places.items()}
         plan = [self.model, str(concurrency), str(grace), str(lease), str(lanes), *["json"] * json]
         with self.log.open("a") as log:
             process = subprocess.Popen(
@@ -207,9 +192,8 @@ class Field:
 
     def end(self, encoder: FakeEncoder | None = None) -> None:
         """Let a worker end the last run."""
-        encoder = encoder or self.encoder
         self.work_off(self.worker(encoder), self.runs()[-1].id)
-        sweep(self.engine, self.settings, self.hints, encoder.spec.model, every=0.0)
+        self.sweep((encoder or self.encoder).spec.model)
         assert self.states()[-1] == DONE
 
     def close(self) -> None:
@@ -223,6 +207,22 @@ class Field:
         self.engine.dispose()
 
 
+class Poisoned(FakeEncoder):
+    """Breaks on some documents, each in its way."""
+
+    def encode_documents(self, documents: Sequence[Document]) -> Encoded:
+        if any("breaks" in document.text for document in documents):
+            raise ValueError("a graph that met a text it can't bear")
+        if any("too much" in document.text for document in documents):
+            raise GraphFailure("the graph can't be run over it")
+        if any("no database" in document.text for document in documents):
+            raise ValueError("at \0 and half of \ud83d, " + "x" * 10_000)
+        encoded = super().encode_documents(documents)
+        nan = [at for at, document in enumerate(documents) if "nan" in document.text]
+        encoded.vectors[nan] = np.nan
+        return encoded
+
+
 @pytest.fixture
 def field(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Field]:
     """A collection without a broker: a message is only a hint to look at the ledger."""
@@ -230,6 +230,13 @@ def field(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     monkeypatch.setattr("indexer.workers.run_watch.Hints", lambda _: made.hints)
     yield made
     made.close()
+
+
+@pytest.fixture
+def on_redis(redis: RedisServer, tmp_path: Path) -> Iterator[Field]:
+    """A collection for processes of workers: a real Redis, and the ledger on SQLite."""
+    with closing(Field(f"sqlite:///{tmp_path / 'ledger.db'}", redis.url, tmp_path)) as made:
+        yield made
 
 
 def records(count: int) -> list[dict[str, object]]:

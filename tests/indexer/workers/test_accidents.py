@@ -1,25 +1,190 @@
-"""One of each accident, to a run on real servers: the store ends as one process leaves it, byte by byte."""
+"""Signals to a worker, its end when it is of no use any more, and accidents: it, a document or a server kills it."""
 
+import os
 import shutil
+import signal
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
-from encoders.folder.model_folder import ModelFolder
 from indexer.indexing.reading import CHUNK_DOCUMENTS
-from indexer.ledger import index_runs
-from indexer.ledger.findings import findings_of
+from indexer.ledger.database import transaction
+from indexer.ledger.tables import LEASED, Chunk
 from indexer.workers.celery_worker import GPU_LANES
+from indexer.workers.leases import DIED
 from indexer.workers.progress import run_progress
 from tests.conftest import fallen, skip_or_fail, until
-from tests.indexer.workers.conftest import Field, new_database, records
+from tests.indexer.workers.conftest import Field, answers_inspect, new_database, records
 from trials.servers.elastic import ElasticServer
 from trials.servers.postgres import PostgresServer
 from trials.servers.process import ServerMissing, ServerProcess, running
 from trials.servers.redis import RedisServer
 from trials.worker_accidents import BROKERS, Trial, running_servers
+
+
+@pytest.fixture
+def busy(on_redis: Field) -> Field:
+    """A run of one chunk."""
+    on_redis.begin(3)
+    return on_redis
+
+
+@pytest.fixture
+def wide(on_redis: Field) -> Field:
+    """A run of several chunks."""
+    on_redis.begin(200)
+    return on_redis
+
+
+def chunks(field: Field) -> dict[str, int]:
+    return run_progress(field.engine, 1).chunks
+
+
+def is_done(field: Field) -> bool:
+    return field.states() == ["done"]
+
+
+def owners(field: Field) -> set[str | None]:
+    """The lanes that have a chunk."""
+    with transaction(field.engine) as session:
+        return set(session.scalars(sa.select(Chunk.owner).where(Chunk.state == LEASED)))
+
+
+@pytest.mark.parametrize("concurrency", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_a_second_ctrl_c_returns_the_chunk_at_once_and_blames_nobody(busy: Field, concurrency: int) -> None:
+    worker = busy.act("slow", concurrency=concurrency, grace=300)
+    until(lambda: chunks(busy) == {"leased": 1})
+    os.killpg(worker.pid, signal.SIGINT)
+    until(lambda: "asked to end" in busy.log.read_text())
+    asked = time.monotonic()
+    os.killpg(worker.pid, signal.SIGINT)
+    assert worker.wait(60) == 0
+    assert time.monotonic() - asked < 45
+    until(lambda: chunks(busy) == {"pending": 1})  # the last process may be at it still
+    assert run_progress(busy.engine, 1).errors == []
+    assert "attempt" not in busy.log.read_text()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("away", ["broker", "database"])
+def test_a_worker_ends_while_a_server_is_away(away: str, killable_postgres: PostgresServer, tmp_path: Path) -> None:
+    with running(RedisServer) as broker, closing(Field(new_database(killable_postgres), broker.url, tmp_path)) as field:
+        field.begin(3)
+        worker = field.act("slow", grace=1)
+        until(lambda: chunks(field) == {"leased": 1})
+        try:
+            (broker if away == "broker" else killable_postgres).kill()
+            worker.terminate()
+            asked = time.monotonic()
+            assert worker.wait(60) == 0
+            assert time.monotonic() - asked < 45
+        finally:
+            if away == "database":
+                killable_postgres.start()
+        # a database that is killed may forget who has a chunk, not that there is one
+        assert chunks(field) in ([{"pending": 1}] if away == "broker" else [{"pending": 1}, {"leased": 1}])
+
+
+def test_a_worker_asked_to_end_with_time_enough_finishes_its_chunk(busy: Field) -> None:
+    worker = busy.act("held", grace=300)
+    until(lambda: chunks(busy) == {"leased": 1})
+    worker.terminate()
+    until(lambda: "asked to end" in busy.log.read_text())
+    (busy.settings.home / "go").touch()
+    assert worker.wait(60) == 0
+    assert run_progress(busy.engine, 1).done == 3  # its chunk is deleted where the worker had time to end the run
+    assert "3 documents stored, 0 refused" in busy.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("how", "processes", "lanes"),
+    [
+        *((signal.SIGTERM, processes, lanes) for processes, lanes in ((1, 1), (2, 1), (1, 2))),
+        (signal.SIGHUP, 1, 1),
+        pytest.param(signal.SIGHUP, 2, 1, marks=pytest.mark.long),
+    ],
+)
+def test_a_terminal_that_closes_and_a_service_manager_end_a_worker_alike(
+    on_redis: Field, how: signal.Signals, processes: int, lanes: int
+) -> None:
+    """Every process is asked at once. Celery would begin anew at SIGHUP, and its pool break off what a child is at."""
+    on_redis.begin(3 if lanes == 1 else 200)
+    before = chunks(on_redis)
+    worker = on_redis.act("slow", concurrency=processes, lanes=lanes, grace=1)
+    until(lambda: len(owners(on_redis)) == lanes)
+    os.killpg(worker.pid, how)
+    assert worker.wait(60) == 0
+    until(lambda: chunks(on_redis) == before)
+    until(lambda: run_progress(on_redis.engine, 1).workers == [])
+    assert on_redis.log.read_text().count("the chunk goes back") == lanes
+    assert on_redis.settings.broker not in on_redis.log.read_text()
+
+
+@pytest.mark.parametrize(("processes", "lanes"), [(1, 1), pytest.param(2, 1, marks=pytest.mark.long), (1, 2)])
+def test_a_worker_that_encodes_nothing_any_more_ends_with_an_error(wide: Field, processes: int, lanes: int) -> None:
+    """So that whatever looks after it starts another process; the chunk waits, and nothing is counted against it."""
+    before, worker = chunks(wide), wide.act("sick", concurrency=processes, lanes=lanes, lease=4.0)
+    assert worker.wait(120) == 1
+    until(lambda: chunks(wide) == before)
+    assert "3 chunks in a row went back because nothing is encoded: the worker ends" in wide.log.read_text()
+    assert "Traceback" not in wide.log.read_text()
+
+
+def test_an_idle_worker_answers_celery_s_inspect(busy: Field) -> None:
+    worker = busy.act("well", concurrency=2)
+    until(lambda: answers_inspect(busy.settings.broker, worker.pid), 120)
+
+
+def test_two_lanes_work_on_two_chunks_at_once_and_finish_them(wide: Field) -> None:
+    worker = wide.act("held", lanes=2, grace=300)
+    until(lambda: len(owners(wide)) == 2)  # each lane holds a chunk until the file is made
+    (wide.settings.home / "go").touch()
+    until(lambda: run_progress(wide.engine, 1).done == 200)
+    worker.terminate()
+    assert (worker.wait(60), len(wide.store.sample(wide.model, "en", 300))) == (0, 200)
+    assert run_progress(wide.engine, 1).errors == []
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_the_chunks_of_a_worker_that_was_killed_are_another_s(wide: Field, lanes: int) -> None:
+    worker = wide.act("slow", lanes=lanes, lease=2.0)
+    until(lambda: len(owners(wide)) == lanes)
+    worker.kill()
+    worker.wait()
+    wide.act("well", lanes=lanes, lease=2.0)
+    until(lambda: is_done(wide))
+    assert (wide.notes(), wide.size()) == ([], 200)
+
+
+@pytest.mark.parametrize("documents", [2, pytest.param(8, marks=pytest.mark.long)])
+def test_a_document_that_kills_its_workers_is_found_and_refused(on_redis: Field, documents: int) -> None:
+    """A real SIGKILL of the process that encodes, time after time; Celery starts another."""
+    many, killing = records(documents), documents * 5 // 8
+    many[killing]["text"] = "it kills"
+    on_redis.write(many)
+    on_redis.spool()
+    worker = on_redis.act("kills", concurrency=2, lease=1.0)
+    until(lambda: is_done(on_redis), 240)
+    worker.terminate()
+    assert worker.wait(60) == 0
+    (note,) = on_redis.notes()
+    assert (note.doc_id, note.text) == (f"d{killing:04d}", f"it can't be encoded: {DIED}")
+    assert on_redis.size() == documents - 1
+
+
+def test_a_killed_worker_s_successor_goes_on_inside_a_long_document(on_redis: Field) -> None:
+    on_redis.write([{"id": "book", "lang": "en", "text": "word" * 75_000}])
+    on_redis.spool()
+    on_redis.act("tires", concurrency=2, lease=1.0)
+    until(lambda: is_done(on_redis), 120)
+    assert (on_redis.settings.home / "batches").read_text() == "0 1 2 3 4 5 "
+    assert (on_redis.notes(), on_redis.size()) == ([], 1)
+    assert not on_redis.settings.checkpoints("c").exists()
+
 
 COMMON = (
     "a worker killed",
@@ -28,10 +193,6 @@ COMMON = (
     "a worker stopped for longer than its lease",
     "the broker killed",
 )
-ALSO = {
-    "redis": ("Elasticsearch's disk full", "a worker asked to end", "messages doubled"),
-    "rabbitmq": ("the publisher killed", "Elasticsearch killed"),
-}
 CLOCKS = (
     "the database's clock set back, and a worker killed",
     "a worker's clock set",
@@ -47,8 +208,7 @@ def test_a_worker_goes_on_when_broker_database_and_elasticsearch_were_killed_und
 ) -> None:
     database = new_database(killable_postgres)
     with running(RedisServer) as broker, closing(Field(database, broker.url, tmp_path, killable_url)) as field:
-        run = field.begin(3 * CHUNK_DOCUMENTS)
-        worker = field.act("held", lease=3)
+        run, worker = field.begin(3 * CHUNK_DOCUMENTS), field.act("held", lease=3)
         until(lambda: run_progress(field.engine, run).chunks == {"leased": 1, "pending": 2}, 120)
         servers: tuple[ServerProcess, ...] = (broker, killable_postgres, killable)
         for server in servers:
@@ -57,33 +217,29 @@ def test_a_worker_goes_on_when_broker_database_and_elasticsearch_were_killed_und
         (field.settings.home / "go").touch()
         for server in servers:
             server.start()
-        until(lambda: index_runs.runs(field.engine, "c")[0].state == "done", 180)
+        until(lambda: field.states() == ["done"], 180)
         field.store.publish()
         assert sorted(field.store.ids()) == [record["id"] for record in records(3 * CHUNK_DOCUMENTS)]
-        assert findings_of(field.engine, [run]) == []
+        assert field.notes() == []
         assert worker.poll() is None
 
 
 @pytest.mark.elastic
 @pytest.mark.long
-@pytest.mark.parametrize(("broker", "lanes"), [("rabbitmq", 1), ("redis", 1), ("redis", GPU_LANES)])
-def test_nothing_is_lost_doubled_or_other_than_it_was(
-    broker: str, lanes: int, tmp_path: Path, default_folder: ModelFolder
-) -> None:
+@pytest.mark.parametrize(
+    ("broker", "lanes", "kinds"),
+    [
+        ("rabbitmq", 1, (*COMMON, "the publisher killed", "Elasticsearch killed")),
+        *(
+            ("redis", lanes, (*COMMON, "Elasticsearch's disk full", "a worker asked to end", "messages doubled"))
+            for lanes in (1, GPU_LANES)
+        ),
+        *((broker, 1, CLOCKS) for broker in sorted(BROKERS)),
+    ],
+)
+@pytest.mark.usefixtures("default_folder")
+def test_nothing_is_lost_doubled_or_changed(broker: str, lanes: int, kinds: Sequence[str], tmp_path: Path) -> None:
     """A worker on a CPU has one lane; on a card one encodes while the others read, put and mark."""
-    _require_right(broker, tmp_path, (*COMMON, *ALSO[broker]), lanes)
-
-
-@pytest.mark.elastic
-@pytest.mark.long
-@pytest.mark.parametrize("broker", sorted(BROKERS))
-def test_clocks_that_are_set_back_and_forth_change_nothing(
-    broker: str, tmp_path: Path, default_folder: ModelFolder
-) -> None:
-    _require_right(broker, tmp_path, CLOCKS)
-
-
-def _require_right(broker: str, folder: Path, kinds: Sequence[str], lanes: int = 1) -> None:
     if shutil.which("gcc") is None:
         skip_or_fail("no compiler for a clock that is an hour fast: apt-get install gcc")
     with ExitStack() as stack:
@@ -91,7 +247,6 @@ def _require_right(broker: str, folder: Path, kinds: Sequence[str], lanes: int =
             servers = stack.enter_context(running_servers(broker))
         except ServerMissing as missing:
             skip_or_fail(str(missing))
-        trial = Trial(servers, folder, 640, seed=1, name=f"trial-{broker}-{lanes}", lanes=lanes)
+        trial = Trial(servers, tmp_path, 640, seed=1, name=f"trial-{broker}-{lanes}", lanes=lanes)
         outcomes = trial.run(kinds)
-    assert fallen(outcomes) == []
-    assert len(outcomes) == len(kinds)
+    assert (fallen(outcomes), len(outcomes)) == ([], len(kinds))

@@ -1,8 +1,9 @@
-"""What a worker settles before it works, and how it ends when one of its processes can't begin."""
+"""What a worker settles before it works, its metrics, and how it ends when one of its processes can't begin."""
 
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -11,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
 
-from encoders.console import Console
 from encoders.document import EncoderSpec
 from encoders.errors import BadInput, DragomanError, StoreError
 from encoders.folder.model_folder import ModelFolder
@@ -27,7 +28,9 @@ from indexer.workers.celery_worker import WorkerPlan
 from indexer.workers.gpu_processes import PERMANENT
 from onnx_export.models import DEFAULT
 from tests.encoders.gpus import Library, install_cards, install_provider
+from tests.indexer.workers.conftest import QUIET
 from trials import ROOT
+from trials.servers.process import free_port
 from trials.servers.redis import RedisServer
 
 _CHILDREN_FAIL = """
@@ -52,20 +55,18 @@ def test_a_card_has_one_process_and_auto_takes_the_cpu_where_cuda_fails(
         raise NoCuda("cuDNN is missing; install it")
 
     install_cards(monkeypatch, Library(["H100", "H200"]))
-    monkeypatch.setattr(celery_worker, "are_for_gpus", lambda *_: True)
     plan = WorkerPlan(DEFAULT, None, "auto", concurrency=2)
     monkeypatch.setattr(celery_worker, "_spec_elsewhere", fails)
-    with caplog.at_level(logging.WARNING):
-        assert celery_worker._checked(plan, Console(quiet=True)) == replace(plan, device="cpu")
-    assert "works on the CPU: cuDNN is missing; install it" in caplog.text
-    monkeypatch.setattr(celery_worker, "are_for_gpus", lambda *_: False)
-    with caplog.at_level(logging.WARNING):
-        assert celery_worker._checked(plan, Console(quiet=True)) == replace(plan, device="cpu")
-    assert f"works on the CPU: {DEFAULT} has a part that cards can't run" in caplog.text
+    reasons = {True: "cuDNN is missing; install it", False: f"{DEFAULT} has a part that cards can't run"}
+    for for_gpus, why in reasons.items():
+        monkeypatch.setattr(celery_worker, "are_for_gpus", lambda *_, it_is=for_gpus: it_is)
+        with caplog.at_level(logging.WARNING):
+            assert celery_worker._checked(plan, QUIET) == replace(plan, device="cpu")
+        assert f"works on the CPU: {why}" in caplog.text
     with pytest.raises(BadInput, match="a GPU has one process"):
-        celery_worker._checked(replace(plan, device="cuda:1"), Console(quiet=True))
+        celery_worker._checked(replace(plan, device="cuda:1"), QUIET)
     alone = replace(plan, device="cuda:1", concurrency=1)
-    assert celery_worker._checked(alone, Console(quiet=True)) == replace(alone, lanes=celery_worker.GPU_LANES)
+    assert celery_worker._checked(alone, QUIET) == replace(alone, lanes=celery_worker.GPU_LANES)
 
 
 @pytest.mark.parametrize("cards", [1, 2])
@@ -82,7 +83,7 @@ def test_each_card_has_a_process_with_its_own_port(
     monkeypatch.setattr(celery_worker, "run_for_each_card", run)
     settings = Settings.read(home=tmp_path / "home", broker=redis.url)
     plan = WorkerPlan(str(default_folder.path), None, "cuda", metrics_address=("127.0.0.1", 9108))
-    assert celery_worker.serve(plan, settings, Console(quiet=True)) == 0
+    assert celery_worker.serve(plan, settings, QUIET) == 0
     assert [(one.device, one.metrics_address) for one in begun] == [
         (f"cuda:{number}", ("127.0.0.1", 9108 + number)) for number in range(cards)
     ]
@@ -98,7 +99,7 @@ def test_each_card_has_a_process_with_its_own_port(
         (BadInput("no such encoder"), PERMANENT),
     ],
 )
-def test_a_card_s_process_that_would_fail_again_is_not_started_again(
+def test_a_card_s_process_that_would_fail_again_is_not_begun_again(
     error: DragomanError, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object) -> int:
@@ -106,18 +107,12 @@ def test_a_card_s_process_that_would_fail_again_is_not_started_again(
 
     monkeypatch.setattr(celery_worker, "serve", fails)
     plan = WorkerPlan(DEFAULT, None, "cuda:0")
-    assert celery_worker._serve_card(plan, Settings.read(home=tmp_path), Console(quiet=True)) == status
+    assert celery_worker._serve_card(plan, Settings.read(home=tmp_path), QUIET) == status
 
 
-def test_a_worker_ends_with_an_error_when_its_processes_can_t_begin(
-    redis: RedisServer, default_folder: ModelFolder, tmp_path: Path
-) -> None:
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "DRAGOMAN_HOME": str(tmp_path / "home"),
-        "DRAGOMAN_BROKER": redis.url,
-    }
+def test_a_worker_ends_without_its_processes(redis: RedisServer, default_folder: ModelFolder, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment |= {"DRAGOMAN_HOME": str(tmp_path / "home"), "DRAGOMAN_BROKER": redis.url}
     ended = subprocess.run(
         [sys.executable, "-c", _CHILDREN_FAIL, str(default_folder.path)],
         env=environment, capture_output=True, text=True, timeout=120, check=False,
@@ -129,7 +124,7 @@ def test_a_worker_ends_with_an_error_when_its_processes_can_t_begin(
 
 def test_a_signal_is_handled_while_all_lanes_are_busy(tmp_path: Path) -> None:
     """The signal comes to another thread, as one that comes just before the wait: neither interrupts the wait."""
-    pool = celery_worker._Pool(WorkerPlan("any", None, "cpu", 1), Settings.read(tmp_path), Console(quiet=True))
+    pool = celery_worker._Pool(WorkerPlan("any", None, "cpu", 1), Settings.read(tmp_path), QUIET)
     lane: Any = object()
     handled = threading.Event()
     seen: list[bool] = []
@@ -158,3 +153,29 @@ def test_what_an_encoder_says_while_it_is_opened_is_logged(
     with caplog.at_level(logging.INFO, "dragoman.worker"):
         celery_worker._load(WorkerPlan(str(default_folder.path), None, "auto"), 1)
     assert "works on the CPU: it is in int8, which cards can't run" in caplog.text
+
+
+_SERVES = """
+import sys
+from indexer.workers.worker_metrics import serve_metrics
+serve_metrics("127.0.0.1", int(sys.argv[1]))
+print("serves", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_metrics_on_loopback_do_not_answer_other_machines() -> None:
+    port, command = free_port(), [sys.executable, "-c", _SERVES]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # nothing is sent
+        except OSError:
+            pytest.skip("this machine has the loopback address alone")
+        elsewhere = str(probe.getsockname()[0])
+    with subprocess.Popen([*command, str(port)], cwd=ROOT, stdin=PIPE, stdout=PIPE, text=True) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == "serves\n"
+        socket.create_connection(("127.0.0.1", port), timeout=10).close()
+        with pytest.raises(OSError, match="refused"):
+            socket.create_connection((elsewhere, port), timeout=10)
+        server.communicate("")

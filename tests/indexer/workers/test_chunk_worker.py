@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from encoders.console import Console
 from encoders.document import Document, Encoded, Encoder, unit_rows
 from encoders.errors import MissingPart, StoreError
-from encoders.inference.session import GraphFailure
 from indexer.collection import collection as collections
 from indexer.collection.store_location import StoreLocation
 from indexer.indexing.reading import CHUNK_DOCUMENTS
@@ -31,14 +29,14 @@ from indexer.workers.run_control import cancel
 from indexer.workers.worker_metrics import Metrics
 from query.cli import run as run_command
 from tests.conftest import until
-from tests.indexer.workers.conftest import Field, new_database, records
+from tests.indexer.workers.conftest import QUIET, Field, Poisoned, new_database, records
 from trials.fake_encoder import FakeEncoder
 from trials.servers.postgres import PostgresServer
 from trials.servers.redis import RedisServer
 
 
-@pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A chunk that goes back is taken again without a pause."""
     monkeypatch.setattr(chunk_worker, "_PAUSE", 0.0)
 
@@ -67,35 +65,13 @@ class Counted(Metrics):
         self.refused += refused
 
 
-class Poisoned(FakeEncoder):
-    """Breaks on some documents, each in its way."""
-
-    def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-        if any("breaks" in document.text for document in documents):
-            raise ValueError("a graph that met a text it can't bear")
-        if any("too much" in document.text for document in documents):
-            raise GraphFailure("the graph can't be run over it")
-        if any("no database" in document.text for document in documents):
-            raise ValueError("at \0 and half of \ud83d, " + "x" * 10_000)
-        encoded = super().encode_documents(documents)
-        nan = [at for at, document in enumerate(documents) if "nan" in document.text]
-        encoded.vectors[nan] = np.nan
-        return encoded
-
-
 def test_poison_is_refused_with_its_reason_and_everything_else_is_stored(field: Field) -> None:
     many = records(2 * CHUNK_DOCUMENTS)
-    for number, text in (
-        (5, "breaks"),
-        (7, "too much"),
-        (70, "nan"),
-        (90, "nothing known"),
-        (100, "an error that no database writes"),
-    ):
+    poison = {5: "breaks", 7: "too much", 70: "nan", 90: "nothing known", 100: "an error that no database writes"}
+    for number, text in poison.items():
         many[number]["text"] = text
     field.write(many)
-    run = field.spool().run.id
-    counted = Counted()
+    run, counted = field.spool().run.id, Counted()
     field.work_off(field.worker(field.like(Poisoned), metrics=counted), run)
     field.sweep()
     assert field.states() == ["done"]
@@ -110,17 +86,13 @@ def test_poison_is_refused_with_its_reason_and_everything_else_is_stored(field: 
         "d0090": "it has nothing the encoder knows",
     }
     stored = 2 * CHUNK_DOCUMENTS - 5
-    assert field.size() == stored
-    assert (counted.documents, counted.refused) == (stored, 5)
+    assert (field.size(), counted.documents, counted.refused) == (stored, stored, 5)
     assert field.runs()[0].builds == {"build-c": stored}
 
 
-def test_an_outage_that_is_over_is_no_worker_s_last_error(
-    killable_postgres: PostgresServer, redis: RedisServer, tmp_path: Path
-) -> None:
+def test_an_ended_outage_is_no_error(killable_postgres: PostgresServer, redis: RedisServer, tmp_path: Path) -> None:
     with closing(Field(new_database(killable_postgres), redis.url, tmp_path)) as field:
-        run = field.begin(3)
-        at_work = field.worker(lease=2.0)
+        run, at_work = field.begin(3), field.worker(lease=2.0)
         field.work_off(at_work, run)
         killable_postgres.kill()
         with ThreadPoolExecutor() as aside:
@@ -141,11 +113,9 @@ def finished(field: Field, at_work: ChunkWorker, name: str, count: int) -> None:
 def begun(field: Field, name: str, count: int) -> int:
     collections.register(field.engine, name, field.settings, "fake", field.encoder.spec)
     field.write([{"id": f"{name}{at}", "lang": "en", "text": f"text {at} of {name}"} for at in range(count)])
+    source, spec = [str(field.source)], field.encoder.spec
     with closing(StoreLocation(field.settings.store, name).open()) as store:
-        return hand_out_sources(
-            [str(field.source)], ReadOptions(), field.encoder.spec, store, field.engine, name,
-            console=Console(quiet=True),
-        ).run.id  # fmt: skip
+        return hand_out_sources(source, ReadOptions(), spec, store, field.engine, name, console=QUIET).run.id
 
 
 def test_one_worker_puts_each_collection_s_documents_into_its_own_store_also_if_it_is_a_new_one(field: Field) -> None:
@@ -158,9 +128,7 @@ def test_one_worker_puts_each_collection_s_documents_into_its_own_store_also_if_
             collections.remove(field.engine, collections.require(field.engine, "a"), field.settings)
 
 
-def test_a_worker_keeps_few_stores_open_however_many_collections_it_works_on(
-    field: Field, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_keeps_few_stores_open(field: Field, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunk_worker, "_MAX_STORES", 2)
     at_work = field.worker()
     for number in range(4):
@@ -171,10 +139,8 @@ def test_a_worker_keeps_few_stores_open_however_many_collections_it_works_on(
     assert not open_stores & {"c0.db", "c1.db"}
 
 
-@pytest.mark.usefixtures("at_once")
 def test_a_store_that_fails_counts_against_no_document(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = field.begin(3)
-    at_work = field.worker()
+    run, at_work = field.begin(3), field.worker()
     at_work.work(run, 0)  # the store is open now
     field.sweep()
     run = field.begin(5)
@@ -193,7 +159,6 @@ def test_a_store_that_fails_counts_against_no_document(field: Field, monkeypatch
     assert field.size() == 5
 
 
-@pytest.mark.usefixtures("at_once")
 def test_a_chunk_whose_documents_got_lost_is_not_taken_for_done(field: Field) -> None:
     run = field.begin(3)
     with transaction(field.engine) as session:
@@ -206,7 +171,6 @@ def test_a_chunk_whose_documents_got_lost_is_not_taken_for_done(field: Field) ->
     assert any("its documents are not in the ledger's database any more" in error for error in seen.errors)
 
 
-@pytest.mark.usefixtures("at_once")
 def test_a_worker_that_encodes_nothing_any_more_refuses_no_document(field: Field) -> None:
     class Ill(FakeEncoder):
         error: Exception = RuntimeError("CUDA failure 719: unspecified launch failure")
@@ -214,8 +178,7 @@ def test_a_worker_that_encodes_nothing_any_more_refuses_no_document(field: Field
         def encode_documents(self, documents: Sequence[Document]) -> Encoded:  # noqa: ARG002
             raise self.error
 
-    run = field.begin(3)
-    ill = field.like(Ill)
+    run, ill = field.begin(3), field.like(Ill)
     at_work = field.worker(ill)
     for error in (ill.error, MissingPart("there is no CUDA any more")):
         ill.error = error
@@ -232,8 +195,7 @@ def test_a_worker_that_encodes_nothing_any_more_refuses_no_document(field: Field
 def test_a_chunk_of_another_model_goes_to_its_own_workers_and_it_is_said_once(
     field: Field, stranger: FakeEncoder, caplog: pytest.LogCaptureFixture
 ) -> None:
-    run = field.begin(3 * CHUNK_DOCUMENTS)
-    other = field.worker(stranger)
+    run, other = field.begin(3 * CHUNK_DOCUMENTS), field.worker(stranger)
     with caplog.at_level(logging.WARNING):
         for number in range(3):
             assert not other.work(run, number)
@@ -245,7 +207,7 @@ def test_a_chunk_of_another_model_goes_to_its_own_workers_and_it_is_said_once(
     assert stranger.encoded == []
 
 
-def test_a_worker_that_gets_no_message_says_of_which_runs_it_has_no_part(
+def test_a_worker_without_messages_says_what_it_has_no_part_in(
     field: Field, stranger: FakeEncoder, caplog: pytest.LogCaptureFixture
 ) -> None:
     field.begin(3)
@@ -255,8 +217,7 @@ def test_a_worker_that_gets_no_message_says_of_which_runs_it_has_no_part(
 
 
 def test_a_run_whose_end_fails_keeps_no_other_from_ending(field: Field, caplog: pytest.LogCaptureFixture) -> None:
-    at_work = field.worker()
-    runs = {name: begun(field, name, 2) for name in ("broken", "whole")}
+    at_work, runs = field.worker(), {name: begun(field, name, 2) for name in ("broken", "whole")}
     for run in runs.values():
         field.work_off(at_work, run)
     StoreLocation(field.settings.store, "broken").drop()
@@ -266,11 +227,8 @@ def test_a_run_whose_end_fails_keeps_no_other_from_ending(field: Field, caplog: 
     assert [index_runs.runs(field.engine, name)[0].state for name in runs] == ["running", "done"]
 
 
-def test_another_build_of_the_same_model_is_welcome_and_written_down(
-    field: Field, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = field.begin(2 * CHUNK_DOCUMENTS)
-    halved = FakeEncoder()
+def test_another_build_of_the_model_is_welcome_and_noted(field: Field, capsys: pytest.CaptureFixture[str]) -> None:
+    run, halved = field.begin(2 * CHUNK_DOCUMENTS), FakeEncoder()
     halved.spec = replace(field.encoder.spec, build="build-fp16")
     assert field.worker().work(run, 0)
     assert field.worker(halved).work(run, 1)
@@ -308,14 +266,10 @@ def test_how_a_run_stands_is_told_by_the_ledger_also_when_it_is_over(field: Fiel
     before = run_progress(field.engine, run)
     assert (before.documents, before.done) == (size, size)
     rate(before.done)
-    if end == DONE:
-        field.sweep()
-    else:
-        cancel(field.engine, "c")
+    _ = field.sweep() if end == DONE else cancel(field.engine, "c")
     after = run_progress(field.engine, run)
     assert after.run.builds == {"build-c": size}
-    assert (after.run.state, after.documents, after.done) == (end, size, size)
-    assert rate(after.done) == 0.0
+    assert (after.run.state, after.documents, after.done, rate(after.done)) == (end, size, size, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -45,10 +45,6 @@ def _killed(file: Path) -> int:
     return 0
 
 
-def test_all_end_well() -> None:
-    assert run_for_each_card({"cuda:0": partial(_end_with, 0), "cuda:1": partial(_end_with, 0)}) == 0
-
-
 def test_a_process_that_fails_or_is_killed_is_started_again(tmp_path: Path) -> None:
     work = {"cuda:0": partial(_fail_once, tmp_path / "failed"), "cuda:1": partial(_killed, tmp_path / "killed")}
     assert run_for_each_card(work, pause=0.1) == 0
@@ -66,8 +62,7 @@ def test_a_signal_ends_all_and_what_waits_to_be_started_again(tmp_path: Path) ->
         time.sleep(0.5)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    before = signal.getsignal(signal.SIGTERM)
-    thread = threading.Thread(target=end_when_begun)
+    before, thread = signal.getsignal(signal.SIGTERM), threading.Thread(target=end_when_begun)
     thread.start()
     start = time.monotonic()
     assert run_for_each_card({**work, "cuda:3": partial(_end_with, PERMANENT)}, pause=600.0) == 1

@@ -11,14 +11,12 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import pytest
 import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from encoders.console import Console
-from encoders.document import Document, Encoded
+from encoders.document import Document
 from encoders.errors import BadInput, StoreError
 from indexer.collection import collection as collections
 from indexer.collection import generations
@@ -38,11 +36,8 @@ from indexer.workers import sweeps
 from indexer.workers.handout import hand_out_sources
 from indexer.workers.run_control import cancel
 from tests.conftest import until
-from tests.indexer.workers.conftest import Field, new_database, one_document, records
-from trials.fake_encoder import FakeEncoder
+from tests.indexer.workers.conftest import QUIET, Field, Poisoned, new_database, one_document, records
 from trials.servers.postgres import PostgresServer
-
-QUIET = Console(quiet=True)
 
 
 @pytest.fixture
@@ -51,29 +46,19 @@ def database(either_database: str) -> str:
     return either_database
 
 
+FIELDS = st.dictionaries(st.text(), st.one_of(st.text(), st.integers(), st.lists(st.text())))
+TEXTS = st.text(st.characters(exclude_categories=()))
+DOCUMENTS = st.builds(Document, st.text(min_size=1), st.just("en"), TEXTS, st.text(), FIELDS, st.integers(0, 2**60))
+
+
 @settings(max_examples=30)
-@given(
-    st.lists(
-        st.builds(
-            Document,
-            doc_id=st.text(min_size=1),
-            lang=st.just("en"),
-            text=st.text(st.characters(exclude_categories=())),
-            title=st.text(),
-            fields=st.dictionaries(st.text(), st.one_of(st.text(), st.integers(), st.lists(st.text()))),
-            revision=st.integers(0, 2**60),
-        ),
-        max_size=3,
-    )
-)
+@given(st.lists(DOCUMENTS, max_size=3))
 def test_documents_come_out_of_the_spool_as_they_went_in(documents: list[Document]) -> None:
     assert unpack(pack(documents)) == documents
 
 
 @pytest.mark.parametrize(("seed", "on_duplicate"), [(0, "last"), (1, "first")])
-def test_it_ends_as_one_process_ends_however_often_ids_and_revisions_come(
-    field: Field, seed: int, on_duplicate: OnDuplicate
-) -> None:
+def test_it_ends_as_one_process_ends_with_repeated_ids(field: Field, seed: int, on_duplicate: OnDuplicate) -> None:
     """Three runs over sources that change in between, against the same three runs without workers."""
     chance = random.Random(seed)
 
@@ -101,15 +86,6 @@ def test_it_ends_as_one_process_ends_however_often_ids_and_revisions_come(
             assert found == expected
 
 
-class NotFinite(FakeEncoder):
-    """Makes of some texts vectors that are none."""
-
-    def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-        encoded = super().encode_documents(documents)
-        encoded.vectors[[at for at, document in enumerate(documents) if "not finite" in document.text]] = np.nan
-        return encoded
-
-
 @pytest.mark.parts
 def test_bad_documents_of_every_kind_are_refused_as_one_process_refuses_them(field: Field, tmp_path: Path) -> None:
     good = [json.dumps(record).encode() for record in records(CHUNK_DOCUMENTS)]
@@ -124,13 +100,13 @@ def test_bad_documents_of_every_kind_are_refused_as_one_process_refuses_them(fie
         b'{"id": "' + b"x" * 600 + b'", "lang": "en", "text": "too long an id"}',
         b'{"id": "language", "lang": "klingonisch", "text": "x"}',
         b'{"id": "nan", "text": "x", "n": NaN}',
-        b'{"id": "vector", "lang": "en", "text": "not finite"}',
+        b'{"id": "vector", "lang": "en", "text": "nan"}',
         b'{"id": "unknown", "lang": "en", "text": "nothing known"}',
     ]
     field.source.write_bytes(b"\n".join([*good, *bad]))
     cut = tmp_path / "cut.jsonl.gz"
     cut.write_bytes(gzip.compress(b"".join(b'{"id": "z%d", "text": "in an archive"}\n' % at for at in range(999)))[:-9])
-    sources, encoder = [str(field.source), str(cut)], field.like(NotFinite)
+    sources, encoder = [str(field.source), str(cut)], field.like(Poisoned)
     hand_out_sources(
         sources, ReadOptions(), encoder.spec, field.store, field.engine, "c", on_duplicate="last", console=QUIET
     )
@@ -153,9 +129,7 @@ def test_ids_that_clash_are_refused_and_no_run_is_left_open(field: Field) -> Non
     assert field.states() == [ABANDONED]
 
 
-def test_workers_begin_when_the_sources_are_read_and_an_interrupted_reader_goes_on(
-    field: Field, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_reader_goes_on_and_then_workers_begin(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
     field.write(records(6 * CHUNK_DOCUMENTS))
     stamps, calls = field.store.stamps, list[Sequence[str]]()
 
@@ -187,9 +161,7 @@ def test_while_workers_are_at_a_collection_other_sources_are_refused_and_the_sam
         pipeline.index([str(field.source)], ReadOptions(), field.encoder, field.store, field.engine, "c")
 
 
-def test_what_is_unchanged_is_no_work_what_the_sources_lost_is_pruned_and_no_text_stays_in_the_ledger(
-    field: Field,
-) -> None:
+def test_what_is_unchanged_is_no_work_and_what_the_sources_lost_is_pruned(field: Field) -> None:
     field.begin(CHUNK_DOCUMENTS + 3)
     field.end()
     assert field.runs()[-1].builds == {"build-c": CHUNK_DOCUMENTS + 3}
@@ -204,7 +176,7 @@ def test_what_is_unchanged_is_no_work_what_the_sources_lost_is_pruned_and_no_tex
     assert field.size() == CHUNK_DOCUMENTS
 
 
-def test_what_keeps_a_workers_run_from_pruning_stands_in_the_workers_log(
+def test_pruning_that_is_kept_back_is_said_in_the_log(
     field: Field, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     field.source.write_text("{broken\n")
@@ -222,8 +194,7 @@ def test_a_run_given_up_while_its_sources_are_read_stays_given_up(field: Field) 
     for go_on in (lambda: reading.plan(one_document(1, "b"), [True], spool=b""), reading.start_workers):
         with pytest.raises(BadInput, match=r"run 1 of collection c was cancelled while its sources were read"):
             go_on()
-    assert field.states() == ["cancelled"]
-    assert reading.unseen(["a", "b"]) == []
+    assert (field.states(), reading.unseen(["a", "b"])) == (["cancelled"], [])
     again = field.reading()
     assert (again.run.id, again.resumed) == (2, False)
 
@@ -286,17 +257,16 @@ def test_a_rebuild_takes_its_place_when_workers_are_done(field: Field) -> None:
         assert store.count() == {"en": 5}
 
 
-def test_of_two_publishers_with_one_database_the_second_is_refused_and_the_first_goes_on(
-    field: Field, database: str, tmp_path: Path
-) -> None:
+def test_of_two_publishers_with_one_database_the_second_is_refused(field: Field, database: str, tmp_path: Path) -> None:
     """On two machines, or in two homes with one SQLite database, which they name by two paths."""
     (tmp_path / "link").symlink_to(tmp_path)
     with open_database(database.replace(f"{tmp_path}/", f"{tmp_path}/link/")) as other:
-        with collection_lock("c", field.engine):
-            with pytest.raises(StoreError, match="another process is indexing collection c; wait"):
-                collection_lock("c", other).__enter__()
-            with collection_lock("d", other):
-                pass
+        with (
+            collection_lock("c", field.engine),
+            collection_lock("d", other),
+            pytest.raises(StoreError, match="another process is indexing collection c; wait"),
+        ):
+            collection_lock("c", other).__enter__()
         with collection_lock("c", other):
             pass
 

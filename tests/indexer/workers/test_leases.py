@@ -1,9 +1,9 @@
 """A chunk is one worker's at a time, whatever happens to the worker; on SQLite and on PostgreSQL."""
 
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
+from itertools import chain
 
 import pytest
 import sqlalchemy as sa
@@ -16,7 +16,7 @@ from indexer.ledger.tables import DONE, LEASED, PENDING, SPLIT, Chunk
 from indexer.workers import sweeps
 from indexer.workers.leases import DIED, MOST_ATTEMPTS, MOST_ATTEMPTS_OF_A_PART, Lease, Leases
 from indexer.workers.run_control import cancel, pause, resume
-from indexer.workers.sweeps import send_hints, sweep
+from indexer.workers.sweeps import send_hints
 from tests.conftest import until
 from tests.indexer.workers.conftest import Field, Messages
 
@@ -52,10 +52,13 @@ def drop_messages(field: Field) -> None:
     """What a broker without a disk does when it is killed."""
     assert isinstance(field.hints, Messages)
     field.hints.chunks.clear()
+    assert field.hints.waiting(field.model) == 0
 
 
 def test_a_message_that_comes_twice_finds_the_next_chunk_and_then_none(field: Field, taker: Taker) -> None:
     run = field.begin(3 * CHUNK_DOCUMENTS)
+    assert taker("stranger", model="another").take(run, 0) is None
+    assert set(states(field).values()) == {PENDING}
     one, other = taker("a"), taker("b")
     taken = [one.take(run, 1), other.take(run, 1), other.take(run, 1), one.take(run, 1)]
     assert [lease and lease.number for lease in taken] == [1, 0, 2, None]
@@ -63,30 +66,23 @@ def test_a_message_that_comes_twice_finds_the_next_chunk_and_then_none(field: Fi
 
 def test_workers_that_take_at_once_take_each_chunk_once(field: Field, taker: Taker) -> None:
     run = field.begin(40 * CHUNK_DOCUMENTS)
-    taken: list[int] = []
 
-    def take(leases: Leases) -> None:
-        while lease := leases.take(run, 0):
-            taken.append(lease.number)
+    def take(leases: Leases) -> list[int]:
+        return [lease.number for lease in iter(lambda: leases.take(run, 0), None)]
 
-    threads = [threading.Thread(target=take, args=(taker(f"w{number}"),)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(taken) == list(range(40))
+    with ThreadPoolExecutor(6) as pool:
+        taken = list(pool.map(take, [taker(f"w{number}") for number in range(6)]))
+    assert sorted(chain(*taken)) == list(range(40))
 
 
-def test_a_chunk_whose_lease_is_over_is_another_s_and_its_first_worker_counts_nothing(
-    field: Field, taker: Taker
-) -> None:
+def test_a_chunk_whose_lease_is_over_is_another_s_and_counts_once(field: Field, taker: Taker) -> None:
     run = field.begin(3)
     slow, quick = taker("slow", seconds=-1), taker("quick")
     first = slow.take(run, 0)
-    assert first is not None
+    assert first
     send_hints(field.engine, field.hints, field.model)
     second = quick.take(run, 0)
-    assert second is not None
+    assert second
     assert (second.attempts, second.error) == (2, DIED)
     assert not slow.renew(first)
     assert quick.done(second, 3, [])
@@ -95,11 +91,10 @@ def test_a_chunk_whose_lease_is_over_is_another_s_and_its_first_worker_counts_no
 
 
 def test_a_chunk_given_back_was_not_tried_and_one_that_failed_was(field: Field, taker: Taker) -> None:
-    run = field.begin(3)
-    leases = taker("a")
+    run, leases = field.begin(3), taker("a")
     for expected in (1, 1, 2, 3):
         lease = leases.take(run, 0)
-        assert lease is not None
+        assert lease
         assert lease.attempts == expected
         if expected == 1 and states(field)[0] == LEASED and not lease.error:
             leases.give_back(lease, "the store is away")
@@ -108,8 +103,7 @@ def test_a_chunk_given_back_was_not_tried_and_one_that_failed_was(field: Field, 
 
 
 def test_a_chunk_tried_too_often_is_halved_down_to_the_document_which_is_refused(field: Field, taker: Taker) -> None:
-    run = field.begin(4)
-    leases = taker("a")
+    run, leases = field.begin(4), taker("a")
     sizes = []
     while lease := leases.take(run, 0):
         sizes.append(len(lease.todo))
@@ -117,17 +111,14 @@ def test_a_chunk_tried_too_often_is_halved_down_to_the_document_which_is_refused
             leases.fail(lease, "ValueError: this one again")
         else:
             leases.done(lease, len(lease.todo), [])
-    assert sizes[:MOST_ATTEMPTS] == [4] * MOST_ATTEMPTS
-    assert sorted(sizes[MOST_ATTEMPTS:]) == [1, 1, 1, 2, 2, 2]
+    assert (sizes[:MOST_ATTEMPTS], sorted(sizes[MOST_ATTEMPTS:])) == ([4] * MOST_ATTEMPTS, [1, 1, 1, 2, 2, 2])
     assert set(states(field).values()) == {DONE, SPLIT}
     (note,) = findings_of(field.engine, [run])
     assert (note.doc_id, note.text) == ("d0002", "it can't be encoded: ValueError: this one again")
     assert index_runs.runs(field.engine, "c")[0].encoded == 3
 
 
-def test_a_document_that_its_workers_die_of_is_found_and_refused_though_none_of_them_said_why(
-    field: Field, taker: Taker
-) -> None:
+def test_a_document_that_its_workers_die_of_is_found_and_refused(field: Field, taker: Taker) -> None:
     run = field.begin(CHUNK_DOCUMENTS)
     mortal, immortal = taker("mortal", seconds=-1), taker("immortal")
     deaths = 0
@@ -144,7 +135,7 @@ def test_a_document_that_its_workers_die_of_is_found_and_refused_though_none_of_
     assert index_runs.runs(field.engine, "c")[0].encoded == CHUNK_DOCUMENTS - 1
 
 
-def test_halves_are_numbered_so_that_no_two_chunks_have_parts_of_one_number() -> None:
+def test_no_two_chunks_have_parts_of_one_number() -> None:
     numbers = [0, 1, 77]
     for number in list(numbers):
         parts = [number]
@@ -157,8 +148,7 @@ def test_halves_are_numbered_so_that_no_two_chunks_have_parts_of_one_number() ->
 
 
 def test_a_paused_run_rests_and_a_cancelled_one_is_nobody_s(field: Field, taker: Taker) -> None:
-    run = field.begin(3 * CHUNK_DOCUMENTS)
-    leases = taker("a")
+    run, leases = field.begin(3 * CHUNK_DOCUMENTS), taker("a")
     held = leases.take(run, 0)
     assert held is not None
     pause(field.engine, "c")
@@ -169,19 +159,15 @@ def test_a_paused_run_rests_and_a_cancelled_one_is_nobody_s(field: Field, taker:
     cancel(field.engine, "c")
     assert not leases.renew(held)
     assert not leases.done(held, 5, [])
-    assert leases.documents(held) == []
-    assert states(field) == {}
+    assert (leases.documents(held), states(field)) == ([], {})
     assert index_runs.runs(field.engine, "c")[0].state == "cancelled"
 
 
 @pytest.mark.parametrize("give_up", ["cancel", "delete"])
 @pytest.mark.parametrize("change", ["done", "halved"])
-def test_a_run_given_up_while_a_worker_writes_waits_for_it_and_goes(
-    field: Field, taker: Taker, give_up: str, change: str
-) -> None:
+def test_a_run_given_up_waits_for_a_worker_s_write(field: Field, taker: Taker, give_up: str, change: str) -> None:
     """In between two statements of the worker's transaction; neither may wait for a row that the other has."""
-    run = field.begin(2)
-    leases = taker("a")
+    run, leases = field.begin(2), taker("a")
     lease = leases.take(run, 0)
     assert lease is not None
     if change == "halved":
@@ -211,8 +197,7 @@ def test_a_run_given_up_while_a_worker_writes_waits_for_it_and_goes(
 def test_a_sweep_waits_for_no_chunk_that_another_has_just_now(field: Field, taker: Taker) -> None:
     if field.engine.dialect.name == "sqlite":
         pytest.skip("it locks no rows")
-    run = field.begin(2 * CHUNK_DOCUMENTS)
-    dead = taker("dead", seconds=-1)
+    run, dead = field.begin(2 * CHUNK_DOCUMENTS), taker("dead", seconds=-1)
     assert dead.take(run, 0)
     assert dead.take(run, 1)
     with ThreadPoolExecutor() as aside, transaction(field.engine) as session:
@@ -223,51 +208,27 @@ def test_a_sweep_waits_for_no_chunk_that_another_has_just_now(field: Field, take
     assert states(field) == {0: LEASED, 1: PENDING}
 
 
-def test_chunks_of_another_model_are_not_taken(field: Field, taker: Taker) -> None:
-    run = field.begin(3)
-    assert taker("stranger", model="another").take(run, 0) is None
-    assert states(field) == {0: PENDING}
-
-
-def test_messages_that_got_lost_are_sent_again_and_no_more_than_chunks_wait(field: Field) -> None:
+def test_lost_messages_are_sent_again_and_no_more_wait_than_chunks_or_than_workers_can_need(
+    field: Field, monkeypatch: pytest.MonkeyPatch
+) -> None:
     field.begin(10 * CHUNK_DOCUMENTS)
     assert field.hints.waiting(field.model) == 0
     for _ in range(3):
-        assert field.sweep() == []
-        assert field.hints.waiting(field.model) == 10
-
-
-def test_resuming_brings_back_what_a_broker_lost(field: Field) -> None:
-    field.begin(3 * CHUNK_DOCUMENTS)
-    send_hints(field.engine, field.hints, field.model)
+        assert (field.sweep(), field.hints.waiting(field.model)) == ([], 10)
     drop_messages(field)
-    assert field.hints.waiting(field.model) == 0
     resume(field.engine, "c", field.hints)
-    assert field.hints.waiting(field.model) == 3
-
-
-def test_messages_that_wait_are_never_more_than_workers_can_need(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert field.hints.waiting(field.model) == 10
+    drop_messages(field)
     monkeypatch.setattr(sweeps, "_ENOUGH", 4)
-    field.begin(6 * CHUNK_DOCUMENTS)
     for _ in range(2):
         send_hints(field.engine, field.hints, field.model)
         assert field.hints.waiting(field.model) == 4
 
 
-def test_a_sweep_goes_on_after_the_database_s_clock_was_put_back(field: Field) -> None:
-    field.begin(CHUNK_DOCUMENTS)
-    with transaction(field.engine) as session:
-        session.execute(sa.update(tables.IndexRun).values(swept=clock() + 3600))
-    sweep(field.engine, field.settings, field.hints, field.model, every=5.0)
-    assert field.hints.waiting(field.model) == 1
-
-
 @pytest.mark.parametrize(
     "before", ["swept", *(pytest.param(when, marks=pytest.mark.parts) for when in ("just begun", "just resumed"))]
 )
-def test_no_chunk_stays_leased_for_an_hour_after_the_database_s_clock_was_put_back(
-    before: str, field: Field, taker: Taker
-) -> None:
+def test_no_chunk_stays_leased_after_the_clock_was_put_back(before: str, field: Field, taker: Taker) -> None:
     run = field.begin(2 * CHUNK_DOCUMENTS)
     if before == "swept":
         field.sweep()
@@ -293,14 +254,16 @@ def test_no_chunk_stays_leased_for_an_hour_after_the_database_s_clock_was_put_ba
     assert alive.renew(lease)
 
 
-def test_a_sweep_is_one_worker_s_turn(field: Field) -> None:
+def test_a_sweep_is_one_worker_s_turn_and_goes_on_after_the_clock_was_put_back(field: Field) -> None:
     field.begin(CHUNK_DOCUMENTS)
-    with transaction(field.engine) as session:
-        session.execute(sa.update(tables.IndexRun).values(swept=clock() - 3600))
-    sweep(field.engine, field.settings, field.hints, field.model, every=60.0)
-    assert field.hints.waiting(field.model) == 1
+    for ago, every in ((-3600, 5.0), (3600, 60.0)):
+        drop_messages(field)
+        with transaction(field.engine) as session:
+            session.execute(sa.update(tables.IndexRun).values(swept=clock() - ago))
+        field.sweep(every=every)
+        assert field.hints.waiting(field.model) == 1
     drop_messages(field)
-    sweep(field.engine, field.settings, field.hints, field.model, every=60.0)
+    field.sweep(every=60.0)
     assert field.hints.waiting(field.model) == 0
     field.sweep()
     assert field.hints.waiting(field.model) == 1

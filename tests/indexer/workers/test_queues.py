@@ -12,7 +12,6 @@ from kombu import Connection
 from kombu.exceptions import OperationalError
 
 from encoders.errors import BadInput, StoreError
-from indexer.ledger import index_runs
 from indexer.workers import hints
 from indexer.workers.hints import TASK, Hints, queue, queue_of
 from indexer.workers.registry import alive
@@ -27,17 +26,16 @@ def test_on_rabbitmq_a_queue_is_a_quorum_queue(rabbitmq: RabbitServer) -> None:
     """Which the broker says when the same name is declared as of the other kind."""
     model = f"model-{uuid.uuid4().hex[:8]}"
     Hints(rabbitmq.url).send(model, [(1, 0)])
+    declared = {"durable": True, "auto_delete": False, "arguments": {"x-queue-type": "classic"}}
     with (
         Connection(rabbitmq.url) as connection,
         pytest.raises(connection.channel_errors, match="inequivalent arg 'x-queue-type'") as refused,
     ):
-        connection.channel().queue_declare(
-            queue_of(model), durable=True, auto_delete=False, arguments={"x-queue-type": "classic"}
-        )
+        connection.channel().queue_declare(queue_of(model), **declared)
     assert getattr(refused.value, "reply_code", 0) == 406
 
 
-def test_messages_that_redis_keeps_are_counted_and_dropped_with_their_queue(redis: RedisServer) -> None:
+def test_redis_keeps_messages_or_is_said_to_take_none(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
     sender, model = Hints(redis.url), f"model-{uuid.uuid4().hex[:8]}"
     sender.send(model, [(1, number) for number in range(3)])
     assert (sender.waiting(model), sender.waiting("another")) == (3, 0)
@@ -45,14 +43,18 @@ def test_messages_that_redis_keeps_are_counted_and_dropped_with_their_queue(redi
         connection.channel().queue_purge(queue_of(model))
     assert sender.waiting(model) == 0
 
+    def late(*_: object, **__: object) -> NoReturn:
+        raise OperationalError from TimeoutError()
+
+    monkeypatch.setattr(sender._app, "send_task", late)
+    with pytest.raises(StoreError, match=r"takes no messages; see whether it has memory and disk"):
+        sender.send("model", [(1, 0)])
+
 
 POISON = [
-    ("[]", {"task": TASK, "id": "1"}),
-    ("[[], {}]", {"task": TASK, "id": "1"}),
-    ('[[1], {}, {"chord": 5}]', {"task": TASK, "id": "1"}),
+    *((body, {"task": TASK, "id": "1"}) for body in ("[]", "[[], {}]", '[[1], {}, {"chord": 5}]', "{broken")),
     ('[["a", "b", "c"], {}, {}]', {"task": TASK, "id": "1"}),
     ("[]", {"task": "nobody.knows", "id": "1"}),
-    ("{broken", {"task": TASK, "id": "1"}),
     ("null", {}),
     ("[[1, 2], {}, {}]", {"task": [1], "id": {"a": 5}, "eta": "never"}),
 ]
@@ -62,7 +64,7 @@ NO_MESSAGES = ["hello", "5", "{}", "[1]", '{"properties": 3}', b"\xff\x00"]
 
 @pytest.mark.parts
 @pytest.mark.parametrize("broker", ["redis", "rabbitmq"])
-def test_no_message_ends_a_worker_and_status_counts_what_could_not_be_read(
+def test_bad_messages_are_counted_and_end_no_worker(
     broker: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     url = request.getfixturevalue(broker).url
@@ -79,7 +81,7 @@ def test_no_message_ends_a_worker_and_status_counts_what_could_not_be_read(
                 for item in NO_MESSAGES:
                     connection.default_channel.client.lpush(queue_of(field.model), item)
         field.begin(2)
-        until(lambda: index_runs.runs(field.engine, "c")[0].state == "done" or worker.poll() is not None)
+        until(lambda: field.states() == ["done"] or worker.poll() is not None)
         assert worker.poll() is None, field.log.read_text()
         until(lambda: Hints(url).waiting(field.model) == 0)
         unread = len(POISON) + (len(NO_MESSAGES) if broker == "redis" else 0)
@@ -92,7 +94,7 @@ def test_a_worker_makes_no_queues_but_its_own_and_logs_json_lines_only(rabbitmq:
     with closing(Field(f"sqlite:///{tmp_path / 'ledger.db'}", rabbitmq.url, tmp_path)) as field:
         field.begin(3)
         worker = field.act("well", lease=4.0, json=True)
-        until(lambda: index_runs.runs(field.engine, "c")[0].state == "done")
+        until(lambda: field.states() == ["done"])
         queues = rabbitmq.control("list_queues", "name").split()
         worker.terminate()
         assert worker.wait(60) == 0
@@ -101,19 +103,6 @@ def test_a_worker_makes_no_queues_but_its_own_and_logs_json_lines_only(rabbitmq:
         events = [json.loads(line) for line in field.log.read_text().splitlines()]
         assert {event["logger"] for event in events} == {"dragoman.worker"}
         assert any(event["event"] == "3 documents stored, 0 refused" for event in events)
-
-
-def test_a_broker_that_confirms_no_message_is_said_to_take_none(
-    redis: RedisServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sender = Hints(redis.url)
-
-    def late(*_: object, **__: object) -> NoReturn:
-        raise OperationalError from TimeoutError()
-
-    monkeypatch.setattr(sender._app, "send_task", late)
-    with pytest.raises(StoreError, match=r"takes no messages; see whether it has memory and disk"):
-        sender.send("model", [(1, 0)])
 
 
 @pytest.mark.long
@@ -146,19 +135,20 @@ def test_a_rabbitmq_without_memory_is_said_to_take_no_messages(monkeypatch: pyte
         ("amqp://u:secret@127.0.0.1:{port}//", "the broker amqp://127.0.0.1:{port}// can't be reached"),
         ("redis://:secret@127.0.0.1:{port}/0", "the broker redis://127.0.0.1:{port}/0 can't be"),
         ("redis://127.0.0.1:{port}", "the broker redis://127.0.0.1:{port} can't be reached"),
-        ("amqp://u:a/secret@127.0.0.1:{port}//", "the broker's URL can't be read"),
-        ("amqp://u:12/secret@127.0.0.1:{port}//", "the broker's URL can't be read"),
+        *(
+            (f"amqp://u:{rest}//", "the broker's URL can't be read")
+            for rest in (
+                *(f"{word}secret@127.0.0.1:{{port}}" for word in ("a/", "12/", "a#")),
+                "secret@127.0.0.1:secret",
+            )
+        ),
         ("redis://:12?secret@127.0.0.1:{port}/0", "the broker's URL can't be read"),
-        ("amqp://u:a#secret@127.0.0.1:{port}//", "the broker's URL can't be read"),
-        ("amqp://u:secret@127.0.0.1:secret//", "the broker's URL can't be read"),
         ("redis://127.0.0.1:{port}/0?password=secret", "the broker's URL can't be read"),
         ("redis://:secret@127.0.0.1:{port}/secret", "Redis' database as a number"),
         ("kafka:secret@127.0.0.1:{port}", "the broker must be RabbitMQ or Redis, which are known to keep messages"),
     ],
 )
-def test_a_broker_that_can_t_be_reached_is_one_sentence_without_a_password(
-    url: str, told: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreachable_broker_is_said_without_a_password(url: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hints, "_CONNECT_RETRIES", 1)
     port = free_port()
     with pytest.raises((BadInput, StoreError)) as refused:

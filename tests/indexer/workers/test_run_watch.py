@@ -9,9 +9,7 @@ import pytest
 from encoders.console import Console
 from encoders.errors import StoreError
 from indexer.indexing.reading import CHUNK_DOCUMENTS
-from indexer.ledger import index_runs
 from indexer.ledger.index_runs import RunLedger
-from indexer.ledger.ledger import Ledger
 from indexer.stores.embedded import EmbeddedStore
 from indexer.workers import registry
 from indexer.workers.leases import Leases
@@ -47,14 +45,6 @@ def test_people_are_told_chunks_rate_time_left_workers_and_errors(field: Field) 
     ]
 
 
-def test_while_sources_are_read_unchanged_documents_count_as_read(field: Field) -> None:
-    field.write(records(2))
-    reading = Ledger.open(field.engine, "c", [str(field.source)], "mark", field.model, "build-c", spooled=True)
-    reading.plan(one_document(0, "a"), [False], spool=b"")
-    reading.plan(one_document(1, "b"), [True], spool=b"")
-    assert "is reading: 2 documents read" in seen(field)[0]
-
-
 @pytest.mark.parametrize("resumed", [False, True])
 def test_the_report_of_a_watched_run_says_whether_it_was_resumed(field: Field, *, resumed: bool) -> None:
     field.write(records(2))
@@ -66,13 +56,13 @@ def test_the_report_of_a_watched_run_says_whether_it_was_resumed(field: Field, *
 
 def test_a_run_that_stands_still_says_why_and_what_to_do(field: Field) -> None:
     field.write(records(2))
-    reading = Ledger.open(field.engine, "c", [str(field.source)], "mark", field.model, "build-c", spooled=True)
-    reading.plan(one_document(0, "a"), [True], spool=b"")
-    (told,) = seen(field)
-    assert told == (
-        "run 1 of c is reading: 1 document read; if the command that reads the sources has ended, give it again to "
+    reading = field.reading()
+    for number, is_new in enumerate((False, True)):  # unchanged documents are read, too
+        reading.plan(one_document(number, str(number)), [is_new], spool=b"")
+    assert seen(field) == [
+        "run 1 of c is reading: 2 documents read; if the command that reads the sources has ended, give it again to "
         "continue"
-    )
+    ]
     reading.start_workers()
     assert seen(field)[-1] == "  no worker of its model is alive; start one: dragoman worker -c c"
     pause(field.engine, "c")
@@ -90,9 +80,7 @@ def looking_on(field: Field) -> Iterator[None]:
     assert not looking.is_alive()
 
 
-def test_whoever_waits_for_a_run_is_told_each_time_that_it_stands_still(
-    field: Field, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_whoever_waits_is_told_each_time_that_it_stands_still(field: Field, capsys: pytest.CaptureFixture[str]) -> None:
     run = field.begin(2)
     said = ""
 
@@ -119,19 +107,16 @@ def test_whoever_waits_ends_a_run_that_the_last_worker_left_with_every_chunk_don
     assert lease
     with looking_on(field):
         assert leases.done(lease, 2, [])
-    assert index_runs.runs(field.engine, "c")[0].state == "done"
+    assert field.states() == ["done"]
 
 
 @pytest.mark.parts
-def test_whoever_waits_is_told_once_why_a_run_cannot_end_until_the_reason_is_another(
+def test_why_a_run_cannot_end_is_told_once(
     field: Field, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     field.write(records(2))
     field.work_off(field.worker(), field.spool().run.id)
-    publish, reasons = (
-        EmbeddedStore.publish,
-        [reason for reason in ("the disk is full", "it is away") for _ in range(3)],
-    )
+    publish, reasons = EmbeddedStore.publish, ["the disk is full"] * 3 + ["it is away"] * 3
 
     def failing(store: EmbeddedStore) -> None:
         if reasons:
@@ -147,14 +132,14 @@ def test_whoever_waits_is_told_once_why_a_run_cannot_end_until_the_reason_is_ano
         "warning: every chunk of run 1 is done; its end failed and is tried again: the disk is full",
         "warning: every chunk of run 1 is done; its end failed and is tried again: it is away",
     ]
-    assert index_runs.runs(field.engine, "c")[0].state == "done"
+    assert field.states() == ["done"]
 
 
 def test_a_run_that_is_over_is_still_looked_at(field: Field, capsys: pytest.CaptureFixture[str]) -> None:
     field.write(records(2))
     field.work_off(field.worker(), field.spool().run.id)
     field.sweep()
-    assert index_runs.runs(field.engine, "c")[0].state == "done"
+    assert field.states() == ["done"]
     place = ["--home", str(field.settings.home), "--database", field.settings.database]
     assert run_command(["status", "--watch", "-c", "c", *place]) == 0
     assert "run 1 of c done: 2/2 documents" in capsys.readouterr().out
