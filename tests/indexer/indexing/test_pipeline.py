@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import tracemalloc
 import weakref
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from filelock import FileLock
 
 from encoders.console import Console
 from encoders.document import Document, Encoded
@@ -34,37 +32,26 @@ from indexer.indexing.pipeline import IndexReport
 from indexer.indexing.reading import CHUNK_DOCUMENTS, read_chunks, readings
 from indexer.indexing.storing import existing_documents
 from indexer.ledger import index_runs
-from indexer.ledger.database import connect
+from indexer.ledger.database import connect, open_database
 from indexer.ledger.findings import findings_of
 from indexer.readers.records.record import TEXT_LIMIT
 from indexer.readers.records.source import ReadOptions
 from tests.conftest import fallen, until
-from tests.indexer.workers.conftest import records
+from tests.indexer.workers.conftest import QUIET, Field, records
 from trials import ROOT
 from trials.command_attacks import chunk_states, kills_while_indexing
 from trials.fake_encoder import FakeEncoder
 
 
-class Bench:
-    """A store, a ledger and a source file."""
-
-    def __init__(self, settings: Settings, tmp_path: Path) -> None:
-        self.settings, self.source = settings, tmp_path / "docs.jsonl"
-        self.encoder = FakeEncoder()
-        self.engine = connect(settings.database)
-        self.store = StoreLocation(settings.store, "c").open()
-
-    def write(self, records: Sequence[dict[str, object]]) -> None:
-        self.source.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-        os.utime(self.source, ns=(time.time_ns(), time.time_ns()))
+class Bench(Field):
+    """A collection that this process indexes."""
 
     def index(
-        self, *others: str, prune: bool = False, on_duplicate: OnDuplicate = "error", console: Console | None = None
+        self, *others: str, prune: bool = False, on_duplicate: OnDuplicate = "error", console: Console = QUIET
     ) -> IndexReport:
         return pipeline.index(
             [str(self.source), *others], ReadOptions(), self.encoder, self.store, self.engine, "c", prune=prune,
-            on_duplicate=on_duplicate, checkpoints=self.settings.checkpoints("c"),
-            console=console or Console(quiet=True),
+            on_duplicate=on_duplicate, checkpoints=self.settings.checkpoints("c"), console=console,
         )  # fmt: skip
 
     def break_off(self, after: int) -> None:
@@ -75,16 +62,11 @@ class Bench:
         self.encoder.broken_at = -1
         self.encoder.encoded.clear()
 
-    def size(self) -> int:
-        return sum(self.store.count().values())
-
 
 @pytest.fixture
 def bench(settings: Settings, tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(settings, tmp_path)
-    yield made
-    made.store.close()
-    made.engine.dispose()
+    with closing(Bench(settings.database, "", tmp_path)) as made:
+        yield made
 
 
 def test_only_what_is_new_or_changed_is_encoded(bench: Bench) -> None:
@@ -131,8 +113,7 @@ def test_prune_removes_what_the_sources_lost_and_spares_what_they_may_still_have
     assert list(bench.store.ids()) == left
     bench.source = tmp_path / "others.jsonl"
     bench.write([{"id": "other", "lang": "en", "text": "x"}])
-    assert bench.index(prune=True).pruned == 0
-    assert list(bench.store.ids()) == [*left, "other"]
+    assert (bench.index(prune=True).pruned, list(bench.store.ids())) == (0, [*left, "other"])
 
 
 def test_an_error_half_way_keeps_what_is_stored_and_the_next_run_goes_on_there(bench: Bench) -> None:
@@ -169,7 +150,7 @@ def test_a_run_that_would_read_other_chunks_than_the_broken_one_begins_anew(benc
         ("first", ["text 1", "newer", "text 3"], [129, 130, 3, 132]),
     ],
 )
-def test_of_documents_with_one_id_one_counts_as_the_user_says_and_nothing_is_encoded_twice(
+def test_of_documents_with_one_id_one_counts(
     bench: Bench, on_duplicate: OnDuplicate, texts: list[str], left_out: list[int]
 ) -> None:
     doc_ids = ["d0001", "d0002", "d0003"]
@@ -241,14 +222,10 @@ def test_findings_of_the_run_before_stay_until_one_over_the_same_sources_is_done
         pytest.param("segments", 120_000, marks=pytest.mark.long),
     ],
 )
-def test_a_text_of_one_line_of_megabytes_is_indexed_with_its_neighbours(
-    method: str, characters: int, bench: Bench, default_folder: ModelFolder
-) -> None:
+def test_a_line_of_megabytes_is_kept(method: str, characters: int, bench: Bench, default_folder: ModelFolder) -> None:
     """*first* takes the whole size through reading, tokenising and storing; *segments* encodes more than one block."""
     text = ("Rivers carry their floods to the sea. " * (characters // 38 + 1))[:characters]
-    bench.write(
-        [{"id": doc_id, "lang": "en", "text": text if doc_id == "long" else "a"} for doc_id in ("a", "long", "b")]
-    )
+    bench.write([{"id": one, "lang": "en", "text": text if one == "long" else "a"} for one in ("a", "long", "b")])
     report = index([str(bench.source)], "long", settings=bench.settings, method=method, device="cpu")
     assert (report.encoded, report.refused) == (3, [])
     with closing(StoreLocation(bench.settings.store, "long").open()) as store:
@@ -329,63 +306,36 @@ def _contents(home: Path) -> list[tuple[Document, bytes, bytes, bytes]]:
         ]
 
 
-def test_a_second_process_on_the_same_collection_is_turned_away(settings: Settings) -> None:
-    lock = FileLock(settings.home / "dragoman.db.c.indexing.lock")
-    with lock, pytest.raises(StoreError, match="another process is indexing"):
-        index([__file__], "c", settings=settings, device="cpu")
-
-
-def test_what_can_not_be_read_or_encoded_is_refused_and_the_rest_is_indexed(bench: Bench) -> None:
-    bench.source.write_text(
-        '{"id": "a", "lang": "en", "text": "fine"}\n'
-        "{broken\n"
-        '{"id": "b", "lang": "en", "text": ""}\n'
-        '{"id": "c", "lang": "klingon language", "text": "x"}\n'
-        '{"id": "d", "lang": "en", "text": "nothing known"}\n'
-        '{"id": "e", "lang": "en", "text": "fine too"}\n'
-        f'{{"id": "book", "lang": "en", "text": "{"x" * (TEXT_LIMIT + 1)}"}}\n'
-    )
-    report = bench.index()
-    assert list(bench.store.ids()) == ["a", "e"]
-    places = [note.place.rsplit("/", 1)[-1] for note in report.refused]
-    assert places == ["docs.jsonl:2", "docs.jsonl:3", "docs.jsonl:4", "docs.jsonl:7", "d"]
-    assert [note.text for note in report.refused if note.doc_id == "book"] == [
-        "it has 10,000,001 characters and 10,000,000 are the most; split it, say by chapters, into documents with ids "
-        "of their own"
+def test_what_can_not_be_read_or_encoded_is_refused_and_the_rest_is_indexed(bench: Bench, tmp_path: Path) -> None:
+    texts = {"a": "fine", "b": "", "c": "x", "d": "nothing known", "e": "fine too", "book": "x" * (TEXT_LIMIT + 1)}
+    lines = [{"id": name, "lang": "klingon language" if name == "c" else "en", "text": texts[name]} for name in texts]
+    lines += [
+        {"id": "de", "text": "Das Hochwasser der Elbe hat die Stadt erreicht und viele Häuser überschwemmt."},
+        {"id": "ja", "text": "川の水が増えて、町の多くの家が水につかりました。"},
     ]
-    assert [note.text for note in bench.index().refused] == [note.text for note in report.refused]
-
-
-def test_refused_files_whose_names_are_not_utf_8_do_not_end_the_run(bench: Bench, tmp_path: Path) -> None:
-    bench.write(records(2))
-    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    bench.write(lines)
+    with bench.source.open("a") as out:
+        out.write("{broken\n")
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))  # no UTF-8
     folder.mkdir()
     (folder / "a.pdf").write_bytes(b"%PDF-1.4\n")
     report = bench.index(str(folder))
-    assert report.encoded == 2
-    assert [(note.place, note.doc_id) for note in report.refused] == [(f"{tmp_path}/caf\\xe9/a.pdf", "caf?/a.pdf")]
-
-
-def test_a_document_without_a_language_gets_one_detected(bench: Bench) -> None:
-    texts = {
-        "de": "Das Hochwasser der Elbe hat die Stadt erreicht und viele Häuser überschwemmt.",
-        "ja": "川の水が増えて、町の多くの家が水につかりました。",
-    }
-    bench.write([{"id": lang, "text": text} for lang, text in texts.items()])
-    bench.index()
-    assert [document.lang for document in bench.store.get(["de", "ja"])] == ["de", "ja"]
+    assert list(bench.store.ids()) == ["a", "de", "e", "ja"]
+    assert [document.lang for document in bench.store.get(["de", "ja"])] == ["de", "ja"]  # are detected
+    told = {note.place.rsplit("/", 1)[-1]: note for note in report.refused}
+    assert list(told) == ["docs.jsonl:2", "docs.jsonl:3", "docs.jsonl:6", "docs.jsonl:9", "a.pdf", "d"]
+    assert (told["a.pdf"].place, told["a.pdf"].doc_id) == (f"{tmp_path}/caf\\xe9/a.pdf", "caf?/a.pdf")
+    assert told["docs.jsonl:6"].text == (
+        "it has 10,000,001 characters and 10,000,000 are the most; split it, say by chapters, into documents with ids "
+        "of their own"
+    )
+    assert [note.text for note in bench.index(str(folder)).refused] == [note.text for note in report.refused]
 
 
 def test_chunks_end_where_the_sources_say_not_where_time_does(bench: Bench) -> None:
     bench.write([{"id": str(number), "lang": "en", "text": "long " * 30_000} for number in range(20)])
     cut = list(read_chunks(readings([str(bench.source)], ReadOptions())))
     assert [len(chunk.documents) for chunk in cut] == [7, 7, 6]
-
-
-def test_a_source_that_is_not_there_makes_no_collection(settings: Settings, default_folder: ModelFolder) -> None:
-    with pytest.raises(BadInput, match="does not exist"):
-        index(["nowhere.jsonl"], "c", settings=settings)
-    assert collections.all_collections(connect(settings.database)) == []
 
 
 def test_a_full_disk_is_one_sentence_and_what_is_stored_stays(bench: Bench) -> None:
@@ -457,11 +407,13 @@ def test_progress_says_how_far_it_is_and_json_stays_clean(bench: Bench, capsys: 
     assert re.search(r" 192/192 documents, [\d,.]+/s\n", captured.err)
 
 
-def test_a_home_can_be_moved_and_another_method_or_a_store_that_is_gone_is_said(
-    tmp_path: Path, default_folder: ModelFolder
-) -> None:
+def test_a_home_can_be_moved_and_what_does_not_fit_is_said(tmp_path: Path, default_folder: ModelFolder) -> None:
     (tmp_path / "doc.txt").write_text("The river rose and the town was under water.")
     before, after, source = tmp_path / "before", tmp_path / "after", str(tmp_path / "doc.txt")
+    with pytest.raises(BadInput, match="does not exist"):
+        index(["nowhere.jsonl"], "c", settings=Settings.read(home=before))
+    with open_database(Settings.read(home=before).database) as engine:
+        assert collections.all_collections(engine) == []
     report = index([source, source], "c", settings=Settings.read(home=before), device="cpu")
     assert (report.encoded, report.duplicates) == (1, 0)  # a source that is named twice is read once
     before.rename(after)
@@ -477,9 +429,7 @@ def test_a_home_can_be_moved_and_another_method_or_a_store_that_is_gone_is_said(
     assert not (after / "store" / "c.db").exists()
 
 
-def test_one_document_that_is_gone_does_not_cost_a_question_for_each_of_its_chunk(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_document_that_is_gone_costs_few_questions(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.write(records(CHUNK_DOCUMENTS))
     bench.index()
     doc_ids = list(bench.store.ids())
