@@ -1,13 +1,22 @@
-"""``dragoman train lawdr``: from documents to a folder that ``index --encoder`` takes."""
+"""``dragoman train lawdr``: from documents to a folder that ``index --encoder`` takes.
+
+Its sample of sentences has as many of each language, whatever their order, in bounded memory.
+"""
 
 import json
+import random
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
 
+from encoders.document import Document
 from encoders.folder.model_folder import ModelFolder
 from encoders.methods.lawdr_method import load_density
 from encoders.methods.method_registry import open_encoder
@@ -15,6 +24,7 @@ from indexer.collection.settings import Settings
 from indexer.index_sources import index
 from indexer.readers.source_documents import Sources
 from indexer.training.lawdr_training import train_lawdr
+from indexer.training.sentence_sample import SentenceSample
 from query.cli import run
 from query.ranking.searcher import Searcher
 from tests.indexer.training.indexed import indexed_by, refused, train
@@ -33,9 +43,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory, small: ModelFolder) -> Mod
 
 @pytest.mark.long
 @pytest.mark.usefixtures("default_folder")
-def test_a_collection_is_indexed_and_searched_by_what_was_trained(
-    tmp_path: Path, settings: Settings, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_indexes_and_searches(tmp_path: Path, settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     trained = train("lawdr", SOURCES, tmp_path / "e5-lawdr", "--sample", "200")
     assert indexed_by(trained, SOURCES, settings, capsys)["method"] == "lawdr"
     with Searcher.open("mini", settings, device="cpu") as searcher:
@@ -57,9 +65,7 @@ def test_a_folder_named_from_where_one_stands_is_found_from_elsewhere(
         assert searcher.spec.method == "lawdr"
 
 
-def test_the_same_sources_in_another_order_give_the_same_density(
-    trained: ModelFolder, small: ModelFolder, tmp_path: Path
-) -> None:
+def test_the_order_of_sources_changes_nothing(trained: ModelFolder, small: ModelFolder, tmp_path: Path) -> None:
     again = train_lawdr(Sources(SOURCES[::-1]), tmp_path / "again", sample=200, encoder=str(small.path))
     assert again.density.id == load_density(trained).id
     assert open_encoder(again.folder, device="cpu").spec == open_encoder(trained, device="cpu").spec
@@ -67,9 +73,7 @@ def test_the_same_sources_in_another_order_give_the_same_density(
     assert other.density.id != again.density.id
 
 
-def test_json_says_what_was_fitted_on_what(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], small: ModelFolder
-) -> None:
+def test_json_says_what_was_fitted(tmp_path: Path, capsys: pytest.CaptureFixture[str], small: ModelFolder) -> None:
     more, target = tmp_path / "more.jsonl", tmp_path / "m"
     more.write_text('{broken\n{"id": "1", "text": "Rivers flood the town. Goats swim."}\n')
     options = ["-o", str(target), "--sample", "20", "--encoder", str(small.path), "--json"]
@@ -122,3 +126,63 @@ def test_training_needs_no_torch(tmp_path: Path, small: ModelFolder) -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert ModelFolder.open(tmp_path / "m").path.is_dir()
+
+
+def _documents(counts: dict[str, int]) -> list[Document]:
+    return [
+        Document(f"{lang}:{number}", lang, f"{lang} is {number}.\nIt ends {number}.")
+        for lang, count in counts.items()
+        for number in range(count)
+    ]
+
+
+def _draw(documents: list[Document], size: int, seed: int = 0) -> dict[str, list[str]]:
+    sample = SentenceSample(size, seed)
+    for document in documents:
+        sample.add(document)
+    return sample.by_language()
+
+
+@examples(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    counts=st.dictionaries(st.sampled_from(["de", "en", "fi", "ja"]), st.integers(1, 40), min_size=1),
+    size=st.integers(1, 120),
+    turn=st.integers(0, 9),
+)
+def test_each_language_has_an_equal_part_whatever_the_order(counts: dict[str, int], size: int, turn: int) -> None:
+    documents = _documents(counts)
+    drawn, part = _draw(documents, size), max(size // len(counts), 1)
+    assert {lang: len(texts) for lang, texts in drawn.items()} == {
+        lang: min(part, 2 * count) for lang, count in counts.items()
+    }
+    random.Random(turn).shuffle(documents)
+    assert _draw(documents, size) == drawn
+
+
+def test_every_sentence_is_as_likely_as_any_other() -> None:
+    documents = _documents({"en": 50})
+    seen = dict.fromkeys((f"{a} {number}." for number in range(50) for a in ("en is", "It ends")), 0)
+    for seed in range(400):
+        for text in _draw(documents, 10, seed)["en"]:
+            seen[text] += 1
+    assert sum(seen.values()) == 4000
+    assert min(seen.values()) > 15
+    assert max(seen.values()) < 75
+
+
+def test_another_seed_draws_another_sample_and_a_larger_one_holds_the_smaller() -> None:
+    documents = _documents({"en": 50, "de": 50})
+    assert _draw(documents, 10, 1) == _draw(documents, 10, 1) != _draw(documents, 10, 2)
+    samples = [_draw(documents, size) for size in (2, 10, 40, 1000)]
+    for small, large in pairwise(samples):
+        assert all(set(small[lang]) <= set(large[lang]) for lang in small)
+
+
+def test_no_more_is_kept_than_asked_for_while_documents_come() -> None:
+    sample = SentenceSample(20)
+    for document in _documents({"en": 60, "de": 60, "fi": 60}):
+        sample.add(document)
+        assert sum(map(len, sample.by_language().values())) <= 20
+    assert sample.documents == 180
+    sample.add(Document("1", "sv", " \n\n "))
+    assert "sv" not in sample.by_language()

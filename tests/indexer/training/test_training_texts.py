@@ -18,6 +18,9 @@ from query.cli import run
 from tests.indexer.training.indexed import printed, train
 from trials import DEMO
 
+Capture = pytest.CaptureFixture[str]
+Index = Callable[..., None]
+
 
 def sources(*langs: str) -> list[str]:
     return [str(DEMO / f"docs.{lang}.jsonl") for lang in langs]
@@ -36,7 +39,7 @@ def home(settings: Settings) -> list[str]:
 
 
 @pytest.fixture
-def indexed(words: ModelFolder, small: ModelFolder, home: list[str]) -> Callable[..., None]:
+def indexed(words: ModelFolder, small: ModelFolder, home: list[str]) -> Index:
     """Index languages by a sentence encoder and the one of words."""
 
     def index(*langs: str) -> None:
@@ -51,8 +54,7 @@ def test_texts_are_counted_by_their_hashes(tmp_path: Path) -> None:
     assert not has_training_texts(tmp_path)
     write_training_texts(tmp_path, map(text_key, [*hashes[:3], hashes[0]]))
     assert [count_taught(tmp_path, hashes), count_taught(tmp_path, hashes[2:]), count_taught(tmp_path, [])] == [3, 1, 0]
-    assert (tmp_path / FILE).stat().st_size == 128 + 3 * 8
-    assert count_taught(tmp_path, [f"{100 << 64:032x}"]) == 0
+    assert ((tmp_path / FILE).stat().st_size, count_taught(tmp_path, [f"{100 << 64:032x}"])) == (128 + 3 * 8, 0)
     (tmp_path / FILE).write_bytes(b"no array")
     with pytest.raises(BadInput, match="train the encoder again"):
         count_taught(tmp_path, hashes)
@@ -62,8 +64,8 @@ def test_texts_are_counted_by_their_hashes(tmp_path: Path) -> None:
     assert not has_training_texts(tmp_path)
 
 
-def test_what_taught_an_encoder_is_unknown_where_its_folder_is_gone_damaged_or_used_by_another_method(
-    words: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_what_taught_an_encoder_is_unknown_without_its_folder(
+    words: ModelFolder, tmp_path: Path, capsys: Capture
 ) -> None:
     def shares(name: str, method: str, hashes: Sequence[str] = ("f" * 32,)) -> dict[str, float]:
         return taught_shares([(name, method)], lambda: hashes, Console())
@@ -73,22 +75,15 @@ def test_what_taught_an_encoder_is_unknown_where_its_folder_is_gone_damaged_or_u
     taught = np.load(damaged / FILE)
     learnt = [f"{int(key):016x}{'0' * 16}" for key in taught[:2]]
     assert shares(str(damaged), "cr5", [*learnt, "f" * 32, "e" * 32]) == {str(damaged): 0.5}
-    assert shares(str(damaged), "sentences", learnt) == {}
-    assert capsys.readouterr().err == ""
+    assert (shares(str(damaged), "sentences", learnt), capsys.readouterr().err) == ({}, "")
     (damaged / FILE).write_bytes(b"no array")
-    assert shares(str(damaged), "cr5") == {}
-    assert shares(str(tmp_path / "gone"), "cr5") == {}
+    assert (shares(str(damaged), "cr5"), shares(str(tmp_path / "gone"), "cr5")) == ({}, {})
     assert capsys.readouterr().err.count("is not known (") == 2
 
 
 @pytest.mark.parametrize(("langs", "share"), [(["de", "en"], 1.0), (["en", "es"], 0.5), (["es", "fr"], 0.0)])
 def test_calibrate_names_an_encoder_that_learnt_from_the_collections_pages(
-    words: ModelFolder,
-    indexed: Callable[..., None],
-    home: list[str],
-    capsys: pytest.CaptureFixture[str],
-    langs: Sequence[str],
-    share: float,
+    words: ModelFolder, indexed: Index, home: list[str], capsys: Capture, langs: Sequence[str], share: float
 ) -> None:
     indexed(*langs)
     capsys.readouterr()
@@ -100,9 +95,8 @@ def test_calibrate_names_an_encoder_that_learnt_from_the_collections_pages(
 
 
 def test_migrate_and_evaluate_name_an_encoder_that_learnt_from_the_pages(
-    words: ModelFolder, small: ModelFolder, indexed: Callable[..., None], home: list[str],
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    words: ModelFolder, small: ModelFolder, indexed: Index, home: list[str], capsys: Capture
+) -> None:
     indexed("de", "en", "es")
     plain = ["-c", "plain", *home[2:]]
     index = ["index", *sources("de", "en", "es"), "--encoder", str(small.path), "--no-calibration", "-q", *plain]
