@@ -308,7 +308,9 @@ def _contents(home: Path) -> list[tuple[Document, bytes, bytes, bytes]]:
 
 def test_what_can_not_be_read_or_encoded_is_refused_and_the_rest_is_indexed(bench: Bench, tmp_path: Path) -> None:
     texts = {"a": "fine", "b": "", "c": "x", "d": "nothing known", "e": "fine too", "book": "x" * (TEXT_LIMIT + 1)}
-    lines = [{"id": name, "lang": "klingon language" if name == "c" else "en", "text": texts[name]} for name in texts]
+    lines: list[dict[str, object]] = [
+        {"id": name, "lang": "klingon language" if name == "c" else "en", "text": texts[name]} for name in texts
+    ]
     lines += [
         {"id": "de", "text": "Das Hochwasser der Elbe hat die Stadt erreicht und viele Häuser überschwemmt."},
         {"id": "ja", "text": "川の水が増えて、町の多くの家が水につかりました。"},
