@@ -28,7 +28,7 @@ SECOND_MIGRATION = """
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision, branch_labels, depends_on = "0003", "0002", None, None
+revision, down_revision, branch_labels, depends_on = "9999", "0003", None, None
 
 
 def upgrade() -> None:
@@ -44,7 +44,7 @@ def upgrade() -> None:
 
 def migrations_with_second(folder: Path) -> Path:
     copied = Path(shutil.copytree(database.MIGRATIONS, folder))
-    (copied / "versions" / "0003_made_up.py").write_text(SECOND_MIGRATION, encoding="utf-8")
+    (copied / "versions" / "9999_made_up.py").write_text(SECOND_MIGRATION, encoding="utf-8")
     return copied
 
 
