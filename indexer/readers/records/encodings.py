@@ -95,7 +95,8 @@ class Encoding:
         if self.guessed:
             yield f"it is not UTF-8 and taken for {self}; if that is wrong, say --encoding"
         if self.replaced:
-            yield f"{counted(self.replaced, 'character')} of it are broken in {self}; each is read as \ufffd"
+            broken = counted(self.replaced, "character of it is", "characters of it are")
+            yield f"{broken} broken in {self}, and read as U+FFFD"
 
     def __str__(self) -> str:
         """The name as people write it."""

@@ -66,8 +66,8 @@ def test_an_old_encoding_is_guessed_for_every_reader_and_the_guess_is_told(
         (codecs.BOM_UTF16_LE + TEXTS["pl"].encode("utf-16-le"), TEXTS["pl"], ""),
         (codecs.BOM_UTF32_BE + TEXTS["ja"].encode("utf-32-be"), TEXTS["ja"], ""),
         (codecs.BOM_UTF8 + TEXTS["de"].encode(), TEXTS["de"], ""),
-        (TEXTS["ru"].encode() + b" \xff.", f"{TEXTS['ru']} \ufffd.", "1 character of it are broken in UTF-8"),
-        (b"word " * 300 + b"\xff", f"{'word ' * 300}\ufffd", "1 character of it are broken"),
+        (TEXTS["ru"].encode() + b" \xff.", f"{TEXTS['ru']} \ufffd.", "1 character of it is broken in UTF-8"),
+        (b"word " * 300 + b"\xff", f"{'word ' * 300}\ufffd", "1 character of it is broken"),
         (TEXTS["th"].encode() + b" \x96\x96 " + CUT, f"{TEXTS['th']} \ufffd\ufffd \ufffd", "3 characters of it"),
     ],
 )
