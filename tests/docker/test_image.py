@@ -109,7 +109,7 @@ def test_what_the_script_installs_from_is_sent_to_the_builder() -> None:
     assert {"cpu", "gpu", *extras.split(",")} <= project["project"]["optional-dependencies"].keys()
 
 
-@pytest.mark.parts
+@pytest.mark.long
 def test_installed_by_its_script_it_indexes_and_searches_as_nobody_with_nothing_but_a_home(installed: Path) -> None:
     home, bin_folder = installed / "home", installed / "dragoman" / "bin"
     places = {"HOME": home, "DRAGOMAN_HOME": home / "data", "DRAGOMAN_CACHE": home / "cache"}

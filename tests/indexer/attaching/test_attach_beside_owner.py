@@ -99,6 +99,7 @@ def test_after_a_race_every_text_is_the_owners_and_every_vector_belongs_to_its_t
     [(30, False), pytest.param(30, True, marks=pytest.mark.long), pytest.param(4, False, marks=pytest.mark.long)],
     ids=["30 a second", "30 a second, companion", "4 a second"],
 )
+@pytest.mark.long
 def test_an_owner_who_writes_while_it_is_followed_and_calibrated_ends_nothing(
     elastic_url: str, settings: Settings, small: ModelFolder, interruptible: None, *, per_second: float, companion: bool
 ) -> None:

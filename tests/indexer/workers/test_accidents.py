@@ -203,6 +203,7 @@ CLOCKS = (
 )
 
 
+@pytest.mark.long
 def test_a_worker_goes_on_when_broker_database_and_elasticsearch_were_killed_under_its_chunk(
     killable: ElasticServer, killable_url: str, killable_postgres: PostgresServer, tmp_path: Path
 ) -> None:

@@ -226,7 +226,7 @@ def test_lost_messages_are_sent_again_and_no_more_wait_than_chunks_or_than_worke
 
 
 @pytest.mark.parametrize(
-    "before", ["swept", *(pytest.param(when, marks=pytest.mark.parts) for when in ("just begun", "just resumed"))]
+    "before", ["swept", *(pytest.param(when, marks=pytest.mark.long) for when in ("just begun", "just resumed"))]
 )
 def test_no_chunk_stays_leased_after_the_clock_was_put_back(before: str, field: Field, taker: Taker) -> None:
     run = field.begin(2 * CHUNK_DOCUMENTS)

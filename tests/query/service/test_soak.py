@@ -15,7 +15,7 @@ def test_a_service_is_right_while_collections_are_made_changed_and_deleted(tmp_p
     assert len(outcomes) > 100
 
 
-@pytest.mark.parts
+@pytest.mark.long
 def test_collections_that_were_closed_hold_nothing(tmp_path: Path) -> None:
     outcomes = long_running.alone(long_running.many_collections, tmp_path, 30)
     assert len(outcomes) > 30

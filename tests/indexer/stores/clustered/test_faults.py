@@ -373,6 +373,7 @@ for start in range(0, 1000, 100):
 """
 
 
+@pytest.mark.long
 def test_a_client_killed_in_the_middle_of_writes_does_them_again(shop: Shop, opened: Opener) -> None:
     place, who = f"{shop.server.url}/{shop.address.prefix}", shop.credentials
     command = [sys.executable, "-c", _WRITER, place, who.user, who.password, who.ca]
@@ -571,7 +572,7 @@ class Interrupting(FakeEncoder):
 
 
 @pytest.mark.parametrize(
-    "companion", [False, pytest.param(True, marks=pytest.mark.long)], ids=["in place", "companion"]
+    "companion", [pytest.param(away, marks=pytest.mark.long) for away in (False, True)], ids=["in place", "companion"]
 )
 def test_a_restart_is_waited_for(
     engine: sa.Engine, killable: ElasticServer, killable_url: str, *, companion: bool
