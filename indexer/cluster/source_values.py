@@ -32,12 +32,6 @@ def _text(value: object) -> str:
     return (digits if "." in digits else f"{digits}.0") + (f"e{exponent}" if exponent else "")
 
 
-def join_texts(texts: Sequence[Any], separator: str) -> Any:
-    """Texts joined to one; if a value is no text, that value, which the rules of records then refuse."""
-    odd = next((value for value in texts if not isinstance(value, str)), None)
-    return odd if odd is not None else separator.join(texts)
-
-
 def without_paths(source: Any, paths: Sequence[str]) -> Any:
     """A copy of a source without the values at the paths, and without the objects that become empty."""
     if isinstance(source, list):

@@ -13,7 +13,7 @@ from encoders.errors import BadInput, StoreError
 from indexer.cluster import cluster_address, cluster_client, cluster_errors, index_changes
 from indexer.cluster.cluster_address import SCHEMES, Credentials
 from indexer.cluster.field_mapping import is_ours, keeps_no_source, refuse_partial
-from indexer.cluster.source_values import join_texts, values, without_paths
+from indexer.cluster.source_values import values, without_paths
 from indexer.readers.records.record import make_document
 from indexer.readers.records.source import Reading, ReadOptions
 
@@ -26,7 +26,6 @@ _PAGE = 200
 _ALIVE = "5m"
 _PATIENCE = 180.0
 _PAUSE = 1.0
-_SEPARATORS = {"title": " ", "text": "\n\n"}
 
 
 def with_server(source: str) -> str:
@@ -183,11 +182,8 @@ def _record(hit: Mapping[str, Any], options: ReadOptions) -> dict[str, Any]:
     source = hit.get("_source", {})
     paths = {field: options.fields.get(field, field) for field in ("title", "text", "lang", *options.fields)}
     record: dict[str, Any] = without_paths(source, list(paths.values()))
-    for field, path in paths.items():
-        path_values = values(source, path)
-        if path_values and field in _SEPARATORS:
-            record[path] = join_texts(path_values, _SEPARATORS[field])
-        elif path_values:
+    for path in paths.values():
+        if path_values := values(source, path):
             record[path] = path_values[0] if len(path_values) == 1 else path_values
     if "id" not in options.fields:
         record["id"] = hit["_id"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 from indexer.readers.records.files import LONG_LINE, RECORD_LIMIT, SourceFile
-from indexer.readers.records.record import id_remark, lacks_id, make_document
-from indexer.readers.records.source import Reading, ReadOptions, Refusal, Remark
+from indexer.readers.records.record import RecordNotes, known_names, make_document
+from indexer.readers.records.source import Reading, ReadOptions, Refusal
 
 _MAX_BRACKETS = 1_000_000
 """Maximum ``[`` and ``{`` of a record: each may become a list or an object, which takes thirty times its bytes."""
@@ -19,6 +19,11 @@ _STRUCTURE = re.compile(rb'[\[\]{},"]')
 _STEPS = {b"[": 1, b"{": 1, b"]": -1, b"}": -1}
 """Change of the depth by a bracket."""
 _IN_STRING = re.compile(rb'["\\]')
+_NO_JSON = re.compile(r"(?:None|NaT|nan|<NA>|NA|-?inf)\b")
+_MAX_MENDED = 20
+"""Maximum of these words that are mended in a record; each takes another parse."""
+_NO_VALUE = frozenset(("NaN", "NaT", "<NA>"))
+"""Strings that programs write for a missing value, and nobody as a word."""
 
 
 class _ArrayError(Exception):
@@ -41,7 +46,7 @@ def read_jsonl(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
 
 
 def _read_lines(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
-    made_ids = False
+    records = _Records(options)
     for line in file.lines_or_none():
         place = file.at(file.line)
         if line is None:
@@ -50,57 +55,88 @@ def _read_lines(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
             yield Refusal(place, "it is one JSON object over several lines; write one object a line, as jq -c does")
             return
         elif line.strip():
-            made_id, reading = _read_record(line, place, file.record_id(file.line), options)
-            made_ids |= made_id
-            yield reading
-    if made_ids:
-        yield Remark(file.shown, id_remark("FILE:LINE"))
+            yield records.read(line, place, file.record_id(file.line))
+    yield from records.notes.remarks(file.shown, "FILE:LINE")
 
 
 def _read_array(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
-    made_ids = False
+    records = _Records(options)
     try:
         for number, element in enumerate(_elements(file), start=1):
             place = f"{file.shown}#{number}"
             if element is None:
                 yield Refusal(place, f"the record has more than {RECORD_LIMIT >> 20} MB; split it")
             else:
-                made_id, reading = _read_record(element, place, f"{file.name}#{number}", options)
-                made_ids |= made_id
-                yield reading
+                yield records.read(element, place, f"{file.name}#{number}")
     except _ArrayError as error:
         yield Refusal(file.shown, str(error))
-    if made_ids:
-        yield Remark(file.shown, id_remark("FILE#NUMBER"))
+    yield from records.notes.remarks(file.shown, "FILE#NUMBER")
 
 
-def _read_record(data: bytes, place: str, record_id: str, options: ReadOptions) -> tuple[bool, Reading]:
-    """Whether the record lacks an id, and its document or refusal; ``record_id`` is the id of a record without one."""
-    try:
-        record = _record(data)
-    except _InvalidRecordError as error:
-        return False, Refusal(place, str(error))
-    lacking = lacks_id(record, options)
-    return lacking, make_document({**record, "id": record_id} if lacking else record, place, options)
+class _Records:
+    """Makes documents of a file's records, and notes what they lack."""
 
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._decoder = json.JSONDecoder(parse_constant=self._missing)
+        self._names: list[str] = []
+        self._known: dict[str, str] = {}
+        self.notes = RecordNotes()
 
-def _record(data: bytes) -> dict[str, Any]:
-    """The JSON object of a line or an element."""
-    if len(data) > _MAX_BRACKETS and data.count(b"[") + data.count(b"{") > _MAX_BRACKETS:
-        raise _InvalidRecordError(f"it has more than {_MAX_BRACKETS:,} brackets; leave out what is no title or text")
-    try:
-        record = json.loads(data.decode("utf-8", "replace"), parse_constant=_no_number)
-    except json.JSONDecodeError as error:
-        raise _InvalidRecordError(f"it is not valid JSON: {error.msg} (character {error.pos + 1})") from error
-    except (ValueError, RecursionError) as error:
-        raise _InvalidRecordError(f"it is not valid JSON: {error}") from error
-    if not isinstance(record, dict):
-        raise _InvalidRecordError(f"it is a JSON {type(record).__name__}; a record is an object with a text")
-    return record
+    def read(self, data: bytes, place: str, record_id: str) -> Reading:
+        """The document or the refusal of a line or an element; ``record_id`` is the id of a record without one."""
+        try:
+            record = self._record(data)
+        except _InvalidRecordError as error:
+            return Refusal(place, str(error))
+        names = [name for name, value in record.items() if value is not None and not isinstance(value, dict)]
+        if names != self._names:
+            self._names, self._known = names, known_names(names, self._options)
+            self.notes.take_id_name(self._known)
+        for name, known_name in self._known.items():
+            record[known_name] = record.pop(name)
+        if "id" not in self._options.fields and record.get("id") is None:
+            self.notes.made_ids = True
+            record["id"] = record_id
+        return make_document(record, place, self._options)
 
+    def _record(self, data: bytes) -> dict[str, Any]:
+        """The JSON object of a line or an element, without its missing values."""
+        if len(data) > _MAX_BRACKETS and data.count(b"[") + data.count(b"{") > _MAX_BRACKETS:
+            raise _InvalidRecordError(
+                f"it has more than {_MAX_BRACKETS:,} brackets; leave out what is no title or text"
+            )
+        try:
+            record = self._decoded(data.decode("utf-8", "replace"))
+        except json.JSONDecodeError as error:
+            raise _InvalidRecordError(f"it is not valid JSON: {error.msg} (character {error.pos + 1})") from error
+        except ValueError as error:
+            raise _InvalidRecordError("it has a number of thousands of digits; write it as a string") from error
+        except RecursionError as error:
+            raise _InvalidRecordError("its arrays and objects are nested too deeply; make it flatter") from error
+        if not isinstance(record, dict):
+            raise _InvalidRecordError(f"it is a JSON {type(record).__name__}; a record is an object with a text")
+        for name, value in record.items():
+            if isinstance(value, str) and len(value) < 6 and value in _NO_VALUE:
+                record[name] = None
+                self.notes.missing += 1
+        return record
 
-def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
+    def _decoded(self, text: str) -> Any:
+        """A JSON value; ``None`` and the like are null. Raises ValueError, RecursionError."""
+        missing, mended = self.notes.missing, 0
+        while True:
+            try:
+                return self._decoder.decode(text)
+            except json.JSONDecodeError as error:
+                self.notes.missing = missing
+                word = _NO_JSON.match(text, error.pos)
+                if word is None or mended == _MAX_MENDED:
+                    raise
+                text, mended = f"{text[: error.pos]}NaN{text[word.end() :]}", mended + 1
+
+    def _missing(self, _name: str) -> None:
+        self.notes.missing += 1
 
 
 def _elements(file: SourceFile) -> Iterator[bytes | None]:

@@ -88,8 +88,9 @@ def command(
     goes on where it stopped when the same command is given again. At the end the collection is calibrated, unless its
     calibration still fits.
 
-    The id of a whole file is its SOURCE's name and its path in it (notes/2024/may.txt), and a CSV, TSV or JSON record
-    without an id gets one of its file and line, on standard input of a hash of all that is given and the line.
+    The id of a whole file is its SOURCE's name and its path in it (notes/2024/may.txt). A CSV, TSV or JSON record
+    without id, _id, docid, doc_id or docno gets one of its file and line, on standard input of a hash of all that is
+    given and the line.
 
     With --broker the sources are read here, and workers (dragoman worker, on any machine) encode and store. Once the
     sources are read, the run goes on without this command: Ctrl-C only stops watching.

@@ -7,6 +7,7 @@ import codecs
 import io
 import lzma
 import os
+import re
 import stat
 import zlib
 from collections.abc import Callable, Iterator
@@ -34,6 +35,7 @@ _DECODED = 256 << 10
 """Bytes that are decoded at once."""
 _UNPACK_MEMORY = 128 << 20
 """Memory that unpacking xz may take, the same as zstd's own bound: a file may ask for 4 GB, ``xz -9`` for 65 MB."""
+_LINE_END = re.compile(r"\r(?!\n)|\n")
 _UNPACK_FIRST = {
     b"\x1f\x9d": "compressed by compress(1); unpack it first with gzip -d",
     b"7z\xbc\xaf\x27\x1c": "a 7z archive; unpack it first",
@@ -143,8 +145,11 @@ class SourceFile:
         stream = self._open_bytes()
         _, mark = marked_encoding(stream.peek(4)[:4])
         stream.read(mark)
-        is_utf8 = self.encoding.name == "utf-8" and not self.encoding.replaced
-        return stream if is_utf8 else io.BufferedReader(_Recoded(stream, self.encoding.name), _CHUNK)
+        line_end = _LINE_END.search(stream.peek(_CHUNK).decode(self.encoding.name, "ignore"))
+        returns = line_end is not None and line_end[0] == "\r"
+        if self.encoding.name == "utf-8" and not (self.encoding.replaced or returns):
+            return stream
+        return io.BufferedReader(_Recoded(stream, self.encoding.name, returns=returns), _CHUNK)
 
     def _open_bytes(self) -> io.BufferedReader:
         """Open the file's bytes, decompressed where its first bytes are of gzip, zstd, bzip2 or xz.
@@ -242,11 +247,12 @@ class SourceFile:
 
 
 class _Recoded(io.RawIOBase):
-    """The text of a stream in UTF-8; what its encoding can't have is U+FFFD."""
+    """The text of a stream in UTF-8; what its encoding can't have is U+FFFD, and a carriage return may end a line."""
 
-    def __init__(self, stream: io.BufferedReader, encoding: str) -> None:
+    def __init__(self, stream: io.BufferedReader, encoding: str, *, returns: bool) -> None:
         self._stream = stream
-        self._decoder = codecs.getincrementaldecoder(encoding)("replace")
+        decoder = codecs.getincrementaldecoder(encoding)("replace")
+        self._decoder = io.IncrementalNewlineDecoder(decoder, translate=True) if returns else decoder
         self._block = memoryview(b"")
 
     def readable(self) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED, normalise
-from indexer.readers.records.source import EMPTY_DOCUMENT, ReadOptions, Refusal
+from indexer.readers.records.source import EMPTY_DOCUMENT, ReadOptions, Refusal, Remark
 
 ID_LIMIT = 512
 """Maximum bytes of an id; the limit is Elasticsearch's."""
@@ -29,11 +30,46 @@ _REVISION_LIMIT = 2**63
 _WHOLE_NUMBERS = range(-(2**63), 2**64)
 """Whole numbers that every store keeps."""
 _DOCUMENT_FIELDS = ("id", "lang", "title", "text", "revision")
+_ID_NAMES = ("id", "_id", "docid", "doc_id", "docno")
+"""Names of fields that hold the id, the likeliest first."""
+_NAME_LENGTH = 40
+"""Maximum characters of a name that may be another spelling of a field's."""
+_SEPARATORS = {"title": " ", "text": "\n\n"}
+"""What stands between the joined strings of an array."""
+_WHOLE_FLOATS = 2.0**53
+"""Bound of the floats that are exact whole numbers."""
+_INVISIBLE = re.compile("[\u200b-\u200f\u2060\ufeff]")
 _LINE_BREAKS = re.compile("\r\n?|[\v\f\x1c-\x1e\x85\u2028\u2029]")
 _NEVER_TEXT = re.compile("[\x00-\x08\x0e-\x1b\x1f\x7f-\x9f\ufeff\ufffe\uffff]")
 _SEEN = re.compile("[^\\s\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufe0e\ufe0f]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+@dataclass
+class RecordNotes:
+    """What has to be said about a file's records once they are read."""
+
+    missing: int = 0  # number of values such as NaN
+    made_ids: bool = False  # whether a record has no id
+    id_name: str = ""  # the field that holds ids and is not named ``id``
+
+    def take_id_name(self, known: Mapping[str, str]) -> None:
+        """Note which of the ``known_names`` is an id's and no mere spelling of it."""
+        self.id_name = next((name for name in known if known[name] == "id" and name.casefold() != "id"), self.id_name)
+
+    def remarks(self, place: str, form: str) -> Iterator[Remark]:
+        """Yield a remark for each; ``form`` is the form of the ids that records without an id get."""
+        if self.missing:
+            yield Remark(place, f"NaN, Infinity, None and the like are read as missing values: {self.missing:,}")
+        if self.id_name:
+            yield Remark(place, f"the field {self.id_name!r} holds the ids; if another does, say --field id=NAME")
+        if self.made_ids:
+            yield Remark(
+                place,
+                f"records without an id have {form} as their id, which changes if records are inserted before them; "
+                "if a field holds the id, say --field id=NAME",
+            )
 
 
 class _RefusedError(Exception):
@@ -53,17 +89,28 @@ def make_document(record: Mapping[str, Any], place: str, options: ReadOptions) -
         return Refusal(place, str(refused), doc_id)
 
 
-def lacks_id(record: Mapping[str, Any], options: ReadOptions) -> bool:
-    """Whether a record has no id and the user has named no field that holds it."""
-    return "id" not in options.fields and record.get("id") is None
+def known_names(names: Sequence[str], options: ReadOptions) -> dict[str, str]:
+    """The names of a source that mean a document's field in another spelling, each with the name that is read.
+
+    Spellings differ in case and blanks; ``docid`` and its like are spellings of ``id``.
+    """
+    known: dict[str, str] = {}
+    spelt: dict[str, str] = {}
+    for field in _DOCUMENT_FIELDS:
+        name = options.fields.get(field, field)
+        if name in names:
+            continue
+        spelt = spelt or {visible(other).casefold(): other for other in reversed(names) if len(other) <= _NAME_LENGTH}
+        spellings = _ID_NAMES if name == "id" else (visible(name).casefold(),)
+        spelling = next((spelt[spelling] for spelling in spellings if spelling in spelt), None)
+        if spelling is not None and spelling not in options.fields.values():
+            known[spelling] = name
+    return known
 
 
-def id_remark(form: str) -> str:
-    """The sentence for a remark on a file whose records lack ids; ``form`` is the form of the ids that they get."""
-    return (
-        f"records without an id have {form} as their id, which changes if records are inserted before them; if a "
-        "field holds the id, say --field id=NAME"
-    )
+def visible(name: str) -> str:
+    """A name without what nobody sees: blanks around it, and characters without width."""
+    return " ".join(_INVISIBLE.sub("", name).split())
 
 
 def clean(text: str) -> str:
@@ -87,6 +134,7 @@ def _doc_id(record: Mapping[str, Any], options: ReadOptions) -> str:
     value = record.get(options.fields.get("id", "id"))
     if value is None:
         raise _RefusedError(f"it has no {_label('id', options)}; say which field holds it with --field id=NAME")
+    value = _whole(value)
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str):
@@ -103,6 +151,10 @@ def _doc_id(record: Mapping[str, Any], options: ReadOptions) -> str:
 
 def _string(record: Mapping[str, Any], field: str, options: ReadOptions) -> str | None:
     value = record.get(options.fields.get(field, field))
+    if isinstance(value, list) and (field in _SEPARATORS or len(value) == 1):
+        parts = [part for part in value if part is not None]
+        odd = next((part for part in parts if not isinstance(part, str)), None)
+        value = _SEPARATORS.get(field, "").join(parts) if odd is None else odd
     if value is None:
         return None
     if not isinstance(value, str):
@@ -139,7 +191,8 @@ def _language(code: str | None, options: ReadOptions) -> str:
 
 
 def _revision(record: Mapping[str, Any], options: ReadOptions) -> int:
-    value = record.get(options.fields.get("revision", "revision"), 0)
+    value = record.get(options.fields.get("revision", "revision"))
+    value = 0 if value is None else _whole(value)
     if isinstance(value, str) and value.isascii() and value.isdigit():
         value = int(value[:30])
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _REVISION_LIMIT:
@@ -195,6 +248,11 @@ def _clean_value(value: Any, depth: int = 0) -> Any:
     ):
         raise _RefusedError("a field of it is a number too large to keep; write it as a string")
     return value
+
+
+def _whole(value: Any) -> Any:
+    """A float without a fraction as the whole number that it was, since tables with gaps keep numbers as floats."""
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < _WHOLE_FLOATS else value
 
 
 def _kind(value: Any) -> str:

@@ -14,7 +14,7 @@ from encoders.languages import UNDETERMINED
 from indexer.cluster import cluster_client
 from indexer.cluster.cluster_client import pages
 from indexer.cluster.field_mapping import is_ours, refuse_partial
-from indexer.cluster.source_values import join_texts, steps, values, without_paths
+from indexer.cluster.source_values import steps, values, without_paths
 from indexer.readers.records.record import make_document
 from indexer.readers.records.source import ReadOptions, Refusal
 from indexer.stores.attached.attached_address import Attachment
@@ -153,8 +153,8 @@ class UsersIndex:
         langs = field_values.get("lang", [])
         record = {
             "id": "-",
-            "title": join_texts(field_values.get("title", []), " "),
-            "text": join_texts(field_values["text"], "\n\n") or "",
+            "title": field_values.get("title"),
+            "text": field_values["text"],
             "lang": next(iter(langs), None),
         }
         if len(langs) > 1:

@@ -10,6 +10,14 @@ from encoders.document import Document
 from indexer.readers.formats import read
 from indexer.readers.records.source import Reading, ReadOptions, Refusal, Remark
 
+A, B, X = Document("a", "und", "x"), Document("b", "und", "x"), Document("1", "und", "a")
+GAPS = "NaN, Infinity, None and the like are read as missing values: {}"
+IDS_FROM = "the field {!r} holds the ids; if another does, say --field id=NAME"
+MADE = (
+    "records without an id have FILE:LINE as their id, which changes if records are inserted before them; if a field "
+    "holds the id, say --field id=NAME"
+)
+
 Seen = Document | tuple[str, str]
 """A document; of a refusal or a remark the name of its place and what it says."""
 

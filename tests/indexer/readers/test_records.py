@@ -1,4 +1,4 @@
-"""JSON lines, CSV and TSV: what is read, what is refused, and that the rest goes on."""
+"""JSON lines and arrays: what is read, what is refused, and that the rest goes on."""
 
 import errno
 import gzip
@@ -10,7 +10,7 @@ import random
 import subprocess
 import sys
 import zlib
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,89 +26,108 @@ from indexer.readers.jsonl import _elements
 from indexer.readers.records.files import SourceFile
 from indexer.readers.records.record import FIELDS_LIMIT, make_document
 from indexer.readers.records.source import ReadOptions, Refusal
-from tests.indexer.readers.reading import Seen, documents, given, ids, memory_below, notes, readings, refusals, seen
+from tests.indexer.readers.reading import (
+    GAPS,
+    IDS_FROM,
+    MADE,
+    A,
+    B,
+    Seen,
+    X,
+    documents,
+    given,
+    ids,
+    memory_below,
+    notes,
+    readings,
+    refusals,
+    seen,
+)
 from trials import ROOT
 from trials.command_attacks import PACKERS
 
-A, B, X = Document("a", "und", "x"), Document("b", "und", "x"), Document("1", "und", "a")
 LINE, NEXT = '{"id": "a", "text": "x"}\n', '{"id": "b", "text": "x"}\n'
-QUOTES = "the row can't be read (',' expected after '\"'); see to its quotes"
-MANY = "the row has 4 columns and the header 3; take the delimiter out of the values, or quote them in a CSV file"
-MISSING = "its header has no column '{}' (it has key, body); name the column: --field {}=COLUMN"
-TWICE = "its header names the column 'text' more than once; rename all but one"
-NO_ID = "it has no id ('key'); say which field holds it with --field id=NAME"
-INDENTED = "it is one JSON object over several lines; write one object a line, as jq -c does"
-NORSE = '{"id": "b", "text": "x", "lang": "no"}'
-PORTUGUESE = '{"id": "a", "lang": "pt-BR", "title": "Um\\n título", "text": "Um.\\nDois.", "label": "x", "tags": ["y"]}'
-HALVES = '{"id": "a", "title": "\\ud83d", "text": "x\\ud800\\u0007\\r\\nw\\u2028v", "f": {"k\\udc00": ["\\udfff"]}}'
-NAMED = {"fields": {"id": "_id", "text": "body", "concept": "cid"}, "lang": "de"}
-ODD_IDS = ["a b", "a/b/c.txt", "http://x?y=1&z", "ü" * 256, "x" * 512]
-ODD = "".join(json.dumps({"id": one, "text": "x"}) + "\n" for one in ODD_IDS)
 
 
 @pytest.mark.parametrize(
     ("content", "options", "expected"),
     [
-        (PORTUGUESE, {}, [Document("a", "pt", "Um.\nDois.", "Um título", {"label": "x", "tags": ["y"]})]),
-        ('{"_id": 7, "body": "Text.", "cid": "c1"}', NAMED, [Document("7", "de", "Text.", "", {"concept": "c1"})]),
-        (HALVES, {}, [Document("a", "und", "x\ufffd\nw\nv", "\ufffd", {"f": {"k\ufffd": ["\ufffd"]}})]),
-        (LINE + NORSE, {}, [A, Document("b", "nb", "x")]),
-        (LINE + NORSE, {"lang": "deu"}, [Document("a", "de", "x"), Document("b", "nb", "x")]),
+        (
+            '{"id": "a", "lang": "pt-BR", "title": "Um\\n título", "text": "Um.\\nDois.", "label": "x", "tags": ["y"]}',
+            {},
+            [Document("a", "pt", "Um.\nDois.", "Um título", {"label": "x", "tags": ["y"]})],
+        ),
+        (
+            '{"_id": 7, "body": "Text.", "cid": "c1"}',
+            {"fields": {"id": "_id", "text": "body", "concept": "cid"}, "lang": "de"},
+            [Document("7", "de", "Text.", "", {"concept": "c1"})],
+        ),
+        (
+            '{"id": "a", "title": "\\ud83d", "text": "x\\ud800\\u0007\\r\\nw\\u2028v", "f": {"k\\udc00": ["\\udfff"]}}',
+            {},
+            [Document("a", "und", "x\ufffd\nw\nv", "\ufffd", {"f": {"k\ufffd": ["\ufffd"]}})],
+        ),
+        (LINE + '{"id": "b", "text": "x", "lang": "no"}', {}, [A, Document("b", "nb", "x")]),
+        (
+            LINE + '{"id": "b", "text": "x", "lang": "no"}',
+            {"lang": "deu"},
+            [Document("a", "de", "x"), Document("b", "nb", "x")],
+        ),
         ("\ufeff" + LINE, {}, [A]),
         ('{"id": "a", "text": "caf\xe9"}'.encode("latin-1"), {"encoding": "latin-1"}, [Document("a", "und", "café")]),
         (f'{{"id": "a", "text": "{"wort " * 1_000_000}"}}', {}, [Document("a", "und", "wort " * 999_999 + "wort")]),
-        (LINE + '{"key": "b", "text": "x"}', {"fields": {"id": "key"}}, [("a.jsonl:1", NO_ID), B]),
-        (ODD, {}, [replace(A, doc_id=one) for one in ODD_IDS]),
-        (json.dumps({"docs": [{"id": "a", "text": "x"}]}, indent=1), {}, [("a.jsonl:1", INDENTED)]),
+        (
+            LINE + '{"key": "b", "text": "x"}',
+            {"fields": {"id": "key"}},
+            [("a.jsonl:1", "it has no id ('key'); say which field holds it with --field id=NAME"), B],
+        ),
+        (
+            '{"id": "a", "title": NaN, "text": "x", "n": [1, -Infinity], "day": "NaT"}\n'
+            '{"id": "b", "title": None, "text": "x", "day": NaT, "revision": NaN}\n',
+            {},
+            [Document("a", "und", "x", "", {"n": [1, None]}), B, ("a.jsonl", GAPS.format(6))],
+        ),
+        (
+            '{"_id": "a", "docid": "c", "text": "x"}\n{"id": null, "_id": "b", "text": "x"}',
+            {},
+            [Document("a", "und", "x", "", {"docid": "c"}), B, ("a.jsonl", IDS_FROM.format("_id"))],
+        ),
+        ('{"doc_id": 1.0, "text": "a"}', {}, [X, ("a.jsonl", IDS_FROM.format("doc_id"))]),
+        (
+            '{"docno": "b", "text": "x", "id": NaN}',
+            {},
+            [B, ("a.jsonl", GAPS.format(1)), ("a.jsonl", IDS_FROM.format("docno"))],
+        ),
+        ('{"docid": "b", "text": "x", "id": "a"}', {}, [Document("a", "und", "x", "", {"docid": "b"})]),
+        ('{"Id": "a", " TEXT\u200b": "x", "Lang": "DE"}', {}, [Document("a", "de", "x")]),
+        (
+            '{"id": "a", "title": ["Um", "dois"], "text": ["Um.", null, "Dois."], "lang": ["pt"], "revision": 2.0}',
+            {},
+            [Document("a", "pt", "Um.\n\nDois.", "Um dois", {}, 2)],
+        ),
+        (f"{LINE}{NEXT}".replace("\n", "\r"), {}, [A, B]),
+        (f"{LINE}{NEXT}".replace("\n", "\r").encode("utf-16"), {}, [A, B]),
+        (
+            json.dumps({"docs": [{"id": "a", "text": "x"}]}, indent=1),
+            {},
+            [("a.jsonl:1", "it is one JSON object over several lines; write one object a line, as jq -c does")],
+        ),
     ],
 )
-def test_lines_are_read(tmp_path: Path, content: str | bytes, options: dict[str, Any], expected: list[Seen]) -> None:
+def test_json_lines_are_read(
+    tmp_path: Path, content: str | bytes, options: dict[str, Any], expected: list[Seen]
+) -> None:
     assert given(tmp_path / "a.jsonl", content, **options) == expected
 
 
-@pytest.mark.parametrize(
-    ("content", "options", "expected"),
-    [
-        ('id,text\n1,"a, ""b""\nc"\n2,d\n', {}, [Document("1", "und", 'a, "b"\nc'), Document("2", "und", "d")]),
-        ("id;text\n1;a, b\n", {}, [Document("1", "und", "a, b")]),
-        (f"id,text\n1,{'x ' * 2_500_000}\n", {}, [Document("1", "und", "x " * 2_499_999 + "x")]),
-        ("id,text,label\n1,a,\nc,d,e", {}, [X, Document("c", "und", "d", "", {"label": "e"})]),
-        ("id,text\n1,a\n,b\n", {}, [X, ("a.csv:3", "its id is empty")]),
-        ('id,text\n1,a\n2,"open\n3,"c\nd"\nb,x', {}, [X, ("a.csv:3", QUOTES), Document("3", "und", "c\nd"), B]),
-        ('id,text\n1,a\n2,"is" it\n3,"c\nd"\nb,x', {}, [X, ("a.csv:3", QUOTES), Document("3", "und", "c\nd"), B]),
-        ("id,lang,text\n1,de\n1,,a\n", {}, [("a.csv:2", "the row has 2 columns and the header 3; fill them"), X]),
-        ("id,lang,text\n3,de,a,b\n1,,a\n", {}, [("a.csv:2", MANY), X]),
-        ("id,lang,text\n4,de,\n1,,a\n", {}, [("a.csv:2", "its title and text are empty"), X]),
-        ("key,body\n1,a\n", {"fields": {"id": "key", "text": "body"}}, [X]),
-        ("key,body\n1,a\n", {"fields": {"id": "key"}}, [("a.csv:1", MISSING.format("text", "text"))]),
-        ("key,body\n1,a\n", {"fields": {"id": "_id", "text": "body"}}, [("a.csv:1", MISSING.format("_id", "id"))]),
-        ("id,text,text,,\n1,a,b,,\n", {}, [("a.csv:1", TWICE)]),
-        ("id,text,,\n1,a,,\n", {}, [X]),
-    ],
-)
-def test_rows_are_read(tmp_path: Path, content: str | bytes, options: dict[str, Any], expected: list[Seen]) -> None:
-    assert given(tmp_path / "a.csv", content, **options) == expected
-
-
-def test_quotes_in_tsv_are_letters(tmp_path: Path) -> None:
-    expected = [Document("1", "und", '"Ja'), Document("2", "und", 'nein"')]
-    assert given(tmp_path / "a.tsv", 'id\ttext\n1\t"Ja\n2\tnein"\n') == expected
-
-
 @pytest.mark.parametrize("suffix", PACKERS)
-def test_archives_are_read_by_their_first_bytes_over_padding_and_up_to_a_cut(tmp_path: Path, suffix: str) -> None:
-    pack, noise = PACKERS[suffix], random.Random(0)
+def test_archives_are_read_by_their_first_bytes_and_zeros_between_their_parts_are_padding(
+    tmp_path: Path, suffix: str
+) -> None:
     for name in (f"a.jsonl.{suffix}", "not_named_so.jsonl"):
         for zeros in (0, 1, 100_000):
-            packed = pack(LINE.encode()) + b"\0" * zeros + pack(NEXT.encode())
+            packed = PACKERS[suffix](LINE.encode()) + b"\0" * zeros + PACKERS[suffix](NEXT.encode())
             assert given(tmp_path / name, packed) == [A, B]
-    # noise hardly compresses, so that a good part of the lines stands before the cut
-    packed = pack("".join(f'{{"id": "d{i}", "text": "{noise.randbytes(200).hex()}"}}\n' for i in range(3000)).encode())
-    found = given(tmp_path / "cut.jsonl", packed[: len(packed) * 3 // 4])
-    ((place, reason),) = notes(found)
-    assert len(found) > 100
-    assert (ids(found), place) == ([f"d{i}" for i in range(len(found) - 1)], f"cut.jsonl:{len(found) - 1}")
-    assert "ends too early" in reason
 
 
 def test_a_damaged_archive_keeps_what_stands_before_and_says_where_it_breaks(tmp_path: Path) -> None:
@@ -126,6 +145,19 @@ def test_a_damaged_archive_keeps_what_stands_before_and_says_where_it_breaks(tmp
         ("2.jsonl.gz", "it is named .gz but is not gzip; get it again"),
         A,
     ]
+
+
+@pytest.mark.parametrize("suffix", PACKERS)
+def test_a_cut_archive_keeps_the_lines_before_the_cut(tmp_path: Path, suffix: str) -> None:
+    noise = random.Random(0)  # it hardly compresses, so that a good part of the lines stands before the cut
+    text = "".join(f'{{"id": "d{i}", "text": "{noise.randbytes(200).hex()}"}}\n' for i in range(3000)).encode()
+    packed = PACKERS[suffix](text)
+    found = given(tmp_path / "cut.jsonl", packed[: len(packed) * 3 // 4])
+    ((place, reason),) = notes(found)
+    assert len(found) > 100
+    assert ids(found) == [f"d{i}" for i in range(len(found) - 1)]
+    assert place == f"cut.jsonl:{len(found) - 1}"
+    assert "ends too early" in reason
 
 
 @pytest.mark.parametrize("suffix", PACKERS)
@@ -162,7 +194,9 @@ def test_fields_that_take_much_memory_are_refused_before_they_take_it(tmp_path: 
     assert documents(found) == [B]
 
 
-def test_a_line_or_row_longer_than_the_bound_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_or_a_row_longer_than_the_bound_is_refused_and_the_next_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for module in ("records.files", "delimited"):
         monkeypatch.setattr(f"indexer.readers.{module}.RECORD_LIMIT", 1000)
     refused = ("a.jsonl:1", "the line has more than 64 MB; split the record")
@@ -172,24 +206,28 @@ def test_a_line_or_row_longer_than_the_bound_is_refused(tmp_path: Path, monkeypa
     assert found[1] == ("a.csv:3", "the row can't be read (it has more than 0 MB); see to its quotes")
 
 
-TOO_LARGE = ("1e999", '{"m": [-1e999]}', "[18446744073709551616]", "-9223372036854775809")
 BAD: dict[str, list[str | bytes]] = {
-    "not valid JSON": ['{"id": "x", "text": ', "[" * 100_000, f'{{"id": "x", "text": "a", "n": {"1" * 5000}}}'],
-    "NaN": ['{"id": "x", "text": "a", "n": NaN}'],
-    "too large to keep": [f'{{"id": "x", "text": "a", "n": {number}}}' for number in TOO_LARGE],
+    "not valid JSON": ['{"id": "x", "text": ', '{"id": "x", "text": Nothing}', f'{{"id": "x", "n": [{"NaT," * 99}1]}}'],
+    "thousands of digits": [f'{{"id": "x", "text": "a", "n": {"1" * 5000}}}'],
+    "nested too deeply": ["[" * 100_000],
+    "too large to keep": [
+        f'{{"id": "x", "text": "a", "n": {number}}}'
+        for number in ("1e999", '{"m": [-1e999]}', "[18446744073709551616]", "-9223372036854775809")
+    ],
     "JSON list": ['["x", "y"]'],
     "JSON int; a record is an object": ["42"],
     "no text": ['{"id": "x"}', '{"id": "x", "text": null}'],
     "title and text are empty": ['{"id": "x", "text": "  ", "title": "\\n"}', '{"id": "x", "text": "\\u0001\\u200b"}'],
     "id is empty": ['{"id": "", "text": "x"}', '{"id": " ", "text": "x"}'],
     "id is true or false": ['{"id": true, "text": "x"}'],
-    "id is a number": ['{"id": 1.5, "text": "x"}'],
+    "id is a number": ['{"id": 1.5, "text": "x"}', '{"id": 1e300, "text": "x"}'],
     "id is an array": ['{"id": ["x"], "text": "x"}'],
     "control characters": ['{"id": "a\\nb", "text": "x"}', '{"id": "a\\u0000", "text": "x"}'],
     "half a character": ['{"id": "a\\ud800", "text": "x"}'],
     "600 bytes; 512": [f'{{"id": "{"x" * 600}", "text": "x"}}', f'{{"id": "{"é" * 300}", "text": "x"}}'],
-    "text is a number": ['{"id": "x", "text": 5}'],
-    "text is an array": ['{"id": "x", "text": ["a"]}'],
+    "text is a number": ['{"id": "x", "text": 5}', '{"id": "x", "text": ["a", 5]}'],
+    "text is an array": ['{"id": "x", "text": [["a"]]}'],
+    "lang is an array": ['{"id": "x", "text": "a", "lang": ["de", "en"]}'],
     "title is an object": ['{"id": "x", "text": "a", "title": {}}'],
     "NUL": ['{"id": "x", "text": "a\\u0000b"}'],
     "'klingonisch' is no": ['{"id": "x", "text": "a", "lang": "klingonisch"}'],
@@ -210,12 +248,25 @@ def test_a_bad_line_is_refused_by_file_and_line_and_the_rest_goes_on(tmp_path: P
     assert all(reason in refusal.text for refusal in refusals(found))
 
 
-texts = st.text(st.characters(exclude_categories=()))
+def test_odd_ids_are_fine(tmp_path: Path) -> None:
+    odd = ["a b", "a/b/c.txt", "http://x?y=1&z", "ü" * 256, "x" * 512]
+    content = "".join(json.dumps({"id": doc_id, "text": "x"}) + "\n" for doc_id in odd)
+    assert ids(given(tmp_path / "a.jsonl", content)) == odd
+
+
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts,
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(st.characters(exclude_categories=())),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=5,
 )
+
+
+def _json(fields: Mapping[str, Any]) -> str:
+    return json.dumps(fields, ensure_ascii=False, allow_nan=False)
 
 
 @settings(max_examples=100)
@@ -227,8 +278,7 @@ def test_any_record_gives_a_clean_document_or_a_refusal(record: dict[str, Any]) 
         return
     assert made.doc_id
     assert made.title or made.text
-    fields = json.dumps(made.fields, ensure_ascii=False, allow_nan=False)
-    for text in (made.doc_id, made.title, made.text, made.lang, fields):
+    for text in (made.doc_id, made.title, made.text, made.lang, _json(made.fields)):
         text.encode("utf-8")
     assert "\0" not in made.title + made.text
 
@@ -274,7 +324,9 @@ def test_the_elements_of_any_array_are_cut_where_they_end(
         ("[\n]\n", [("a.json", "its array is empty")]),
     ],
 )
-def test_what_is_wrong_in_an_array_is_said_for_each_record(tmp_path: Path, array: str, expected: list[Seen]) -> None:
+def test_what_is_wrong_in_an_array_is_said_and_its_other_records_are_read(
+    tmp_path: Path, array: str, expected: list[Seen]
+) -> None:
     assert given(tmp_path / "a.json", array) == expected
 
 
@@ -295,10 +347,7 @@ def test_records_without_an_id_get_one_of_file_and_line_which_is_said_once(tmp_p
     assert made == ["b.jsonl:1", "a", "b.jsonl:3", "c.json#1", "sub/a.csv:2", "sub/a.csv:4"]
     told = notes(found)
     assert [name for name, _ in told] == ["b.jsonl", "c.json", "a.csv"]
-    assert told[0][1] == (
-        "records without an id have FILE:LINE as their id, which changes if records are inserted before them; if a "
-        "field holds the id, say --field id=NAME"
-    )
+    assert told[0][1] == MADE
 
 
 def test_standard_input_is_json_lines_and_can_be_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,7 +356,8 @@ def test_standard_input_is_json_lines_and_can_be_read_again(monkeypatch: pytest.
 
     give(b'{"id": "a", "text": "x"}\n{"text": "y"}\n{broken\n')
     first, again = (list(read("-", ReadOptions())) for _ in range(2))
-    assert (first, ids(first)) == (again, ["a", "stdin-d03a262e:2"])
+    assert first == again
+    assert ids(first) == ["a", "stdin-d03a262e:2"]
     assert [refusal.place for refusal in refusals(first)] == ["standard input:3"]
     before = fingerprint("-", ReadOptions())
     give(b'{"id": "a", "text": "x"}\n{"text": "y"}\n{broken\n')
@@ -326,7 +376,8 @@ def test_what_standard_input_gave_is_deleted_with_the_process(tmp_path: Path) ->
     )
     environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
     output = subprocess.check_output([sys.executable, "-c", program], input=LINE.encode(), env=environment)
-    assert (output.split(), list(tmp_path.iterdir())) == ([b"1", b"1"], [])
+    assert output.split() == [b"1", b"1"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_standard_input_that_does_not_fit_says_how_to_name_another_folder(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,7 +400,9 @@ def test_standard_input_that_does_not_fit_says_how_to_name_another_folder(monkey
         ("/dev/null", ReadOptions(encoding="rot13"), "'rot13' is no encoding"),
     ],
 )
-def test_what_can_not_be_read_is_refused_at_once(tmp_path: Path, name: str, options: ReadOptions, reason: str) -> None:
+def test_what_can_not_be_read_at_all_is_refused_at_once(
+    tmp_path: Path, name: str, options: ReadOptions, reason: str
+) -> None:
     with pytest.raises(BadInput, match=reason):
         read(str(tmp_path / name), options)
 
