@@ -62,8 +62,9 @@ def index(
     Workers encode and store if the settings name a broker; this call then waits until they are done.
 
     Args:
-        sources: names of files and folders, ``elastic:INDEX``, ``ir-datasets:NAME``; and dicts with ``id``, ``text``
-            and, if you like, ``lang``, ``title``, ``revision`` and fields of your own. A generator is read once.
+        sources: names of files and folders, ``elastic:INDEX``, ``ir-datasets:NAME``; dicts with ``text`` and, if you
+            like, ``id``, ``lang``, ``title``, ``revision`` and fields of your own; and tables of such rows: data frames
+            of pandas and polars, and Arrow tables. A generator is read once.
         collection: name of the collection; it is created if it does not exist.
         settings: where the store and the database are.
         options: how to read the sources.
@@ -83,6 +84,7 @@ def index(
 
     Raises:
         BadInput: no document could be indexed, or a source does not exist.
+        MissingPart: a source needs a library that is not installed.
         ModelMismatch: the collection holds vectors of another encoder or method.
         DragomanError: reading, encoding, storing or calibrating failed.
     """

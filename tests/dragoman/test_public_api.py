@@ -7,13 +7,19 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dragoman
+from dragoman.sources import source_names
+from encoders.document import Document
 from encoders.folder.model_folder import ModelFolder
+from tests.indexer.readers.reading import ids, readings
 from trials import DEMO, ROOT
 
 NAMES = """
@@ -30,6 +36,74 @@ RECORDS: list[dict[str, Any]] = [
     {"id": "e1", "lang": "en", "title": "Sourdough", "text": "Bake bread without bought yeast.", "label": "food"},
     {"id": "e2", "lang": "en", "title": "Volcano", "text": "The volcano erupts again.", "label": "science"},
 ]
+
+
+class PandasFrame:
+    """What is used of a data frame of pandas."""
+
+    def __init__(self, rows: list[dict[str, Any]], columns: list[str] | None = None, index: str | None = None) -> None:
+        self.rows, self.columns = rows, columns or [name for name in rows[0] if name != index]
+        self.index = SimpleNamespace(names=[index])
+        self.iloc = self
+        self.iterrows = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, rows: slice) -> "PandasFrame":
+        return PandasFrame(self.rows[rows], self.columns)
+
+    def reset_index(self) -> "PandasFrame":
+        return PandasFrame(self.rows)
+
+    def to_dict(self, _orient: str) -> list[dict[str, Any]]:
+        return [{name: row[name] for name in self.columns} for row in self.rows]
+
+
+class PolarsFrame:
+    """What is used of a data frame of polars, and of a lazy frame."""
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self.collect_schema = self.__arrow_c_stream__ = None
+        self.iter_rows = lambda *, named: iter(rows) if named else iter(map(tuple, rows))
+
+
+class LazyFrame:
+    """What is used of a lazy frame of polars."""
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self.collect_schema = None
+        self.collect = lambda: PolarsFrame(rows)
+
+
+class ArrowTable:
+    """A table of a library that pyarrow reads by the PyCapsule interface."""
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self.rows = rows
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        raise AssertionError("pyarrow asks for it")
+
+
+class ArrowReader(list[Any]):
+    """What is used of pyarrow's reader: batches of rows."""
+
+    schema = SimpleNamespace(names=list(RECORDS[0]))
+
+    @classmethod
+    def from_stream(cls, table: Any) -> "ArrowReader":
+        return cls([SimpleNamespace(to_pylist=lambda: table.rows)])
+
+
+class Missing:
+    """A missing value of pandas, which refuses to be true or false."""
+
+    def __repr__(self) -> str:
+        return "<NA>"
+
+    def __bool__(self) -> bool:
+        raise TypeError
 
 
 def test_the_public_names_are_these() -> None:
@@ -80,6 +154,71 @@ def test_dicts_may_come_from_a_generator_and_only_what_changed_is_encoded_again(
     assert not list(index.settings.home.glob("*.jsonl"))
 
 
+@pytest.mark.parametrize(
+    "frame",
+    [
+        PandasFrame(RECORDS),
+        PandasFrame(RECORDS, index="id"),
+        PolarsFrame(RECORDS),
+        LazyFrame(RECORDS),
+        ArrowTable(RECORDS),
+    ],
+    ids=["pandas", "pandas with the id as its index", "polars", "lazy polars", "Arrow"],
+)
+def test_a_table_is_a_source_alone_and_among_others(
+    frame: Any, settings: dragoman.Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", SimpleNamespace(RecordBatchReader=ArrowReader))
+    for sources in (frame, ["docs.jsonl", frame]):
+        with source_names(sources, "c", settings, dragoman.ReadOptions()) as names:
+            *files, records = names
+            assert ids(readings(Path(records))) == ["d1", "e1", "e2"]
+            assert files == ["docs.jsonl"][: len(files)]
+
+
+def test_a_table_that_needs_pyarrow_says_so(settings: dragoman.Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(dragoman.MissingPart, match="a ArrowTable is read by pyarrow; install it"):
+        dragoman.index(ArrowTable(RECORDS), "c", settings=settings)
+
+
+def test_values_that_json_lacks_are_dates_numbers_and_texts_or_missing(settings: dragoman.Settings) -> None:
+    values: dict[str, Any] = {
+        "day": dt.date(2026, 1, 2), "at": dt.datetime(2026, 1, 2, 3, tzinfo=dt.UTC), "price": Decimal("1.5"),
+        "count": np.int64(3), "tags": np.array(["a", "b"]), "in": {"y", "x"}, "path": Path("a/b"),
+        "hour": np.datetime64("2026-01-02T03"), "size": Decimal(7),
+    }  # fmt: skip
+    missing: dict[str, Any] = {
+        "title": float("nan"),
+        "n": np.float32("inf"),
+        "m": np.datetime64("NaT"),
+        "o": Missing(),
+        "lang": None,
+    }
+    record: dict[str, Any] = {"id": 1.0, "text": "x", **values, **missing}
+    with source_names(record, "c", settings, dragoman.ReadOptions()) as (name,):
+        document, remark = readings(Path(name))
+    assert document == Document(
+        "1", "und", "x", "",
+        {
+            "day": "2026-01-02", "at": "2026-01-02T03:00:00+00:00", "price": 1.5, "count": 3, "tags": ["a", "b"],
+            "in": ["x", "y"], "path": "a/b", "hour": "2026-01-02T03", "size": 7,
+        },
+    )  # fmt: skip
+    assert "missing values: 4" in remark.text
+
+
+def test_the_id_of_a_dict_without_one_depends_on_the_dict_alone(settings: dragoman.Settings) -> None:
+    def made(*records: dict[str, Any]) -> list[str]:
+        with source_names(records, "c", settings, dragoman.ReadOptions()) as (name,):
+            return ids(readings(Path(name)))
+
+    first, second = made({"text": "a"}, {"text": "b"})
+    assert made({"text": "b"}, {"text": "a"}, {"id": "x", "text": "a"}) == [second, first, "x"]
+    assert made({"text": "a"}, {"id": None, "text": "c"}, {"text": "a"})[::2] == [first, f"{first}-2"]
+    assert made({"docid": 7, "text": "a"}) == ["7"]
+
+
 def test_names_of_fields_are_for_dicts_too_and_one_dict_is_a_source(index: Index) -> None:
     options = dragoman.ReadOptions(lang="en", fields={"id": "key", "text": "body"})
     index({"key": 7, "body": "The volcano erupts \ud800 again.", "year": 1995}, options=options)
@@ -101,9 +240,11 @@ def test_a_dict_that_can_not_be_indexed_is_refused_and_the_others_are_indexed(in
     ("sources", "options", "sentence"),
     [
         ([], {}, "there is nothing to index; give names of files"),
-        ([*RECORDS, {"id": "d", "text": "t", "day": DAY}], {}, "source 4 can't be written as JSON .*date"),
+        ([*RECORDS, {"id": "d", "text": "t", "of": object()}], {}, "record 4 can't be written as JSON .*a object"),
+        ([*RECORDS, 5], {}, "source 4 is a int; give a name, a dict, or a data frame"),
+        (5, {}, "source 1 is a int"),
+        (PandasFrame(RECORDS, columns=["id", "text", "text"]), {}, "names the column 'text' more than once"),
         ("no-such-file.jsonl", {}, "no-such-file.jsonl"),
-        ([RECORDS[0], {"text": "Kein Name."}], {}, "source 2 has no id; give each dict an id"),
         (RECORDS, {"format": "csv"}, "dicts have no format and no encoding"),
     ],
 )

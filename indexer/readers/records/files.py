@@ -102,6 +102,7 @@ class SourceFile:
     refused: str = ""  # why the file is not read
     line: int = 0  # number of the line that was read last, from 1; 0 before the first
     encoding: Encoding = UTF8  # how its bytes are read; see ``settle``
+    returns: bool = False  # whether its lines end in CR alone
 
     @property
     def shown(self) -> str:
@@ -134,6 +135,8 @@ class SourceFile:
         self.encoding = (
             Encoding(marked) if marked else decide(self._blocks, stated=stated, declared=declared, lang=lang)
         )
+        line_end = _LINE_END.search(self._raw_start.decode(self.encoding.name, "ignore"))
+        self.returns = line_end is not None and line_end[0] == "\r"
 
     def _blocks(self) -> Iterator[bytes]:
         with self._open_bytes() as stream, suppress(UnreadableFileError):  # whoever reads the file meets it again
@@ -145,11 +148,9 @@ class SourceFile:
         stream = self._open_bytes()
         _, mark = marked_encoding(stream.peek(4)[:4])
         stream.read(mark)
-        line_end = _LINE_END.search(stream.peek(_CHUNK).decode(self.encoding.name, "ignore"))
-        returns = line_end is not None and line_end[0] == "\r"
-        if self.encoding.name == "utf-8" and not (self.encoding.replaced or returns):
+        if self.encoding.name == "utf-8" and not (self.encoding.replaced or self.returns):
             return stream
-        return io.BufferedReader(_Recoded(stream, self.encoding.name, returns=returns), _CHUNK)
+        return io.BufferedReader(_Recoded(stream, self.encoding.name, returns=self.returns), _CHUNK)
 
     def _open_bytes(self) -> io.BufferedReader:
         """Open the file's bytes, decompressed where its first bytes are of gzip, zstd, bzip2 or xz.

@@ -14,7 +14,6 @@ MISSING = "its header has no column '{}' (it has key, body); name the column: --
 NO_TEXT = "its header has no column 'text' (it has {}); name the column: --field text=COLUMN"
 ABOVE = "{} above the header: left out"
 TWICE = "its header names the column 'text' more than once; rename all but one"
-EIGHT_BIT = "lines are not UTF-8 and taken for windows-1252; if that is wrong, say --encoding"
 
 
 @pytest.mark.parametrize(
@@ -63,7 +62,6 @@ EIGHT_BIT = "lines are not UTF-8 and taken for windows-1252; if that is wrong, s
             {},
             [X, Document("b", "nan", "x"), ("a.csv", GAPS.format(4))],
         ),
-        ("id,text\n1,Größe\n1,a\n".encode("cp1252"), {}, [Document("1", "und", "Größe"), X, ("a.csv", EIGHT_BIT)]),
     ],
 )
 def test_rows_are_read(tmp_path: Path, content: str | bytes, options: dict[str, Any], expected: list[Seen]) -> None:
