@@ -53,14 +53,14 @@ class Owner:
         self.engine = engine
         self.encoder = FakeEncoder()
         self.stores: list[JoinedStore] = []
-        self.attachment = Attachment(
-            self.server,
-            self.index,
-            text="content.body",
-            title="headline",
-            lang_field="lang",
-            companion=self.prefix if companion else "",
-        )
+        self.others: list[Owner] = []
+        fields = {"text": "content.body", "title": "headline", "lang_field": "lang"}
+        self.attachment = Attachment(self.server, self.index, **fields, companion=self.prefix if companion else "")
+
+    def beside(self, engine: sa.Engine) -> "Owner":
+        """Another home that is attached to the same place; it is closed with this one."""
+        self.others.append(Owner(f"{self.server}/{self.prefix}", engine, companion=bool(self.attachment.companion)))
+        return self.others[-1]
 
     def make(self, mapping: Mapping[str, Any] = MAPPING, **settings: Any) -> None:
         self.client.indices.create(
@@ -105,8 +105,9 @@ class Owner:
 
     def close(self) -> None:
         """Close all that was opened."""
-        for store in self.stores:
-            store.close()
+        closing: list[JoinedStore | Owner] = [*self.stores, *self.others]
+        for opened in closing:
+            opened.close()
         self.client.close()
 
     def follow(self) -> AttachReport:

@@ -48,29 +48,19 @@ def attach(server: ElasticServer, engine: sa.Engine, user: str, companion: str =
     return encoded
 
 
-def test_rights_on_the_index_are_enough_in_place_and_a_companion_needs_none_to_write(
-    server: ElasticServer, engine: sa.Engine
-) -> None:
-    assert attach(server, engine, "in_place") == 1
-    assert attach(server, engine, "beside", companion="ours") == 1
+def test_rights_on_the_index_or_to_read_it_are_enough(server: ElasticServer, engine: sa.Engine) -> None:
+    assert (attach(server, engine, "in_place"), attach(server, engine, "beside", companion="ours")) == (1, 1)
 
 
-def test_a_missing_right_is_named_before_anything_is_written_and_wrong_credentials_without_them(
-    server: ElasticServer, engine: sa.Engine
-) -> None:
+def test_missing_rights_are_said_before_anything_is_written(server: ElasticServer, engine: sa.Engine) -> None:
     with pytest.raises(StoreError, match=r"no right to index, manage on untouched; attaching needs .* or --companion"):
         attach(server, engine, "reader", index="untouched")
     with admin(server) as client:
         mapping = client.indices.get_mapping(index="untouched")["untouched"]["mappings"]["properties"]
     assert "dragoman" not in mapping
-    with pytest.raises(StoreError, match="refused the credentials") as refused:
-        attach(server, engine, "nobody")
-    assert PASSWORD not in str(refused.value)
 
 
-def test_an_index_is_read_with_the_rights_that_the_guide_names_by_credentials_of_the_environment(
-    server: ElasticServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_index_is_read_with_the_rights_of_the_guide(server: ElasticServer, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("USER", "source"), ("PASSWORD", PASSWORD), ("CA", str(server.ca))):
         monkeypatch.setenv(f"DRAGOMAN_ELASTIC_{name}", value)
     place, options = f"elastic:{server.url}/theirs", ReadOptions(fields={"text": "body"})
@@ -84,9 +74,7 @@ def test_an_index_is_read_with_the_rights_that_the_guide_names_by_credentials_of
 @pytest.mark.parametrize(
     "companion", [False, pytest.param(True, marks=pytest.mark.long)], ids=["in place", "companion"]
 )
-def test_after_a_race_every_text_is_the_owners_and_every_vector_belongs_to_its_text(
-    elastic_url: str, tmp_path: Path, *, companion: bool
-) -> None:
+def test_after_a_race_every_text_has_its_own_vector(elastic_url: str, tmp_path: Path, *, companion: bool) -> None:
     parts, database = urlsplit(elastic_url), f"sqlite:///{tmp_path / 'race.db'}"
     place = f"{parts.scheme}://{parts.netloc}", parts.path.strip("/")
     outcome = race(*place, database, 250, companion=companion)
