@@ -35,9 +35,7 @@ def _open_named(reference: str, method: str | None, *_: Any, **__: Any) -> Simpl
         ("other", "hmde", "other can't be used by method hmde"),
     ],
 )
-def test_what_is_wrong_is_said(
-    monkeypatch: pytest.MonkeyPatch, reference: str | None, method: str | None, sentence: str
-) -> None:
+def test_it_says_why(monkeypatch: pytest.MonkeyPatch, reference: str | None, method: str | None, sentence: str) -> None:
     monkeypatch.setattr(encoder, "open_named", _open_named)
     with pytest.raises((BadInput, ModelMismatch), match=f"^{sentence}$"):
         encoder.open_encoder_of(

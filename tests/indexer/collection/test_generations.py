@@ -27,6 +27,7 @@ from trials.servers.elastic import client_of
 
 pytestmark = pytest.mark.usefixtures("default_folder")
 
+Patch = pytest.MonkeyPatch
 TEXTS = {
     "flood": ("en", "The river rose after a week of rain and the old town was under water."),
     "flut": ("de", "Nach einer Woche Regen stieg der Fluss, und die Altstadt stand unter Wasser."),
@@ -87,9 +88,7 @@ def interrupt(settings: Settings, source: Path, target: object, name: str, metho
             index(settings, source, method=method, rebuild=True)
 
 
-def test_a_rebuild_takes_the_place_of_what_was_searched_and_rollback_returns(
-    settings: Settings, source: Path, tmp_path: Path
-) -> None:
+def test_a_rebuild_takes_its_place_and_rollback_returns(settings: Settings, source: Path, tmp_path: Path) -> None:
     index(settings, source)
     before = stored(settings)
     write(tmp_path, {name: TEXTS[name] for name in ("flood", "chess")})
@@ -101,17 +100,10 @@ def test_a_rebuild_takes_the_place_of_what_was_searched_and_rollback_returns(
     assert after[0] == ["chess", "flood"]
     assert after[1] != before[1]
     assert (row(settings).method, row(settings).generation, row(settings).building) == ("first", 2, None)
-    assert roll_back(settings).method == "windows"
-    assert stored(settings) == before
-    assert roll_back(settings).method == "first"
-    assert stored(settings) == after
-
-
-def test_only_one_earlier_generation_is_kept_and_delete_leaves_none(settings: Settings, source: Path) -> None:
-    index(settings, source)
-    index(settings, source, method="first", rebuild=True)
+    assert (roll_back(settings).method, stored(settings)) == ("windows", before)
+    assert (roll_back(settings).method, stored(settings)) == ("first", after)
     index(settings, source, method="segments", rebuild=True)
-    assert places(settings) == [2, 3]
+    assert places(settings) == [2, 3]  # one earlier generation is kept
     delete(settings)
     assert places(settings) == []
 
@@ -126,17 +118,17 @@ def places(settings: Settings) -> list[int]:
     return sorted(int(name.partition("@")[2] or 1) for name in names)
 
 
-def test_a_rebuild_that_was_interrupted_changes_nothing_and_goes_on(
-    settings: Settings, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_rebuild_changes_nothing_and_goes_on(settings: Settings, source: Path) -> None:
     index(settings, source)
     before = stored(settings)
     interrupt(settings, source, generations, "switch")
     assert stored(settings) == before
     assert row(settings).building is not None
     report = index(settings, source, method="first", rebuild=True)
-    assert (report.encoded, report.unchanged) == (0, 3)
-    assert row(settings).method == "first"
+    assert (report.encoded, report.unchanged, row(settings).method) == (0, 3, "first")
+    interrupt(settings, source, generations, "switch", "segments")
+    index(settings, source, method="sentences", rebuild=True)  # one begun with another model is removed
+    assert (row(settings).method, places(settings)) == ("sentences", [2, 4])
 
 
 def interrupted(*_: object, **__: object) -> None:
@@ -145,7 +137,7 @@ def interrupted(*_: object, **__: object) -> None:
 
 @pytest.mark.parametrize("exists", [True, False], ids=["rebuilt", "new"])
 def test_while_a_command_opens_its_encoder_no_other_changes_its_collection(
-    settings: Settings, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exists: bool
+    settings: Settings, source: Path, tmp_path: Path, monkeypatch: Patch, exists: bool
 ) -> None:
     if exists:
         index(settings, source)
@@ -163,18 +155,8 @@ def test_while_a_command_opens_its_encoder_no_other_changes_its_collection(
     assert "new" in stored(settings)[0]
 
 
-def test_a_rebuild_begun_with_another_model_is_removed(
-    settings: Settings, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    index(settings, source)
-    interrupt(settings, source, generations, "switch")
-    index(settings, source, method="sentences", rebuild=True)
-    assert row(settings).method == "sentences"
-    assert places(settings) == [1, 3]
-
-
 def test_a_rebuild_whose_store_was_removed_for_another_model_encodes_everything_again(
-    settings: Settings, source: Path, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, source: Path, monkeypatch: Patch
 ) -> None:
     index(settings, source)
     interrupt(settings, source, Ledger, "finish")
@@ -188,62 +170,46 @@ def test_a_rebuild_whose_store_was_removed_for_another_model_encodes_everything_
         patch.setattr(StoreLocation, "drop", removed_and_interrupted)
         with pytest.raises(KeyboardInterrupt):
             index(settings, source, method="sentences", rebuild=True)
-    assert index(settings, source, method="first", rebuild=True).encoded == 3
-    assert row(settings).method == "first"
+    assert (index(settings, source, method="first", rebuild=True).encoded, row(settings).method) == (3, "first")
     assert stored(settings)[0] == ["chess", "flood", "flut"]
 
 
-@pytest.fixture
-def left_behind(settings: Settings, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first of three generations is stored, though a collection keeps two: a kill came before its removal."""
+def test_a_generation_that_a_kill_left_behind_goes_with_the_next_rebuild_or_with_the_collection(
+    settings: Settings, source: Path
+) -> None:
+    """It is stored, though a collection keeps two: a kill came before its removal."""
     index(settings, source)
     index(settings, source, method="first", rebuild=True)
     interrupt(settings, source, StoreLocation, "drop", "sentences")
-    assert row(settings).generation == 3
-    assert places(settings) == [1, 2, 3]
-
-
-@pytest.mark.usefixtures("left_behind")
-def test_a_generation_that_a_kill_left_behind_goes_with_the_collection(settings: Settings, source: Path) -> None:
+    assert (row(settings).generation, places(settings)) == (3, [1, 2, 3])
+    interrupt(settings, source, generations, "switch")
+    assert places(settings) == [2, 3, 4]
+    index(settings, source, method="first", rebuild=True)
+    assert places(settings) == [3, 4]
+    interrupt(settings, source, StoreLocation, "drop", "sentences")
+    assert places(settings) == [3, 4, 5]
     indexing.index([str(source)], "c-d", settings=settings, device="cpu")
     delete(settings)
     assert StoreLocation(settings.store, "c").generations() == []
     assert StoreLocation(settings.store, "c-d").generations() == [1], "another collection's, whose name begins so"
 
 
-@pytest.mark.usefixtures("left_behind")
-def test_a_generation_that_a_kill_left_behind_goes_with_the_next_rebuild(
-    settings: Settings, source: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_can_t_be_rebuilt_or_go_back_is_said_and_a_rebuild_of_nothing_readable_changes_nothing(
+    settings: Settings, source: Path, tmp_path: Path
 ) -> None:
-    interrupt(settings, source, generations, "switch")
-    assert places(settings) == [2, 3, 4]
-    index(settings, source, method="first", rebuild=True)
-    assert places(settings) == [3, 4]
-
-
-def test_a_rebuild_of_nothing_readable_changes_nothing(settings: Settings, source: Path, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="leave --rebuild out"):
+        index(settings, source, rebuild=True)
     index(settings, source)
+    with pytest.raises(BadInput, match="no earlier generation"):
+        roll_back(settings)
     before = stored(settings)
     write(tmp_path, {"empty": ("en", "")})
     index(settings, source, rebuild=True)
     assert stored(settings) == before
 
 
-def test_what_was_never_rebuilt_can_t_go_back(settings: Settings, source: Path) -> None:
-    index(settings, source)
-    with pytest.raises(BadInput, match="no earlier generation"):
-        roll_back(settings)
-
-
-def test_a_collection_that_is_not_there_can_t_be_rebuilt(settings: Settings, source: Path) -> None:
-    with pytest.raises(BadInput, match="leave --rebuild out"):
-        index(settings, source, rebuild=True)
-
-
 @pytest.mark.parametrize("by_workers", [False, True])
-def test_other_readers_of_the_server_see_nothing_of_a_rebuild_that_stores_nothing(
-    elastic_url: str, tmp_path: Path, by_workers: bool
-) -> None:
+def test_others_see_nothing_of_a_rebuild_of_nothing(elastic_url: str, tmp_path: Path, by_workers: bool) -> None:
     settings = Settings.read(home=tmp_path / "home", store=elastic_url)
     index(settings, write(tmp_path, TEXTS))
     server, _, prefix = elastic_url.rpartition("/")
@@ -264,9 +230,7 @@ def test_other_readers_of_the_server_see_nothing_of_a_rebuild_that_stores_nothin
         assert client.count(index=f"{prefix}-c")["count"] == 3
 
 
-def test_other_readers_of_the_server_see_a_whole_generation_at_any_time(
-    elastic_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_others_see_a_whole_generation_at_any_time(elastic_url: str, tmp_path: Path, monkeypatch: Patch) -> None:
     settings = Settings.read(home=tmp_path / "home", store=elastic_url)
     source = write(tmp_path, TEXTS)
     server, _, prefix = elastic_url.rpartition("/")
