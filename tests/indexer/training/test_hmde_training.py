@@ -54,7 +54,11 @@ from trials import DEMO
 pytestmark = [pytest.mark.torch, pytest.mark.skipif(find_spec("torch") is None, reason="needs the train extra")]
 
 SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "es")]
+Capture = pytest.CaptureFixture[str]
+Patch = pytest.MonkeyPatch
+Refused = Callable[..., str]
 FEW = ["--steps", "4", "--batch", "6", "--evaluate", "2", "--segmentation", "sentences"]
+GOATS = " ".join(f"Goat number {n} was sold." for n in range(100))
 FILES = ("upper.onnx", "hmde.json", "curve.png", "model.onnx")
 
 
@@ -65,7 +69,7 @@ def over_small(small: ModelFolder) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def small_trained(tmp_path_factory: pytest.TempPathFactory, over_small: list[str]) -> ModelFolder:
+def trained(tmp_path_factory: pytest.TempPathFactory, over_small: list[str]) -> ModelFolder:
     """A folder made by the command over the small encoder, of the demo's articles in two languages."""
     return train("hmde", SOURCES, tmp_path_factory.mktemp("trained") / "documents", *over_small)
 
@@ -77,7 +81,7 @@ def target(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def refused(target: Path, over_small: list[str], capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+def refused(target: Path, over_small: list[str], capsys: Capture) -> Refused:
     """Why a training is refused."""
 
     def told(*arguments: str, output: Path = target) -> str:
@@ -88,9 +92,7 @@ def refused(target: Path, over_small: list[str], capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.train
-def test_a_collection_is_indexed_calibrated_and_searched_by_what_was_trained(
-    target: Path, settings: Settings, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_collection_is_searched_by_what_was_trained(target: Path, settings: Settings, capsys: Capture) -> None:
     assert indexed_by(train("hmde", SOURCES, target, *FEW), SOURCES, settings, capsys)["method"] == "hmde"
     with Searcher.open("mini", settings, device="cpu") as searcher:
         assert searcher.calibration is not None
@@ -99,61 +101,49 @@ def test_a_collection_is_indexed_calibrated_and_searched_by_what_was_trained(
     assert all(hit.passage is not None and hit.passage.text for hit in hits)
 
 
-def test_the_folder_says_what_it_was_trained_on_and_how(small_trained: ModelFolder) -> None:
-    said = json.loads((small_trained.path / "hmde.json").read_text())
-    assert said["settings"]["batch"] == 6
-    assert said["languages"] == {"de": 24, "es": 24}
+def test_the_folder_says_what_it_was_trained_on_and_how(trained: ModelFolder) -> None:
+    said = json.loads((trained.path / "hmde.json").read_text())
+    assert (said["settings"]["batch"], said["languages"]) == (6, {"de": 24, "es": 24})
     pages = list(SourceDocuments(Sources(SOURCES)).read())
     settings = HmdeSettings(**said["settings"])
     triple_pages = [page_of(page.lang, page.fields) for page in pages]
     concepts, _ = concepts_held_out(triple_pages, settings)
     drawn = np.unique(Triples(triple_pages, settings.seed, concepts).draw(0, 4 * 6))
     assert 0 < len(drawn) < len(pages)
-    assert count_taught(small_trained.path, [pages[row].text_hash for row in drawn]) == len(drawn)
-    assert count_taught(small_trained.path, [page.text_hash for page in pages]) == len(drawn)
-    assert sum(said["triples"].values()) == 4 * 6
-    assert [point["step"] for point in said["curve"]] == [0, 2, 4]
+    assert count_taught(trained.path, [pages[row].text_hash for row in drawn]) == len(drawn)
+    assert count_taught(trained.path, [page.text_hash for page in pages]) == len(drawn)
+    assert (sum(said["triples"].values()), [point["step"] for point in said["curve"]]) == (4 * 6, [0, 2, 4])
     assert said["parity"]["passed"]
-    assert (small_trained.path / "curve.png").read_bytes().startswith(b"\x89PNG")
-    assert "## Documents (HMDE)" in (small_trained.path / "MODEL_CARD.md").read_text()
-    assert not small_trained.path.with_name("documents.training").exists()
+    assert (trained.path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert "## Documents (HMDE)" in (trained.path / "MODEL_CARD.md").read_text()
+    assert not trained.path.with_name("documents.training").exists()
 
 
-def test_a_query_is_the_lower_encoders_and_a_document_the_upper_ones_over_its_passages(
-    small_trained: ModelFolder, small: ModelFolder
-) -> None:
-    encoder = open_encoder(small_trained, device="cpu")
+def test_queries_are_the_lower_encoders_and_documents_the_upper_ones(trained: ModelFolder, small: ModelFolder) -> None:
+    encoder = open_encoder(trained, device="cpu")
     assert isinstance(encoder, Hmde)
     lower = SentenceEncoder(small, device="cpu")
     queries = [Document("1", "de", "Wasser für die Stadt"), Document("2", "en", "chess")]
     np.testing.assert_array_equal(encoder.encode_queries(queries), lower.encode_queries(queries))
-    documents = [
-        Document("one", "en", "One sentence."),
-        Document("long", "en", " ".join(f"Goat number {n} was sold." for n in range(100))),
-        Document("none", "en", " \n "),
-    ]
+    texts = {"one": "One sentence.", "long": GOATS, "none": " \n "}
+    documents = [Document(name, "en", text) for name, text in texts.items()]
     encoded = encoder.encode_documents(documents)
     assert [len(passages.vectors) for passages in encoded.passages] == [1, 100, 0]
     np.testing.assert_allclose(np.linalg.norm(encoded.vectors, axis=1), [1, 1, 0], atol=1e-5)
     means = Sentences(lower).encode_documents(documents)
     assert np.einsum("ij,ij->i", encoded.vectors, means.vectors)[:2].min() > 0.5
-    assert encoder.spec.model != Sentences(SentenceEncoder(small_trained, device="cpu")).spec.model
-    windows = [open_encoder(folder, "windows", device="cpu") for folder in (small_trained, small)]
+    assert encoder.spec.model != Sentences(SentenceEncoder(trained, device="cpu")).spec.model
+    windows = [open_encoder(folder, "windows", device="cpu") for folder in (trained, small)]
     assert windows[0].spec.model == windows[1].spec.model  # the lower encoder keeps its own methods and ids
 
 
 @pytest.mark.train
-def test_trained_over_windows_the_passages_are_those_of_the_default_method(
-    small: ModelFolder, over_small: list[str], target: Path
-) -> None:
+def test_over_windows_passages_are_the_default_ones(small: ModelFolder, over_small: list[str], target: Path) -> None:
     encoder = open_encoder(train("hmde", SOURCES, target, *over_small, "--segmentation", "windows"), device="cpu")
     assert "windows with the title before each" in (target / "MODEL_CARD.md").read_text()
     untrained = TitledWindows(SentenceEncoder(small, device="cpu"))
     assert encoder.spec.titled
-    documents = [
-        Document("titled", "en", " ".join(f"Goat number {n} was sold." for n in range(100)), "Goats"),
-        Document("plain", "en", "One sentence. Another sentence."),
-    ]
+    documents = [Document("1", "en", GOATS, "Goats"), Document("2", "en", "One sentence. Another sentence.")]
     encoded, expected = encoder.encode_documents(documents), untrained.encode_documents(documents)
     for ours, theirs in zip(encoded.passages, expected.passages, strict=True):
         np.testing.assert_array_equal(ours.offsets, theirs.offsets)
@@ -175,12 +165,7 @@ def test_the_lower_encoder_learns_too_by_adapters(save_model: SaveModel, target:
 @pytest.mark.train
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_saves_the_step_and_the_same_command_goes_on(
-    small_trained: ModelFolder,
-    over_small: list[str],
-    target: Path,
-    refused: Callable[..., str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    trained: ModelFolder, over_small: list[str], target: Path, refused: Refused, monkeypatch: Patch, capsys: Capture
 ) -> None:
     learn = Training._learn
 
@@ -196,8 +181,7 @@ def test_ctrl_c_saves_the_step_and_the_same_command_goes_on(
     assert "stopped after step 2; the same command goes on from there" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
-    other = target.with_name("docs.de.jsonl")
-    records = Path(SOURCES[0]).read_text(encoding="utf-8")
+    other, records = target.with_name("docs.de.jsonl"), Path(SOURCES[0]).read_text(encoding="utf-8")
     for change in (('"concept": "migraine"', '"concept": "insomnia"'), ('"label": "health"', '"label": "food"')):
         other.write_text(records.replace(*change), encoding="utf-8")
         assert "is of a training with other documents, settings or encoder" in refused(str(other), SOURCES[1])
@@ -210,33 +194,29 @@ def test_ctrl_c_saves_the_step_and_the_same_command_goes_on(
     assert f"found with MAP {told['searched']['trained']:.3f}, by windows without training" in err
     assert (told["searched"]["concepts"], told["searched"]["pages"]) == (told["held_out"], 2 * told["held_out"])
     for file in FILES:
-        assert (target / file).read_bytes() == (small_trained.path / file).read_bytes(), file
+        assert (target / file).read_bytes() == (trained.path / file).read_bytes(), file
 
 
-def test_kept_vectors_that_are_damaged_are_made_again(
-    small: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_damaged_kept_vectors_are_made_again(small: ModelFolder, tmp_path: Path, capsys: Capture) -> None:
     lower = FrozenLower(SentenceEncoder(small, device="cpu"), 32, 128, "cpu")
     documents, file = [Document("1", "de", "Die Ziege frisst.", "Ziegen")], tmp_path / "part.npz"
-    whole = load_or_prepare(documents, lower, file, "id", Console())
-    data = file.read_bytes()
+    whole, data = load_or_prepare(documents, lower, file, "id", Console()), file.read_bytes()
     for damaged in (data[:-100], data.replace(b"digest", b"dagist"), b"nothing", b""):
         file.write_bytes(damaged)
         capsys.readouterr()
         again = load_or_prepare(documents, lower, file, "id", Console())
         assert "part.npz can't be read" in capsys.readouterr().err
-        assert again.keys() == whole.keys()
-        assert file.read_bytes() == data
+        assert (again.keys(), file.read_bytes()) == (whole.keys(), data)
 
 
 @pytest.mark.train
 def test_an_hmde_folder_as_the_lower_encoder_stays_as_it_was_and_the_new_card_tells_of_the_new_one(
-    small_trained: ModelFolder, target: Path, capsys: pytest.CaptureFixture[str]
+    trained: ModelFolder, target: Path, capsys: Capture
 ) -> None:
-    before = {file.name: file.read_bytes() for file in small_trained.path.iterdir()}
+    before = {file.name: file.read_bytes() for file in trained.path.iterdir()}
     more = ["--form", "paper", "--steps", "1", "--batch", "6", "--rate", "1e-12"]
-    train("hmde", SOURCES, target, "--encoder", str(small_trained.path), *more)
-    assert {file.name: file.read_bytes() for file in small_trained.path.iterdir()} == before
+    train("hmde", SOURCES, target, "--encoder", str(trained.path), *more)
+    assert {file.name: file.read_bytes() for file in trained.path.iterdir()} == before
     assert "no step did better than the model before the first, which is what" in capsys.readouterr().err
     assert (target / "curve.png").read_bytes() != before["curve.png"]
     card = (target / "MODEL_CARD.md").read_text(encoding="utf-8")
@@ -246,9 +226,7 @@ def test_an_hmde_folder_as_the_lower_encoder_stays_as_it_was_and_the_new_card_te
 
 
 @pytest.mark.train
-def test_a_few_concepts_are_all_learnt_from_and_the_last_step_is_kept(
-    over_small: list[str], tmp_path: Path, target: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_few_concepts_are_all_learnt_from(over_small: list[str], tmp_path: Path, target: Path, capsys: Capture) -> None:
     few = tmp_path / "few.jsonl"
     lines = [line for source in SOURCES for line in Path(source).read_text(encoding="utf-8").splitlines()[:5]]
     few.write_text("\n".join(lines), encoding="utf-8")
@@ -276,26 +254,17 @@ def test_concepts_are_held_out_where_some_can_judge_and_few_enough_that_a_valida
     assert 2_045 <= 3 * len(away) <= 2_048
 
 
-@pytest.mark.parametrize(
-    "concepts",
-    [
-        {},
-        {"a": "de en"},
-        {str(number): "de" for number in range(20)},  # what is held out has one language each
-        {"a": "de en", "b": "de en", "c": "de"},  # all that has two languages would be held out
-    ],
-)
-def test_nothing_is_held_out_where_it_would_judge_nothing_or_leave_nothing(concepts: dict[str, str]) -> None:
-    assert concepts_held_out(_pages(concepts), replace(PRESETS["small"], held_out=1.0)) == (set(), set())
+def test_nothing_is_held_out_where_it_would_judge_nothing_or_leave_nothing() -> None:
+    settings, alone = replace(PRESETS["small"], held_out=1.0), {str(number): "de" for number in range(20)}
+    for concepts in ({}, {"a": "de en"}, alone, {"a": "de en", "b": "de en", "c": "de"}):
+        assert concepts_held_out(_pages(concepts), settings) == (set(), set())
 
 
-def test_a_check_on_a_device_runs_both_graphs(
-    small_trained: ModelFolder, small: ModelFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_devices_check_runs_both_graphs(trained: ModelFolder, small: ModelFolder, monkeypatch: Patch) -> None:
     monkeypatch.setattr(device_check, "_SECONDS", 0.1)
     texts = read_texts()
-    vectors = encode(small_trained, texts)
-    check = device_check.check_device(small_trained, CPU, texts, vectors)
+    vectors = encode(trained, texts)
+    check = device_check.check_device(trained, CPU, texts, vectors)
     assert check.passed
     (both,), (lower,) = (one.nodes.values() for one in (check, device_check.check_device(small, CPU, texts)))
     assert both.total() > lower.total()
@@ -305,15 +274,13 @@ def test_a_check_on_a_device_runs_both_graphs(
         return np.float32(next(signs)) * documents(upper, sentences)
 
     monkeypatch.setattr(UpperSession, "documents", turned)
-    assert not device_check.check_device(small_trained, CPU, texts, vectors).passed
+    assert not device_check.check_device(trained, CPU, texts, vectors).passed
 
 
-def test_a_folder_without_its_upper_encoder_or_with_a_damaged_or_wider_one_is_refused(
-    small_trained: ModelFolder, small: ModelFolder, tmp_path: Path
-) -> None:
+def test_a_folder_whose_upper_is_wrong_is_refused(trained: ModelFolder, small: ModelFolder, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"has no hmde.json, which method hmde needs; train it again: dragoman train"):
         open_encoder(small, "hmde", device="cpu")
-    copytree(small_trained.path, tmp_path / "copy")
+    copytree(trained.path, tmp_path / "copy")
     folder, graph, about = ModelFolder.open(tmp_path / "copy"), *(tmp_path / "copy" / name for name in FILES[:2])
     whole, said = graph.read_bytes(), json.loads(about.read_text())
     graph.write_bytes(whole[:-1])
@@ -325,41 +292,30 @@ def test_a_folder_without_its_upper_encoder_or_with_a_damaged_or_wider_one_is_re
         open_encoder(folder, device="cpu")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
+def test_what_can_not_be_learnt_or_run_is_said_before_anything_is_encoded(
+    trained: ModelFolder, tmp_path: Path, refused: Refused
+) -> None:
+    exported = ["--encoder", str(trained.path), "--train-lower"]
+    for arguments, reason in (
         (SOURCES[:1], "every concept has pages in one language only; give sources in two languages or more"),
         ([*SOURCES, "--languages", "fr"], "is in fr (48 are in other languages); name theirs in --languages"),
         ([*SOURCES, "--train-lower"], "it is an exported folder already"),
-    ],
-)
-def test_what_can_not_be_learnt_is_said_before_anything_is_encoded(
-    tmp_path: Path, arguments: list[str], reason: str, refused: Callable[..., str]
-) -> None:
-    assert reason in refused(*arguments)
+        ([*SOURCES, *exported], "it is an exported folder already"),
+    ):
+        assert reason in refused(*arguments)
+    for options in (["--pooling", "cls"], ["--adapters", "4"]):  # these are for a lower encoder that learns
+        assert run(["train", "hmde", *SOURCES, "-o", str(tmp_path / "x"), *options]) == 2
     assert not list(tmp_path.iterdir())
-
-
-def test_trainings_that_can_not_run_here_are_refused(
-    small_trained: ModelFolder, tmp_path: Path, refused: Callable[..., str]
-) -> None:
     (tmp_path / "file").write_text("")
     said = refused(*SOURCES, output=tmp_path / "file" / "x")
     assert "x can't be written (Not a directory); choose another --output" in said
-    exported = ["--encoder", str(small_trained.path), "--train-lower"]
-    assert "it is an exported folder already" in refused(*SOURCES, *exported)
     if not torch.cuda.is_available():
         said = refused(*SOURCES, "--encoder", DEFAULT, "--device", "cuda", "--train-lower")
         assert "CUDA was asked for, but this ONNX Runtime has no CUDA; install it: make install EXTRAS=gpu" in said
-    for options in (["--pooling", "cls"], ["--adapters", "4"]):  # these are for a lower encoder that learns
-        assert run(["train", "hmde", *SOURCES, "-o", str(tmp_path / "x"), *options]) == 2
 
 
-def test_sources_that_break_off_when_they_are_read_once_more_are_not_learnt_from(
-    refused: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    survey = hmde_material.survey
-    source = tmp_path / "pages.jsonl"
+def test_sources_that_break_off_are_refused(refused: Refused, tmp_path: Path, monkeypatch: Patch) -> None:
+    survey, source = hmde_material.survey, tmp_path / "pages.jsonl"
     lines = [line for one in SOURCES for line in Path(one).read_text(encoding="utf-8").splitlines(keepends=True)]
     source.write_text("".join(lines), encoding="utf-8")
 
@@ -373,9 +329,7 @@ def test_sources_that_break_off_when_they_are_read_once_more_are_not_learnt_from
     assert "the sources gave 48 documents and, read once more, 40; give the same command again" in said
 
 
-def test_what_documents_were_prepared_from_is_not_kept_beside_them_while_training(
-    over_small: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_prepared_documents_are_not_kept(over_small: list[str], tmp_path: Path, monkeypatch: Patch) -> None:
     kept: list[weakref.ref[Any]] = []
     alive: list[int] = []
 
@@ -396,9 +350,7 @@ def test_what_documents_were_prepared_from_is_not_kept_beside_them_while_trainin
 
 
 @pytest.mark.train
-def test_the_report_tells_how_sources_were_read_and_how_often_their_triples_were_drawn(
-    over_small: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_report_tells_how_sources_were_read(over_small: list[str], tmp_path: Path, capsys: Capture) -> None:
     latin = tmp_path / "latin.csv"
     latin.write_bytes("id,lang,text,concept,label\n1,de,Ein Käse für die Bäcker.,Käse,food\n".encode("latin-1"))
     again = tmp_path / "again.jsonl"
@@ -408,75 +360,54 @@ def test_the_report_tells_how_sources_were_read_and_how_often_their_triples_were
     assert run([*command, "--json"]) == 0
     out, err = capsys.readouterr()
     told = json.loads(out)
-    assert [(Path(note["place"]).name, note["text"].split(";")[0]) for note in told["remarks"]] == [
-        ("latin.csv", "it is not UTF-8 and taken for windows-1252")
-    ]
-    assert "latin.csv: it is not UTF-8" in err
-    assert told["passes"] == pytest.approx(4 * 6 / sum(told["possible"].values()), abs=1e-4)
+    assert [Path(note["place"]).name for note in told["remarks"]] == ["latin.csv"]
+    assert "latin.csv: it is not UTF-8 and taken for windows-1252" in err
+    possible = sum(told["possible"].values())
+    assert told["passes"] == pytest.approx(4 * 6 / possible, abs=1e-4)
     assert told["further"] == 1
     assert "1 page has the concept of an earlier page of the same language and had no mates" in err
-    possible = sum(told["possible"].values())
     part = f"{24 / possible:.1%}" if possible > 24 else f"{24 / possible:.1f} passes"
     share = f"24 triples of {possible} without counting negatives, {part}"
-    assert f"to draw: {share}" in err
-    assert f"drawn: {share}" in err
-    assert "the rate rises for 1 step; --warmup sets another number" in err
+    for sentence in (f"to draw: {share}", f"drawn: {share}", "rate rises for 1 step; --warmup sets another number"):
+        assert sentence in err
 
 
-def test_the_comparison_at_the_end_runs_on_the_trainings_card_and_an_int8_folder_on_the_cpu(
-    small_trained: ModelFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_comparison_at_the_end_runs_where_it_can(trained: ModelFolder, monkeypatch: Patch) -> None:
     opened: list[tuple[str, str]] = []
     monkeypatch.setattr(models, "open_named", lambda name, *_, device: opened.append((name, device)))
     monkeypatch.setattr(unseen_concepts, "compare", lambda *_: None)
     devices: dict[Precision, str] = {"int8": "cpu", "fp16": "cuda:1"}
     for precision, device in devices.items():
-        folder = replace(small_trained, config=replace(small_trained.config, precision=precision))
+        folder = replace(trained, config=replace(trained.config, precision=precision))
         report: Any = SimpleNamespace(folder=folder, held_out=frozenset())
         sources = Sources(tuple(SOURCES), ReadOptions(), [])
         hmde._searched(report, sources, DEFAULT, "cuda:1", Console(quiet=True), frozen=True)
-        assert opened == [(str(small_trained.path), device), (DEFAULT, "cuda:1")]
+        assert opened == [(str(trained.path), device), (DEFAULT, "cuda:1")]
         opened.clear()
 
 
-def test_a_folder_says_in_which_precision_a_card_trained_it() -> None:
-    for device, precision in (("cpu", "float32"), ("cuda:1", "bfloat16")):
-        training: Any = SimpleNamespace(
-            settings=PRESETS["paper"], curve=Curve([CurvePoint(0, 1.0, 0.1, 0.5)]), step=1,
-            lower=SimpleNamespace(device=device),
-        )  # fmt: skip
-        facts = training_facts(training, Counter(), Counter(), DEFAULT)
-        assert (facts["device"], facts["precision"]) == (device, precision)
+@pytest.mark.parametrize(("device", "precision"), [("cpu", "float32"), ("cuda:1", "bfloat16")])
+def test_a_folder_says_in_which_precision_a_card_trained_it(device: str, precision: str) -> None:
+    curve, lower = Curve([CurvePoint(0, 1.0, 0.1, 0.5)]), SimpleNamespace(device=device)
+    training: Any = SimpleNamespace(settings=PRESETS["paper"], curve=curve, step=1, lower=lower)
+    facts = training_facts(training, Counter(), Counter(), DEFAULT)
+    assert (facts["device"], facts["precision"]) == (device, precision)
 
 
 def test_rates_and_warm_ups_fit_what_learns_and_for_how_long() -> None:
     small, paper = PRESETS["small"], PRESETS["paper"]
-    assert settings_of("small", {}) == small
-    assert settings_of("paper", {}) == paper
-    assert settings_of("small", {"frozen": False}).rate == 2e-5
-    assert settings_of("small", {"frozen": False, "rate": 1e-3}).rate == 1e-3
-    assert settings_of("small", {"frozen": False, "adapters": 4}).rate == small.rate
-    assert settings_of("paper", {"steps": 500}).warmup == 62
+    assert (settings_of("small", {}), settings_of("paper", {})) == (small, paper)
+    learning: list[tuple[dict[str, Any], float]] = [({}, 2e-5), ({"rate": 1e-3}, 1e-3), ({"adapters": 4}, small.rate)]
+    for options, rate in learning:
+        assert settings_of("small", {"frozen": False, **options}).rate == rate
     assert settings_of("small", {"steps": 4}).warmup == 1
-    assert settings_of("paper", {"steps": 500, "warmup": 400}).warmup == 400
-    assert settings_of("paper", {"steps": 20_000}).warmup == paper.warmup
-    assert small.segmentation == "windows"
-
-
-def test_the_preset_paper_is_as_published() -> None:
-    paper = settings_of("paper", {})
-    assert (paper.pooling, paper.segmentation, paper.form, paper.whole) == ("cls", "sentences", "paper", False)
-    assert (paper.layers, paper.feed_forward, paper.dropout) == (2, 2048, 0.1)
-    assert (paper.sentences, paper.tokens) == (32, 128)
-    assert (paper.batch, paper.accumulate, paper.rate, paper.warmup) == (2, 64, 1e-5, 1000)
-    assert (paper.drawing, paper.held_out, paper.patience, paper.hard) == ("shuffled", 0.0, 0, True)
+    for options, warmup in (({}, 62), ({"warmup": 400}, 400), ({"steps": 20_000}, paper.warmup)):
+        assert settings_of("paper", {"steps": 500, **options}).warmup == warmup
     assert settings_of("paper", {"frozen": True}).pooling is None
 
 
 @pytest.mark.train
-def test_a_training_that_holds_nothing_out_keeps_the_last_step_and_warns_of_nothing(
-    over_small: list[str], target: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_concept_apart_keeps_the_last_step(over_small: list[str], target: Path, capsys: Capture) -> None:
     options = [*over_small, "--held-out", "0", "--segmentation", "plain-windows", "--first-part"]
     assert run(["train", "hmde", *SOURCES, "-o", str(target), *options, "--drawing", "shuffled", "--json"]) == 0
     out, err = capsys.readouterr()
@@ -485,7 +416,7 @@ def test_a_training_that_holds_nothing_out_keeps_the_last_step_and_warns_of_noth
     assert "for windows of" in (target / "MODEL_CARD.md").read_text()
     encoder = open_encoder(ModelFolder.open(target), device="cpu")
     assert not encoder.spec.titled
-    document = Document("1", "en", " ".join(f"Goat number {n} was sold." for n in range(100)), "Goats")
+    document = Document("1", "en", GOATS, "Goats")
     offsets = encoder.encode_documents([document]).passages[0].without_title().offsets
     assert offsets[0, 0] == 0
     assert 1 < len(offsets) < 50
