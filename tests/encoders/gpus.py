@@ -21,46 +21,37 @@ class NVMLError(Exception):
 
 @dataclass
 class Library:
-    """What ``pynvml`` says of cards."""
-
     names: list[str]
     driver: int = 13_000
     capability: tuple[int, int] = (9, 0)
     failure: str = ""
     NVMLError = NVMLError
 
-    def nvmlInit(self) -> None:  # noqa: N802 - the library's names
+    def __getattr__(self, name: str) -> Any:
+        functions: dict[str, Callable[..., Any]] = {
+            "nvmlInit": self._init,
+            "nvmlShutdown": lambda: None,
+            "nvmlSystemGetCudaDriverVersion": lambda: self.driver,
+            "nvmlDeviceGetCount": lambda: len(self.names),
+            "nvmlDeviceGetHandleByIndex": lambda number: self.names[number],
+            "nvmlDeviceGetHandleByUUID": self._of_uuid,
+            "nvmlDeviceGetUUID": lambda handle: f"GPU-{handle}-0123",
+            "nvmlDeviceGetName": lambda handle: handle,
+            "nvmlDeviceGetCudaComputeCapability": lambda _: self.capability,
+            "nvmlDeviceGetMemoryInfo": lambda _: SimpleNamespace(free=80 * GIB),
+        }
+        if name not in functions:
+            raise AttributeError(name)
+        return functions[name]
+
+    def _init(self) -> None:
         if self.failure:
             raise NVMLError(self.failure)
 
-    def nvmlShutdown(self) -> None:  # noqa: N802
-        """Nothing is open."""
-
-    def nvmlSystemGetCudaDriverVersion(self) -> int:  # noqa: N802
-        return self.driver
-
-    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
-        return len(self.names)
-
-    def nvmlDeviceGetHandleByIndex(self, number: int) -> str:  # noqa: N802
-        return self.names[number]
-
-    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:  # noqa: N802
+    def _of_uuid(self, uuid: str) -> str:
         if uuid.removeprefix("GPU-") not in self.names:
             raise NVMLError("not found")
         return uuid.removeprefix("GPU-")
-
-    def nvmlDeviceGetUUID(self, handle: str) -> str:  # noqa: N802
-        return f"GPU-{handle}-0123"
-
-    def nvmlDeviceGetName(self, handle: str) -> str:  # noqa: N802
-        return handle
-
-    def nvmlDeviceGetCudaComputeCapability(self, _handle: str) -> tuple[int, int]:  # noqa: N802
-        return self.capability
-
-    def nvmlDeviceGetMemoryInfo(self, _handle: str) -> SimpleNamespace:  # noqa: N802
-        return SimpleNamespace(free=80 * GIB)
 
 
 @dataclass

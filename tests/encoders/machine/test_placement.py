@@ -1,8 +1,14 @@
-"""Where graphs run is decided before they are loaded, by what the driver says of the cards."""
+"""Where graphs run, by what the driver says of the cards; the cores of a process; freed memory goes back."""
 
+import os
 import pickle
+import resource
+import subprocess
+import sys
+import threading
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,28 +18,26 @@ from encoders.errors import BadInput, MissingPart
 from encoders.folder.model_folder import ModelFolder
 from encoders.inference.graph import GpuFailure, GpuFull
 from encoders.inference.session import CPU_TOKEN_BUDGET, CUDA_TOKEN_BUDGET, OnnxSession, gpu_budget
-from encoders.machine import placement
+from encoders.machine import cores, placement
+from encoders.machine.cores import on_all_cores
+from encoders.machine.freed_memory import give_back_memory
 from encoders.machine.placement import CPU, GpuUnavailable, NoCuda, place, worker_devices
 from tests.encoders.gpus import GIB, Library, Sessions, install_cards, install_provider
 
 
-@pytest.mark.parametrize(
-    ("installed", "sentence"),
-    [
-        ((), r"not installed.*make install EXTRAS=cpu"),
-        (("onnxruntime", "onnxruntime-gpu"), r"both installed.*keep one"),
-    ],
-)
-def test_neither_or_both_runtimes_are_refused_with_the_fix(
-    installed: tuple[str, ...], sentence: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_neither_or_both_runtimes_are_refused_with_the_fix(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed: list[str] = []
+
     def found(name: str) -> object:
         if name not in installed:
             raise PackageNotFoundError(name)
         return object()
 
     monkeypatch.setattr(placement, "distribution", found)
-    with pytest.raises(MissingPart, match=sentence):
+    with pytest.raises(MissingPart, match=r"not installed.*make install EXTRAS=cpu"):
+        placement.check_runtime()
+    installed = ["onnxruntime", "onnxruntime-gpu"]
+    with pytest.raises(MissingPart, match=r"both installed.*keep one"):
         placement.check_runtime()
 
 
@@ -80,23 +84,14 @@ def test_a_card_with_little_memory_gets_small_batches(small: ModelFolder) -> Non
 
 @pytest.mark.parametrize(
     ("visible", "names"),
-    [
-        ("1,0", ["H200", "H100"]),
-        ("GPU-H200", ["H200"]),
-        ("GPU-H200-01", ["H200"]),
-        ("GPU-H", []),
-        ("0,7,1", ["H100"]),
-        ("", []),
-        ("-1", []),
-        ("GPU-x", []),
-    ],
+    [("1,0", ["H200", "H100"]), ("GPU-H200", ["H200"]), ("GPU-H200-01", ["H200"]), ("0,7,1", ["H100"])]
+    + [(none, []) for none in ("", "-1", "GPU-x", "GPU-H")],
 )
 def test_cards_are_counted_as_cuda_counts_them(visible: str, names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     install_cards(monkeypatch, Library(["H100", "H200"]))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     for number, name in enumerate(names):
-        card = place(f"cuda:{number}").gpu
-        assert card is not None
+        assert (card := place(f"cuda:{number}").gpu)
         assert card.name == name
     with pytest.raises(NoCuda, match=f"no NVIDIA card {len(names)}"):
         place(f"cuda:{len(names)}")
@@ -133,15 +128,14 @@ def test_a_graph_in_int8_runs_on_no_card(default_folder: ModelFolder, monkeypatc
 
 
 def test_a_card_s_failure_is_a_sentence_and_nothing_is_printed(
-    small: ModelFolder, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    card: tuple[OnnxSession, Sessions], small: ModelFolder, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    install_cards(monkeypatch, Library(["H100"]))
-    sessions = install_provider(monkeypatch)
-    small = ModelFolder(small.path, replace(small.config, precision="fp16"))
-    assert OnnxSession(small, device="cuda").device == "cuda"
+    session, sessions = card
+    assert session.device == "cuda"
     (_, (cuda, cpu)) = sessions.asked[0]
     assert cuda == ("CUDAExecutionProvider", {"device_id": "0", "arena_extend_strategy": "kSameAsRequested"})
     assert cpu == "CPUExecutionProvider"
+    small = ModelFolder(small.path, replace(small.config, precision="fp16"))
     sessions.silent = True
     with pytest.raises(NoCuda, match=r"can't use the H100: a library .* is missing \(Failed to load libcudnn\.so\.9"):
         OnnxSession(small, device="cuda")
@@ -162,12 +156,19 @@ def card(small: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> tuple[OnnxSessi
 ROWS = [np.arange(5, 9, dtype=np.int32)] * 4
 
 
-def test_a_card_whose_numbers_are_not_finite_is_an_error(
+def test_a_lost_card_is_a_sentence_and_an_input_s_error_stays_what_it_is(
     card: tuple[OnnxSession, Sessions], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else each document would be taken for a document that the encoder does not know."""
-    session, _ = card
+    """A card whose numbers are not finite is lost, else a document would be taken for one that nobody knows."""
+    session, sessions = card
     assert np.isfinite(session.run(ROWS, 1)).all()
+    sessions.failures = ["CUDA failure 700: an illegal memory access"] * 2
+    with pytest.raises(GpuFailure, match="CUDA failure 700"):
+        session.run(ROWS, 1)
+    sessions.failures = ["indices out of range"]
+    with pytest.raises(RuntimeError, match="indices out of range"):
+        session.run(ROWS, 1)
+    sessions.failures = []
     real, nan = session._graph.session.run, np.float32(np.nan)
     monkeypatch.setattr(session._graph.session, "run", lambda *asked: [nan * real(*asked)[0]])
     for rows in (ROWS, ROWS[:1]):
@@ -175,9 +176,7 @@ def test_a_card_whose_numbers_are_not_finite_is_an_error(
             session.run(rows, 1)
 
 
-def test_a_text_that_overflows_alone_is_that_text_s_fault(
-    card: tuple[OnnxSession, Sessions], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_overflow_is_that_text_s_fault(card: tuple[OnnxSession, Sessions], monkeypatch: pytest.MonkeyPatch) -> None:
     session, _ = card
     real = session._graph.session.run
 
@@ -192,25 +191,12 @@ def test_a_text_that_overflows_alone_is_that_text_s_fault(
     assert np.isfinite(session.run(rows, 1)).all(axis=1).tolist() == [True] * 4 + [False]
 
 
-def test_a_card_that_fails_at_once_is_unavailable_and_auto_takes_the_cpu(
-    small: ModelFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    install_cards(monkeypatch, Library(["H100"]))
-    install_provider(monkeypatch).failures = ["CUDA failure 2: out of memory"]
+def test_a_card_that_fails_at_once_is_unavailable(card: tuple[OnnxSession, Sessions], small: ModelFolder) -> None:
+    card[1].failures = ["CUDA failure 2: out of memory"]
     with pytest.raises(GpuUnavailable, match=r"the H100 can't run the graph \(CUDA failure 2") as error:
         OnnxSession(ModelFolder(small.path, replace(small.config, precision="fp16")), device="cuda")
     again = pickle.loads(pickle.dumps(error.value))
     assert (type(again), str(again)) == (GpuUnavailable, str(error.value))
-
-
-def test_a_lost_card_is_a_sentence_and_an_input_s_error_stays_what_it_is(card: tuple[OnnxSession, Sessions]) -> None:
-    session, sessions = card
-    sessions.failures = ["CUDA failure 700: an illegal memory access"] * 2
-    with pytest.raises(GpuFailure, match="CUDA failure 700"):
-        session.run(ROWS, 1)
-    sessions.failures = ["indices out of range"]
-    with pytest.raises(RuntimeError, match="indices out of range"):
-        session.run(ROWS, 1)
 
 
 def test_a_full_card_gets_halves_and_then_whole_batches_again(
@@ -238,3 +224,90 @@ def test_queries_are_encoded_together_on_a_card(card: tuple[OnnxSession, Session
     together = session.run(ROWS, 1, alone=True)
     assert sessions.rows == [4]
     assert np.allclose(together, OnnxSession(small, device="cpu").run(ROWS, 1, alone=True), atol=1e-5)
+
+
+def test_work_on_all_cores_meets_and_its_results_are_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cores, "available_cores", lambda: 3)
+    together = threading.Barrier(3)
+
+    def halved(number: int) -> float:
+        together.wait(timeout=20)  # were fewer at work at once, they would wait for the others in vain
+        return 6 / number
+
+    assert on_all_cores(halved, (1, 2, 3)) == [6.0, 3.0, 2.0]
+    with pytest.raises(ZeroDivisionError):
+        on_all_cores(halved, (1, 0, 3))
+
+
+@pytest.mark.parametrize(("quota", "count"), [("max 100000", 8), ("200000 100000", 2), ("50000 100000", 1)])
+@pytest.mark.parametrize(
+    ("membership", "group"),
+    [
+        ("0::/", ""),
+        ("0::/system.slice/docker-1.scope", ""),
+        ("0::/system.slice/dragoman.service", "system.slice/dragoman.service"),
+        ("0::/system.slice/dragoman.service", "system.slice"),
+        ("9:name=systemd:/\n4:cpu,cpuacct:/box/inner\n0::/", "cpu,cpuacct/box"),
+    ],
+)
+def test_the_share_of_time_of_a_container_or_a_unit_limits_the_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, membership: str, group: str, quota: str, count: int
+) -> None:
+    folder = tmp_path / "sys/fs/cgroup" / group
+    files = {folder / "cpu.max": quota}
+    if group.startswith("cpu"):  # version 1
+        numbers = quota.replace("max", "-1").split()
+        files = dict(zip((folder / "cpu.cfs_quota_us", folder / "cpu.cfs_period_us"), numbers, strict=True))
+    for file, text in {**files, tmp_path / "proc/self/cgroup": membership}.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{text}\n")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    assert cores.available_cores(tmp_path) == count
+
+
+_EIGHT_THREADS = """
+import ctypes, sys, threading
+from encoders.machine.freed_memory import share_arenas
+
+if arenas := int(sys.argv[1]):
+    share_arenas(arenas)
+together = threading.Barrier(8)
+
+def allocate():
+    together.wait()
+    allocated = [bytearray(5_000) for _ in range(1_000)]
+    together.wait()
+
+threads = [threading.Thread(target=allocate) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+ctypes.CDLL(None).malloc_stats()
+"""
+
+
+_ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: its glibc keeps memory that was freed")
+
+
+@_ON_LINUX
+def test_memory_of_many_freed_objects_goes_back() -> None:
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize()
+
+    objects = [bytes(1_000) for _ in range(100_000)]
+    last = bytes(1_000)  # glibc gives back the end of the heap by itself
+    full = resident()
+    objects.clear()
+    give_back_memory()
+    assert full - resident() > 50 << 20
+    assert last
+
+
+@_ON_LINUX
+@pytest.mark.parametrize("shared", [0, 2])
+def test_threads_share_a_bounded_number_of_arenas(shared: int) -> None:
+    command = [sys.executable, "-c", _EIGHT_THREADS, str(shared)]
+    statistics = subprocess.run(command, check=True, capture_output=True, text=True).stderr
+    arenas = statistics.count("Arena ")
+    assert arenas == 2 if shared else arenas > 2
