@@ -24,25 +24,14 @@ from encoders.methods.method_registry import open_encoder
 from onnx_export.default_model import bert_graph
 from tests.onnx_export.conftest import SHAPE, sentencepiece, weights, wordpiece
 
-_CONFIG = ModelConfig(
-    name="m",
-    dim=4,
-    max_tokens=16,
-    pooling="mean",
-    query_prefix="query: ",
-    document_prefix="passage: ",
-    languages=("de", "en"),
-    precision="fp32",
-    weights="w",
-    tokenizer="",
-    graph="",
-)
+_CONFIG = ModelConfig("m", 4, 16, "mean", "query: ", "passage: ", ("de", "en"), "fp32", "w", "", "")
 
 
-def _publish(target: Path, graph: bytes = b"graph") -> ModelFolder:
+def _publish(target: Path, graph: bytes = b"graph", **more: str) -> ModelFolder:
     with publishing(target, _CONFIG) as folder:
         (folder / "model.onnx").write_bytes(graph)
-        (folder / "tokenizer.json").write_text("{}")
+        for name, text in {"tokenizer": "{}", **more}.items():
+            (folder / f"{name}.json").write_text(text)
     return ModelFolder.open(target)
 
 
@@ -54,15 +43,9 @@ def _change(folder: Path, **entries: object) -> None:
 def test_publishing_again_replaces_and_an_error_meanwhile_keeps_what_was_there(tmp_path: Path) -> None:
     target = tmp_path / "m"
     before = _publish(target, b"old").config
-    assert before.languages == ("de", "en")
-    assert len(before.graph) == 16
-
-    def publish_half() -> None:
-        with publishing(target, _CONFIG) as folder:
-            (folder / "model.onnx").write_bytes(b"new")
-
-    with pytest.raises(FileNotFoundError, match=r"tokenizer\.json"):
-        publish_half()
+    assert (before.languages, len(before.graph)) == (("de", "en"), 16)
+    with pytest.raises(FileNotFoundError, match=r"tokenizer\.json"), publishing(target, _CONFIG) as folder:
+        (folder / "model.onnx").write_bytes(b"new")
     assert (target / "model.onnx").read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
     assert _publish(target, b"new").config.build_id != before.build_id
@@ -100,7 +83,7 @@ def test_two_that_replace_a_model_at_once_leave_the_whole_folder_of_one(tmp_path
 
 
 @pytest.mark.usefixtures("way")
-def test_a_folder_is_synced_before_it_gets_its_name_and_the_name_before_the_old_folder_goes(
+def test_a_folder_is_synced_then_its_name_then_the_old_one_goes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "models" / "m"
@@ -123,12 +106,9 @@ def test_a_folder_is_synced_before_it_gets_its_name_and_the_name_before_the_old_
 
 
 def test_a_file_system_that_syncs_no_folders_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fsync = os.fsync
-
     def refuse(descriptor: int) -> None:
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "Invalid argument")
-        fsync(descriptor)
 
     monkeypatch.setattr("encoders.folder.whole_folder.os.fsync", refuse)
     assert _publish(tmp_path / "m").config.dim == 4
@@ -157,15 +137,11 @@ def test_a_model_whose_replacement_is_interrupted_leaves_the_old_or_the_new_one(
 
     monkeypatch.setattr(Path, "rename", interrupted_rename)
     monkeypatch.setattr(whole_folder, "sync", interrupted_sync)
-    if way == "renamed" or moment == "synced":
-        with suppress(type(error)):
-            _publish(target, b"new")
-    else:
+    with suppress(type(error)) if way == "renamed" or moment == "synced" else nullcontext():
         _publish(target, b"new")
     ModelFolder.open(target).check_files()
-    assert target.joinpath("model.onnx").read_bytes() == (
-        b"old" if (way, moment) == ("renamed", "old moved") else b"new"
-    )
+    left = b"old" if (way, moment) == ("renamed", "old moved") else b"new"
+    assert target.joinpath("model.onnx").read_bytes() == left
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
@@ -175,10 +151,8 @@ def test_an_old_model_that_can_t_be_moved_back_is_not_deleted(tmp_path: Path, mo
     rename = Path.rename
 
     def fails(self: Path, to: Path) -> Path:
-        if to == target and target.exists():
-            raise OSError(errno.ENOTEMPTY, "Directory not empty")
         if to == target:
-            raise OSError(errno.EIO, "Input/output error")
+            raise OSError(*((errno.ENOTEMPTY, "not empty") if target.exists() else (errno.EIO, "Input/output error")))
         return rename(self, to)
 
     monkeypatch.setattr(whole_folder, "_exchange", lambda *_: False)
@@ -207,20 +181,15 @@ def test_the_name_is_never_without_a_model_and_a_new_folder_has_the_mode_of_the_
     assert stat.S_IMODE((tmp_path / "m").stat().st_mode) == 0o700
 
 
-def test_files_of_the_user_s_own_beside_a_model_are_not_replaced(tmp_path: Path) -> None:
+def test_an_output_with_other_files_or_no_place_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _publish(tmp_path / "m")
     assert free_target(tmp_path / "m", "model") == (tmp_path / "m").resolve()
     (tmp_path / "m" / "notes.txt").write_text("mine")
     with pytest.raises(BadInput, match=r"files beside the model \(notes\.txt\), which would be deleted; move them"):
         free_target(tmp_path / "m", "model")
-
-
-def test_an_output_that_can_t_be_made_is_refused_before_the_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     (tmp_path / "file").write_text("no folder")
     assert free_target(tmp_path / "new" / "m", "model").name == "m"
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert not (tmp_path / "new").exists()
     with pytest.raises(BadInput, match=r"m can't be written \(Not a directory\); choose another --output"):
         free_target(tmp_path / "file" / "m", "model")
     monkeypatch.setattr(Path, "is_mount", lambda path: path == tmp_path / "disk")
@@ -229,45 +198,31 @@ def test_an_output_that_can_t_be_made_is_refused_before_the_work(
         free_target(tmp_path / "disk", "model")
 
 
-@pytest.mark.parametrize(
-    ("kept", "said"),
-    [
+def test_a_full_disk_and_a_cache_that_can_not_be_written_are_one_sentence_and_leave_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    kept = {"instead": "with --output", "kept": "the training is kept"}
+    for how, said in (
         ({}, r"is full; make room, or name another folder in DRAGOMAN_CACHE$"),
-        (
-            {"instead": "with --output", "kept": "the training is kept"},
-            r"or name another folder with --output; the training is kept$",
-        ),
-    ],
-)
-def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path, kept: dict[str, str], said: str) -> None:
-    with pytest.raises(MissingPart, match=said), publishing(tmp_path / "m", _CONFIG, **kept):
-        raise OSError(errno.ENOSPC, "No space left on device")
-    assert list(tmp_path.iterdir()) == []
+        (kept, r"or name another folder with --output; the training is kept$"),
+    ):
+        with pytest.raises(MissingPart, match=said), publishing(tmp_path / "m", _CONFIG, **how):
+            raise OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(MissingPart, match=r"can't be written to .*DRAGOMAN_CACHE"):
+        _publish(tmp_path / "file" / "models" / "m")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_graph_that_is_not_proved_is_a_model_of_its_own(tmp_path: Path) -> None:
-    proved = _publish(tmp_path / "proved").config
-    with publishing(tmp_path / "forced", _CONFIG) as folder:
-        (folder / "model.onnx").write_bytes(b"rounded away")
-        (folder / "tokenizer.json").write_text("{}")
-        (folder / "parity.json").write_text('{"passed": false, "forced": true}')
-    forced = ModelFolder.open(tmp_path / "forced").config
-    assert forced.forced
-    assert forced.model_id("first") != proved.model_id("first")
-
-
-def test_the_model_id_changes_with_what_vectors_mean_and_not_with_the_build() -> None:
+def test_the_model_id_changes_with_what_vectors_mean_or_an_unproved_graph_not_with_the_build(tmp_path: Path) -> None:
     model = _CONFIG.model_id("segments", window=128)
     assert replace(_CONFIG, graph="other", precision="int8").model_id("segments", window=128) == model
-    changes: tuple[dict[str, Any], ...] = (
-        {"weights": "v"},
-        {"tokenizer": "t"},
-        {"query_prefix": ""},
-        {"pooling": "cls"},
-    )
-    others = {replace(_CONFIG, **change).model_id("segments", window=128) for change in changes}
+    changes: dict[str, Any] = {"weights": "v", "tokenizer": "t", "query_prefix": "", "pooling": "cls"}
+    others = {replace(_CONFIG, **dict([change])).model_id("segments", window=128) for change in changes.items()}
     others |= {_CONFIG.model_id("segments", window=64), _CONFIG.model_id("first"), model}
     assert len(others) == 7
+    proved = _publish(tmp_path / "proved").config
+    forced = _publish(tmp_path / "forced", b"rounded away", parity='{"passed": false, "forced": true}').config
+    assert forced.forced
+    assert forced.model_id("first") != proved.model_id("first")
 
 
 @pytest.mark.parametrize(
@@ -307,13 +262,11 @@ def test_a_pipe_in_a_model_folder_is_refused_and_not_waited_for(tmp_path: Path, 
 
 def test_a_folder_that_lost_a_file_says_which_it_lacks(tmp_path: Path) -> None:
     folder = _publish(tmp_path / "m").path
-    _change(folder, has_weights_beside=True)
-    with pytest.raises(BadInput, match=r"lacks model\.onnx\.data; export the model again"):
-        ModelFolder.open(folder)
-    _change(folder, has_weights_beside=False)
     (folder / "tokenizer.json").unlink()
-    with pytest.raises(BadInput, match=r"lacks tokenizer\.json; export the model again"):
-        ModelFolder.open(folder)
+    for beside, lost in ((True, r"model\.onnx\.data"), (False, r"tokenizer\.json")):
+        _change(folder, has_weights_beside=beside)
+        with pytest.raises(BadInput, match=rf"lacks {lost}; export the model again"):
+            ModelFolder.open(folder)
 
 
 @pytest.mark.parametrize("value", [None, 5, -1, 1.5, True, "x", ["x"], [5], {"x": 5}])
@@ -339,19 +292,11 @@ def test_a_value_of_another_type_is_refused_with_what_to_do(entry: str, value: o
         ("precision", "fp8", "precision is the string 'fp8'; it must be one of fp32, fp16, int8, q4"),
     ],
 )
-def test_a_value_of_another_type_is_told_with_what_it_must_be(
-    entry: str, value: object, said: str, tmp_path: Path
-) -> None:
+def test_what_a_value_must_be_is_told(entry: str, value: object, said: str, tmp_path: Path) -> None:
     folder = _publish(tmp_path / "m").path
     _change(folder, **{entry: value})
     with pytest.raises(BadInput, match=said):
         ModelFolder.open(folder)
-
-
-def test_a_cache_that_can_not_be_written_is_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("no folder")
-    with pytest.raises(MissingPart, match=r"can't be written to .*DRAGOMAN_CACHE"):
-        _publish(tmp_path / "file" / "models" / "m")
 
 
 @pytest.mark.parametrize("file", ["model.onnx", "tokenizer.json", "pieces.db"])
@@ -379,8 +324,7 @@ def test_an_encoder_is_opened_with_the_graph_and_the_tokenizer_that_were_publish
 
 
 def test_files_are_read_again_only_when_they_have_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _publish(tmp_path / "m", b"graph")
-    model = ModelFolder.open(tmp_path / "m")
+    model = _publish(tmp_path / "m")
     read: list[str] = []
     hash_of = model_cache.file_hash
 
@@ -390,13 +334,13 @@ def test_files_are_read_again_only_when_they_have_changed(tmp_path: Path, monkey
 
     monkeypatch.setattr(model_cache, "file_hash", counted)
     monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path / "cache"))
-    model.check_files()
-    model.check_files()
+    for _ in range(2):
+        model.check_files()
     assert read.count("model.onnx") == 2, "a new file may change again at the same time of a coarse clock"
     monkeypatch.setattr(model_cache, "_TICK", -1.0)
     read.clear()
-    model.check_files()
-    model.check_files()
+    for _ in range(2):
+        model.check_files()
     assert sorted(read) == ["model.onnx", "tokenizer.json"]
     model.check_files(again=True)
     assert read.count("model.onnx") == 2
@@ -405,14 +349,9 @@ def test_files_are_read_again_only_when_they_have_changed(tmp_path: Path, monkey
     os.utime(model.graph, ns=(before.st_atime_ns, before.st_mtime_ns))
     with pytest.raises(BadInput, match=r"model\.onnx is not the one"):
         model.check_files()
-
-
-def test_files_are_checked_where_no_cache_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _publish(tmp_path / "m", b"graph")
-    (tmp_path / "cache").write_bytes(b"no folder")
-    monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(model_cache, "_TICK", -1.0)
-    model = ModelFolder.open(tmp_path / "m")
+    (tmp_path / "no-folder").touch()
+    monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path / "no-folder"))
+    model = _publish(tmp_path / "m")
     model.check_files()
     model.graph.write_bytes(b"other")
     with pytest.raises(BadInput, match=r"model\.onnx is not the one"):

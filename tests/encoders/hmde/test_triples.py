@@ -1,13 +1,20 @@
-"""Training triples: what is drawn, how evenly, and what is refused."""
+"""Training triples: what is drawn, how evenly, and what is refused; ``hmde.json``, read whole or refused."""
 
+import json
 from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from encoders.errors import BadInput
+from encoders.folder.model_cache import file_hash
+from encoders.folder.model_config import ModelConfig
+from encoders.folder.model_folder import ModelFolder
 from encoders.hmde.triples import TripleDocument, Triples, held_out, page_of
+from encoders.hmde.upper import ABOUT, FORMAT, GRAPH, UpperFile, UpperShape
 
 PAGES = [
     TripleDocument(concept, lang, (category,))
@@ -34,12 +41,12 @@ def test_small_languages_begin_as_many_triples_as_large_ones() -> None:
     assert set(drawn) == set(triples.possible)
 
 
-def test_every_concept_of_a_pair_comes_once_before_any_comes_again() -> None:
-    triples = Triples(PAGES)
-    rows = triples.draw(0, 8 * len(triples.possible)).tolist()
+def test_every_concept_of_a_pair_comes_once_before_any_comes_again_and_another_seed_draws_others() -> None:
+    rows = (triples := Triples(PAGES)).draw(0, 8 * len(triples.possible)).tolist()
     drawn = [(PAGES[first], PAGES[second]) for first, second, _ in rows]
     of_pair = [page.concept for page, mate in drawn if (page.lang, mate.lang) == ("de", "fr")]
     assert Counter(of_pair) == Counter("abcdefgh")
+    assert (Triples(PAGES, 1).draw(0, 50) != Triples(PAGES, 2).draw(0, 50)).any()
 
 
 @given(seed=st.integers(0, 2**31), cut=st.integers(0, 60))
@@ -51,34 +58,17 @@ def test_the_sequence_depends_on_the_seed_alone_and_not_on_how_it_is_drawn(seed:
     assert (whole[:cut] == other.draw(0, cut)).all()
 
 
-def test_another_seed_draws_others() -> None:
-    assert (Triples(PAGES, 1).draw(0, 50) != Triples(PAGES, 2).draw(0, 50)).any()
-
-
 def test_concepts_left_out_are_not_drawn_even_as_negatives() -> None:
     rows = Triples(PAGES, left_out={"a", "d"}).draw(0, 400)
     assert {PAGES[row].concept for row in rows.ravel().tolist()} == set("bcefgh")
 
 
-def test_it_tells_what_gives_no_triple() -> None:
-    odd_ones = [
-        TripleDocument("single", "de", ("even",)),
-        TripleDocument("rare", "de", ("rare",)),
-        TripleDocument("rare", "en", ()),
-    ]
-    triples = Triples([*PAGES, *odd_ones])
-    # Of Japanese there is one odd page, so that is alone too.
-    assert (triples.single, triples.lonely) == (1, 3)
+def test_it_tells_what_gives_no_triple_and_of_a_concepts_pages_in_a_language_the_first_has_mates() -> None:
+    odd_ones = [("single", "de", ("even",)), ("rare", "de", ("rare",)), ("rare", "en", ())]
+    triples = Triples([*PAGES, *(TripleDocument(*one) for one in odd_ones)])
+    assert (triples.single, triples.lonely) == (1, 3)  # of Japanese there is one odd page, so that is alone too
     assert triples.possible["de", "en"] == 8
-
-
-def test_of_a_concepts_pages_in_one_language_the_first_has_mates_and_the_others_are_counted() -> None:
-    again = [
-        TripleDocument("a", "de", ("even",)),
-        TripleDocument("a", "de", ("even",)),
-        TripleDocument("", "de", ("even",)),
-    ]
-    triples = Triples([*PAGES, *again])
+    triples = Triples([*PAGES, *(TripleDocument(concept, "de", ("even",)) for concept in ("a", "a", ""))])
     assert triples.further == 2
     rows = triples.draw(0, 2000)
     assert rows[:, :2].max() < len(PAGES) <= rows[:, 2].max()
@@ -87,37 +77,33 @@ def test_of_a_concepts_pages_in_one_language_the_first_has_mates_and_the_others_
 @pytest.mark.parametrize(
     ("pages", "reason"),
     [
-        (
-            [TripleDocument("", "de", ("x",))],
-            "no document has the field concept; name yours with --field concept=THEIRS",
-        ),
-        (
-            [TripleDocument("a", "de", ("x",)), TripleDocument("b", "en", ("x",))],
-            "every concept has pages in one language only",
-        ),
-        ([TripleDocument("a", "de", ()), TripleDocument("a", "en", ())], "no document has the field category or label"),
-        (
-            [TripleDocument("a", "de", ("x",)), TripleDocument("a", "en", ("x",))],
-            "no page with a mate has another page of its language",
-        ),
+        ([("", "de", ("x",))], "no document has the field concept; name yours with --field concept=THEIRS"),
+        ([("a", "de", ("x",)), ("b", "en", ("x",))], "every concept has pages in one language only"),
+        ([("a", "de", ()), ("a", "en", ())], "no document has the field category or label"),
+        ([("a", "de", ("x",)), ("a", "en", ("x",))], "no page with a mate has another page of its language"),
     ],
 )
-def test_a_collection_without_triples_is_refused_with_the_reason(pages: list[TripleDocument], reason: str) -> None:
+def test_without_triples_the_reason_is_said(pages: list[tuple[str, str, tuple[str, ...]]], reason: str) -> None:
     with pytest.raises(BadInput, match=reason):
-        Triples(pages)
+        Triples([TripleDocument(*page) for page in pages])
 
 
-def test_categories_are_a_list_a_word_or_else_the_label() -> None:
-    assert page_of("de", {"concept": 7, "category": ["x", "y", "x", ""]}) == TripleDocument("7", "de", ("x", "y"))
-    assert page_of("de", {"category": "x", "label": "z"}) == TripleDocument("", "de", ("x",))
-    assert page_of("de", {"label": "z"}).categories == ("z",)
-    assert page_of("de", {}).categories == ()
-
-
-def test_zero_is_a_concept_and_a_category_as_any_other_number() -> None:
-    assert page_of("de", {"concept": 0, "label": 0}) == TripleDocument("0", "de", ("0",))
-    assert page_of("de", {"concept": 1, "category": [0, 1]}) == TripleDocument("1", "de", ("0", "1"))
-    assert page_of("de", {"concept": None, "category": None, "label": 2}) == TripleDocument("", "de", ("2",))
+@pytest.mark.parametrize(
+    ("fields", "concept", "categories"),
+    [
+        ({"concept": 7, "category": ["x", "y", "x", ""]}, "7", ("x", "y")),
+        ({"category": "x", "label": "z"}, "", ("x",)),
+        ({"label": "z"}, "", ("z",)),
+        ({}, "", ()),
+        ({"concept": 0, "label": 0}, "0", ("0",)),
+        ({"concept": 1, "category": [0, 1]}, "1", ("0", "1")),
+        ({"concept": None, "category": None, "label": 2}, "", ("2",)),
+    ],
+)
+def test_categories_are_a_list_a_word_or_else_the_label_and_zero_is_a_number_as_any_other(
+    fields: dict[str, object], concept: str, categories: tuple[str, ...]
+) -> None:
+    assert page_of("de", fields) == TripleDocument(concept, "de", categories)
 
 
 def test_what_is_held_out_does_not_depend_on_what_else_there_is() -> None:
@@ -133,3 +119,44 @@ def test_shuffled_every_pair_of_pages_comes_once_a_pass() -> None:
         rows = triples.draw(turn * total, total)
         assert len({(first, second) for first, second, _ in rows.tolist()}) == total
         assert triples.languages(rows) == triples.possible
+
+
+CONFIG = ModelConfig("m", 4, 16, "mean", "", "", (), "fp32", "w", "t", "g")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> ModelFolder:
+    (tmp_path / GRAPH).write_bytes(b"graph")
+    return ModelFolder(tmp_path, CONFIG)
+
+
+def write(folder: ModelFolder, **shape: object) -> None:
+    values = {**asdict(UpperShape(dim=4)), **shape}
+    about = {"format": FORMAT, "shape": values, "weights": "w", "graph": file_hash(folder.path / GRAPH)}
+    (folder.path / ABOUT).write_text(json.dumps(about))
+
+
+def test_a_shape_is_read(folder: ModelFolder) -> None:
+    write(folder, heads=2)
+    assert UpperFile.read(folder).shape == UpperShape(dim=4, heads=2)
+
+
+@pytest.mark.parametrize("value", [None, "x", 1.5, True, [4], {}, 0, -1])
+@pytest.mark.parametrize("entry", ["dim", "sentences", "tokens", "form"])
+def test_a_value_that_no_shape_has_is_refused(entry: str, value: object, folder: ModelFolder) -> None:
+    write(folder, **{entry: value})
+    with pytest.raises(BadInput, match="train it again"):
+        UpperFile.read(folder)
+
+
+@pytest.mark.parametrize("parity", [None, [], "x", 5])
+def test_a_parity_report_that_is_no_object_or_a_deep_file_is_refused(parity: object, folder: ModelFolder) -> None:
+    write(folder)
+    about = json.loads((folder.path / ABOUT).read_text())
+    for text, said in (
+        (json.dumps({**about, "parity": parity}), "its parity report is no object"),
+        ("[" * 100_000, "nested too deeply"),
+    ):
+        (folder.path / ABOUT).write_text(text)
+        with pytest.raises(BadInput, match=said):
+            UpperFile.read(folder)

@@ -1,4 +1,8 @@
-"""LCA and LCC against a plain numpy transcription of the paper's formulas, and what they refuse."""
+"""LCA and LCC against a plain numpy transcription of the paper's formulas, and what they refuse; ``mapping.json``."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +15,7 @@ from encoders.maps.lca import LCA
 from encoders.maps.lcc import LCC, PUBLISHED_RIDGES, _leading_axes
 from encoders.maps.mate_scores import mates
 from encoders.maps.ridge_path import AlignedMoments
+from encoders.maps.space_maps import HEADER, QueryEncoderSpec, SpaceMaps
 
 
 def _rows(n: int, dim: int, seed: int) -> FloatArray:
@@ -23,23 +28,17 @@ def _centred(rows: FloatArray) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("n", "dim_x", "dim_y"), [(60, 8, 8), (60, 8, 5), (6, 12, 9), (2, 3, 3)])
-def test_without_a_ridge_a_map_is_the_pseudo_inverse_of_centred_rows(n: int, dim_x: int, dim_y: int) -> None:
-    x, y = _rows(n, dim_x, 0), _rows(n, dim_y, 1)
-    map_ = LCA().fit(x, y)
-    expected = np.linalg.pinv(_centred(x)) @ _centred(y)
-    np.testing.assert_allclose(map_.weights_, expected, atol=1e-6)
-    np.testing.assert_allclose(map_.transform(x), _centred(x) @ expected, atol=1e-5)
-
-
-@pytest.mark.parametrize(("n", "dim_x", "dim_y"), [(60, 8, 5), (6, 12, 9)])
-def test_published_lca_is_the_pseudo_inverse_of_the_rows_as_they_are(n: int, dim_x: int, dim_y: int) -> None:
+def test_a_map_is_the_pseudo_inverse_of_rows_centred_or_as_they_are(n: int, dim_x: int, dim_y: int) -> None:
     x, y = _rows(n, dim_x, 0) + np.float32(2.0), _rows(n, dim_y, 1) - np.float32(1.0)
     aligned = AlignedMoments({"x": dim_x, "y": dim_y})
     aligned.add({"x": x, "y": y})
-    map_ = LCA.published(aligned, "x", "y")
-    expected = np.linalg.pinv(x.astype(np.float64)) @ y
-    np.testing.assert_allclose(map_.weights_, expected, atol=1e-6)
-    np.testing.assert_allclose(map_.transform(x), x @ expected, atol=1e-5)
+    for map_, wide, target in (
+        (LCA().fit(x, y), _centred(x), _centred(y)),
+        (LCA.published(aligned, "x", "y"), x.astype(np.float64), y),
+    ):
+        expected = np.linalg.pinv(wide) @ target
+        np.testing.assert_allclose(map_.weights_, expected, atol=1e-6)
+        np.testing.assert_allclose(map_.transform(x), wide @ expected, atol=1e-5)
 
 
 @settings(max_examples=30)
@@ -61,15 +60,12 @@ def test_a_ridge_can_shrink_towards_leaving_things_as_they_are() -> None:
     np.testing.assert_allclose(LCA(1e9, stay=True).fit(x, y).weights_, np.eye(6), atol=1e-6)
 
 
-def test_dimensions_cut_both_sides_to_their_principal_axes() -> None:
+def test_dimensions_cut_to_principal_axes_and_with_stay_a_row_moves_within_them_only() -> None:
     x, y = _rows(50, 10, 0), _rows(50, 7, 1)
     wide, target = _centred(x), _centred(y)
     x_axes, y_axes = (np.linalg.svd(rows, full_matrices=False)[2][:4] for rows in (wide, target))
     expected = x_axes.T @ np.linalg.pinv(wide @ x_axes.T) @ (target @ y_axes.T) @ y_axes
     np.testing.assert_allclose(LCA(dimensions=4).fit(x, y).weights_, expected, atol=1e-5)
-
-
-def test_dimensions_and_leaving_things_as_they_are_move_a_row_within_its_principal_axes_only() -> None:
     x, y = _rows(50, 10, 0), _rows(50, 10, 1)
     wide, target = _centred(x), _centred(y)
     axes = np.linalg.svd(wide, full_matrices=False)[2][:4]
@@ -91,28 +87,33 @@ def test_fitting_in_pieces_is_fitting_at_once() -> None:
     np.testing.assert_allclose(LCA(0.3).fit_moments(aligned, "x", "y").weights_, LCA(0.3).fit(x, y).weights_, atol=1e-9)
 
 
-def test_lcc_is_the_published_block_regression() -> None:
-    """Inputs [X, 0] and [0, Y], target [X, Y] for both, principal axes of the fitted values."""
-    x, y = _rows(40, 5, 0), _rows(40, 5, 1)
+def _blocks(x: FloatArray, y: FloatArray) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs [X, 0] and [0, Y], target [X, Y] for both."""
     wide, other = _centred(x), _centred(y)
     inputs = np.block([[wide, np.zeros_like(wide)], [np.zeros_like(other), other]])
-    targets = np.tile(np.concatenate([wide, other], axis=1), (2, 1))
-    alpha = 0.2 * (wide**2).sum() / 40, 0.2 * (other**2).sum() / 40
-    penalty = np.diag(np.repeat(alpha, 5))
-    weights = np.linalg.solve(inputs.T @ inputs + penalty, inputs.T @ targets)
-    axes = np.linalg.svd(inputs @ weights, full_matrices=False)[2][:3]
+    return inputs, np.tile(np.concatenate([wide, other], axis=1), (2, 1))
+
+
+def _assert_principal_axes(codes: LCC, x: FloatArray, y: FloatArray, penalty: np.ndarray, width: int) -> None:
+    """The codes lie on the principal axes of the fitted values, which are free in their sign."""
+    inputs, targets = _blocks(x, y)
+    weights = np.linalg.solve(inputs.T @ inputs + np.diag(penalty), inputs.T @ targets)
+    axes = np.linalg.svd(inputs @ weights, full_matrices=False)[2][:width]
     expected = inputs @ weights @ axes.T
-    codes = LCC(3, 0.2).fit({"x": x, "y": y})
     found = np.concatenate([codes.transform(x, "x"), codes.transform(y, "y")])
-    np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-4)  # axes are free in their sign
+    np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-4)
+
+
+def test_lcc_is_the_published_block_regression() -> None:
+    x, y = _rows(40, 5, 0), _rows(40, 5, 1)
+    alpha = [0.2 * (_centred(rows) ** 2).sum() / 40 for rows in (x, y)]
+    _assert_principal_axes(LCC(3, 0.2).fit({"x": x, "y": y}), x, y, np.repeat(alpha, 5), 3)
 
 
 def test_published_lcc_takes_the_ridge_of_the_least_leave_one_out_error_and_a_code_as_wide_as_the_input() -> None:
     x = _rows(12, 4, 0)
     y = x @ _rows(4, 4, 5) + 2 * _rows(12, 4, 1)
-    wide, other = _centred(x), _centred(y)
-    inputs = np.block([[wide, np.zeros_like(wide)], [np.zeros_like(other), other]])
-    targets = np.tile(np.concatenate([wide, other], axis=1), (2, 1))
+    inputs, targets = _blocks(x, y)
 
     def left_out_error(ridge: float) -> float:
         """Every row is predicted from the other rows, with an intercept."""
@@ -129,11 +130,7 @@ def test_published_lcc_takes_the_ridge_of_the_least_leave_one_out_error_and_a_co
     best = min(PUBLISHED_RIDGES, key=left_out_error)
     codes = LCC.published(x, y)
     assert codes.ridge == best
-    weights = np.linalg.solve(inputs.T @ inputs + best * np.eye(8), inputs.T @ targets)
-    axes = np.linalg.svd(inputs @ weights, full_matrices=False)[2][:4]
-    expected = inputs @ weights @ axes.T
-    found = np.concatenate([codes.transform(x, "x"), codes.transform(y, "y")])
-    np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-4)
+    _assert_principal_axes(codes, x, y, np.full(8, best), 4)
 
 
 def test_lcc_takes_languages_of_any_number_and_width_and_can_be_cut() -> None:
@@ -146,7 +143,7 @@ def test_lcc_takes_languages_of_any_number_and_width_and_can_be_cut() -> None:
         codes.transform(rows["a"], "d")
 
 
-def test_a_rotation_is_found() -> None:
+def test_a_rotation_is_found_and_mates_that_tie_take_the_last_place() -> None:
     """Two spaces that differ by a rotation and a shift: from fifty documents every other mate is found."""
     turn = np.linalg.qr(_rows(16, 16, 5))[0].astype(np.float32)
     x = _rows(150, 16, 0)
@@ -154,34 +151,34 @@ def test_a_rotation_is_found() -> None:
     map_ = LCA(0.01).fit(y[:50], x[:50])
     assert mates(x[50:] - x[:50].mean(axis=0), map_.transform(y[50:])).rate == 1.0
     assert mates(x[50:], y[50:]).rate < 0.2
-
-
-def test_fewer_pairs_than_dimensions_and_duplicates_are_learnt_from() -> None:
-    x, y = _rows(5, 30, 0), _rows(5, 30, 1)
-    twice = LCA(0.1).fit(np.tile(x, (2, 1)), np.tile(y, (2, 1)))
-    assert np.isfinite(twice.weights_).all()
-    assert np.isfinite(LCA().fit(np.tile(x, (2, 1)), np.tile(y, (2, 1))).weights_).all()
-
-
-def test_bad_rows_get_one_sentence() -> None:
-    x = _rows(5, 3, 0)
-    with pytest.raises(BadInput, match=r"not aligned .rows: x 5, y 4"):
-        LCA().fit(x, x[:4])
-    with pytest.raises(BadInput, match="not finite"):
-        LCA().fit(x, np.where(x == x[2, 1], np.float32(np.nan), x))
-    with pytest.raises(BadInput, match="1 aligned document;"):
-        LCA().fit(x[:1], x[:1])
-    with pytest.raises(BadInput, match="one only"):
-        LCC().fit({"en": x})
-    with pytest.raises(BadInput, match="3 columns are wanted"):
-        AlignedMoments({"x": 3}).add({"x": _rows(2, 4, 0)})
-
-
-def test_mates_that_tie_take_the_last_place() -> None:
     rows = np.eye(3, dtype=np.float32)
     assert mates(rows, rows).rate == 1.0
     worst = mates(rows, np.ones((3, 3), dtype=np.float32))
     assert (worst.rate, round(worst.mrr, 4)) == (0.0, 0.3333)
+
+
+def test_few_pairs_and_duplicates_are_learnt_from() -> None:
+    x, y = (np.tile(_rows(5, 30, seed), (2, 1)) for seed in (0, 1))
+    assert all(np.isfinite(LCA(ridge).fit(x, y).weights_).all() for ridge in (0.1, 0.0))
+
+
+X = _rows(5, 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("refused", "said"),
+    [
+        (lambda: LCA().fit(X, X[:4]), r"not aligned .rows: x 5, y 4"),
+        (lambda: LCA().fit(X, np.where(X[2, 1] == X, np.float32(np.nan), X)), "not finite"),
+        (lambda: LCA().fit(X[:1], X[:1]), "1 aligned document;"),
+        (lambda: LCC().fit({"en": X}), "one only"),
+        (lambda: LCC.published(X[:1], X[:1]), "1 aligned document; give 2 or more"),
+        (lambda: AlignedMoments({"x": 3}).add({"x": _rows(2, 4, 0)}), "3 columns are wanted"),
+    ],
+)
+def test_bad_rows_get_one_sentence(refused: Callable[[], object], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        refused()
 
 
 def test_lcc_as_wide_as_its_input_takes_exact_axes() -> None:
@@ -193,6 +190,20 @@ def test_lcc_as_wide_as_its_input_takes_exact_axes() -> None:
     np.testing.assert_allclose(axes.T @ second @ axes, np.diag(values), atol=1e-6 * values[0])
 
 
-def test_lcc_as_published_needs_two_rows() -> None:
-    with pytest.raises(BadInput, match="1 aligned document; give 2 or more"):
-        LCC.published(np.ones((1, 3), np.float32), np.ones((1, 3), np.float32))
+@pytest.mark.parametrize("value", [None, "x", 5, True, [5], [[5]], {"x": 5}])
+@pytest.mark.parametrize("entry", ["format", "model", "documents", "queries", "about", "asker"])
+def test_a_value_of_another_type_is_refused(entry: str, value: object, tmp_path: Path) -> None:
+    asker = QueryEncoderSpec("e", "segments", "m", 3)
+    maps = SpaceMaps("m", {("", "de"): np.eye(3, dtype=np.float32)}, {}, {}, asker)
+    maps.write(tmp_path)
+    assert SpaceMaps.read(tmp_path).query_encoder == asker
+    header = json.loads((tmp_path / HEADER).read_text())
+    (tmp_path / HEADER).write_text(json.dumps({**header, entry: value}))
+    if (entry, value) in (("format", True), ("model", "x"), ("about", {"x": 5}), ("asker", None)):  # True == 1
+        SpaceMaps.read(tmp_path)
+        return
+    with pytest.raises(BadInput, match="make it again"):
+        SpaceMaps.read(tmp_path)
+    (tmp_path / HEADER).write_text("[" * 100_000)
+    with pytest.raises(BadInput, match="nested too deeply"):
+        SpaceMaps.read(tmp_path)

@@ -1,12 +1,24 @@
-"""Documents are cut into windows and sentences without losing a token or a character."""
+"""Windows and sentences lose nothing; words are cut by their script; tokens by the table of pieces are the same."""
 
+import shutil
+from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
-from hypothesis import given
+import tokenizers
+from hypothesis import example, given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from tokenizers import models
 
+from encoders.errors import BadInput
+from encoders.folder.model_folder import ModelFolder
+from encoders.folder.piece_table import PieceTable, save_pieces
 from encoders.text.segmentation import sentences, windows
+from encoders.text.tokens import Tokenizer
+from encoders.text.words import pieces, words
+from tests.conftest import opened_once, read_documents
 
 
 @given(tokens=st.integers(0, 2000), size=st.integers(1, 200), share=st.floats(0, 0.99))
@@ -39,18 +51,15 @@ def test_sentences_of_many_languages(lang: str, text: str, expected: list[str]) 
     assert [text[start:end] for start, end in sentences(text, lang)] == expected
 
 
-def test_thai_sentences_end_where_no_mark_stands() -> None:
+def test_thai_sentences_end_where_no_mark_stands_and_lao_is_cut_at_blanks() -> None:
     sentence = ["ฉันไปประชุมเมื่อวันที่ 11 มีนาคม วันนี้อากาศดีมาก", "เขาไปโรงเรียนทุกวัน", "แม่ทำอาหารอยู่ในครัว"]
     text = " ".join(sentence)
     assert [text[start:end] for start, end in sentences(text, "th")] == sentence
-
-
-def test_lao_without_sentence_marks_is_cut_at_blanks() -> None:
     text = "ປະເທດລາວມີປະຊາກອນຫຼາຍ " * 60
-    pieces = [text[start:end] for start, end in sentences(text, "lo")]
-    assert len(pieces) > 2
-    assert "".join(pieces).replace(" ", "") == text.replace(" ", "")
-    assert all(piece.startswith("ປະເທດ") for piece in pieces)
+    lao = [text[start:end] for start, end in sentences(text, "lo")]
+    assert len(lao) > 2
+    assert "".join(lao).replace(" ", "") == text.replace(" ", "")
+    assert all(piece.startswith("ປະເທດ") for piece in lao)
 
 
 @given(st.text(alphabet="ab .!?。\n\r\t\u2028éя字", max_size=300), st.sampled_from(["en", "ja", "th", "und", "zh"]))
@@ -59,3 +68,140 @@ def test_sentences_keep_every_character_that_is_not_blank(text: str, lang: str) 
     assert "".join("".join(text[start:end].split()) for start, end in spans) == "".join(text.split())
     assert all(start < end for start, end in spans)
     assert all(a[1] <= b[0] for a, b in pairwise(spans))
+
+
+@pytest.mark.parametrize(
+    ("lang", "text", "expected"),
+    [
+        ("de", "Straße, ÜBER 3 Häuser", ["strasse", "über", "3", "häuser"]),
+        ("tr", "ISI İyi", ["ısı", "iyi"]),
+        ("hi", "हिन्दी में", ["हिन्दी", "में"]),
+        ("zh", "中文字 PDF", ["中文", "文字", "pdf"]),
+        ("ja", "ファイルを開く", ["ファイル", "を", "開", "く"]),
+        ("ja", "保存します", ["保存", "しま", "ます"]),
+        ("ko", "한국어", ["한국", "국어"]),
+        ("th", "ภาษาไทย", ["ภาษ", "าษา", "ษาไ", "าไท", "ไทย"]),
+        ("en", " … ", []),
+        ("de", "Do\u00adku\u00adment\u00ad", ["dokument"]),
+        ("zh", "中\u00ad文字", ["中文", "文字"]),
+        ("en", "㎏", ["kg"]),
+    ],
+)
+def test_words_are_folded_and_cut_by_their_script(lang: str, text: str, expected: list[str]) -> None:
+    assert words(text, lang) == expected
+    assert pieces(text, lang, 9).words == expected
+
+
+@given(st.text(alphabet="ab Ü\n½-中ファひ한ไ.\xa0ſﬀ…ﾊﾟ㋀㎏\u00ad", max_size=200), st.integers(1, 9))
+def test_pieces_together_are_the_words_of_the_whole(text: str, size: int) -> None:
+    found = pieces(text, "ja", size)
+    assert list(found.words) == words(text, "ja")
+    assert found.places == sorted(found.places)
+    assert len(found.ends) == len(found.places)
+    assert (found.ends[0], found.ends[-1]) == (0, len(found.words))
+    assert (found.places[0], found.places[-1]) == (0, len(text) if found.words else 0)
+
+
+@given(st.text(alphabet="ab Üß\nИж.,\xa0İ", max_size=200), st.integers(1, 9))
+def test_a_piece_is_the_words_of_its_place(text: str, size: int) -> None:
+    found = pieces(text, "ru", size)
+    for (first, last), (start, end) in zip(pairwise(found.ends), pairwise(found.places), strict=True):
+        assert found.words[first:last] == words(text[start:end], "ru")
+
+
+@pytest.mark.parametrize(("end", "count"), [(" \u0345 b", 3), (" \u0345", 2), ("\u0345b", 1)])
+def test_a_mark_that_folds_to_a_letter_keeps_pieces_and_places_together(end: str, count: int) -> None:
+    text = "a " * 3 + "a" + end
+    found = pieces(text, "el", 1)
+    assert list(found.words) == words(text, "el")
+    assert len(found.words) == 3 + count
+    assert len(found.places) == len(found.ends)
+
+
+def test_soft_hyphens_end_no_piece() -> None:
+    text = "\u00adDo\u00adku\u00adment und Da\u00adtei"
+    found = pieces(text, "de", 1)
+    shown = [text[start:end].replace("\u00ad", "") for start, end in pairwise(found.places)]
+    assert shown == ["Dokument ", "und ", "Datei"]
+
+
+@pytest.mark.data
+def test_pieces_of_real_texts_are_as_long_as_asked_and_where_their_words_are(data_dir: Path) -> None:
+    for lang in ("en", "ja", "ru"):
+        for document in read_documents(data_dir / "lohelp" / f"docs.{lang}.jsonl.gz", 20):
+            found = pieces(document.content, lang, 42)
+            assert all(42 <= end - start <= 60 for start, end in pairwise(found.ends[:-1]))
+            for (first, last), (start, end) in zip(pairwise(found.ends), pairwise(found.places), strict=True):
+                inside = found.words[first:last]
+                near = words(document.content[start:end], lang)
+                assert len(set(inside) & set(near)) >= 0.9 * len(set(inside))
+
+
+@hypothesis_settings(max_examples=200)
+@given(st.text(max_size=60))
+@example("how do I print a page")
+@example("Ｆｉｎｌａｎｄ ﬁn cafe\u0301 日本語のテキスト \t a\u200b  b 🤷‍♀️ ᚛᚛")
+@example("▁▁ ▁")
+@example("")
+def test_tokens_are_those_of_the_whole_vocabulary(default_folder: ModelFolder, text: str) -> None:
+    whole = opened_once(default_folder).tokenizer
+    (expected,) = whole.tokenize([text, ""])[:1]
+    (tokens,) = Tokenizer(default_folder).tokenize([text])
+    assert tokens.ids.tolist() == expected.ids.tolist()
+    assert list(map(tokens.characters, range(len(tokens)))) == list(map(expected.characters, range(len(expected))))
+    assert tokens.known == expected.known
+
+
+def test_a_short_text_does_not_read_the_whole_vocabulary_until_a_few_were_read(default_folder: ModelFolder) -> None:
+    tokenizer, read = Tokenizer(default_folder), []
+    for text in ("how do I print a page", "", " ", *["cats"] * 3):
+        tokenizer.tokenize([text])
+        read.append(tokenizer._whole is not None)
+    assert read == [False] * 4 + [True] * 2
+    several = Tokenizer(default_folder)
+    several.tokenize(["cats", "cats"])
+    assert several._whole is not None
+
+
+def test_a_tokenizer_stays_when_another_model_takes_its_folder(default_folder: ModelFolder, tmp_path: Path) -> None:
+    folder = replace(default_folder, path=tmp_path / "model")
+    shutil.copytree(default_folder.path, folder.path)
+    tokenizer = Tokenizer(folder)
+    shutil.rmtree(folder.path)
+    (by_pieces,) = tokenizer.tokenize(["how do I print a page"])
+    assert by_pieces.ids.tolist() == tokenizer.tokenize(["how do I print a page", ""])[0].ids.tolist()
+    with pytest.raises(BadInput, match=r"the tokenizer in .*model can't be read .*export the model again"):
+        Tokenizer(folder)
+
+
+def test_a_vocabulary_without_normaliser_and_words_has_a_table(tmp_path: Path) -> None:
+    """Scores of unknown characters lie below the rarest piece's, and added tokens are not in the vocabulary."""
+    pieces = [("<unk>", 0.0), ("a", -1.0), ("ab", -1.5), ("b", -2.0), (" ", -1.0), ("rare", -30.0), ("é", -9.0)]
+    whole = tokenizers.Tokenizer(models.Unigram(pieces, 0, False))
+    whole.add_special_tokens(["<mask>", "<pad>"])
+    whole.save(str(tmp_path / "tokenizer.json"))
+    assert save_pieces(tmp_path / "tokenizer.json", tmp_path / "pieces.db")
+    table = PieceTable(tmp_path / "pieces.db")
+    for text in ("abab ba", "aéb 字字 x", "rarer", ""):
+        expected = whole.encode(text)
+        assert table.encode(text) == (expected.ids, expected.offsets)
+    assert table.encode("a<mask>") is None
+    assert table.ids(["<pad>", "b", "nothing"]) == [whole.token_to_id("<pad>"), 3]
+
+
+def test_special_tokens_prefixes_and_padding_are_those_of_the_whole_vocabulary(default_folder: ModelFolder) -> None:
+    whole, tokenizer = tokenizers.Tokenizer.from_file(str(default_folder.tokenizer)), Tokenizer(default_folder)
+    (tokens,) = tokenizer.tokenize(["cats"])
+    assert tokenizer.query(tokens.ids).tolist() == whole.encode("query: cats").ids
+    assert tokenizer.segment(tokens.ids).tolist() == whole.encode("passage: cats").ids
+    assert tokenizer.pad == whole.token_to_id("<pad>")
+    assert default_folder.pieces
+    table = PieceTable(default_folder.pieces)
+    assert table.encode("before</s>after") is table.encode("＜s＞") is None, "left to the whole vocabulary"
+
+
+@pytest.mark.parametrize("model", [models.BPE({"a": 0}, []), models.Unigram([("<unk>", 0.0)], 0, True)])
+def test_other_tokenizers_have_no_table(model: models.Model, tmp_path: Path) -> None:
+    tokenizers.Tokenizer(model).save(str(tmp_path / "tokenizer.json"))
+    assert not save_pieces(tmp_path / "tokenizer.json", tmp_path / "pieces.db")
+    assert not (tmp_path / "pieces.db").exists()
