@@ -7,6 +7,7 @@ import re
 import sys
 import threading
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +16,7 @@ from encoders.console import Console
 from encoders.printable import LineFormatter, json_line, one_line, printable
 from encoders.table_layout import Table, draw
 from indexer.workers.logs import _LineFormatter
+from onnx_export.training.training_progress import TrainingProgress
 
 
 class Heard(Console):
@@ -29,22 +31,16 @@ class Heard(Console):
         self.waited.set()
 
 
-def test_what_takes_long_is_said_meanwhile() -> None:
-    console = Heard()
-    with console.if_slow("reading …", after=0.0):
-        assert console.waited.wait(10)
-
-
-def test_what_is_quick_is_not_said() -> None:
-    console = Heard()
-    with console.if_slow("reading …", after=3600):
+def test_what_takes_long_is_said_meanwhile_and_what_is_quick_is_not_said() -> None:
+    slow, quick = Heard(), Heard()
+    with slow.if_slow("reading …", after=0.0):
+        assert slow.waited.wait(10)
+    with quick.if_slow("reading …", after=3600):
         pass
-    assert not console.waited.is_set()
+    assert not quick.waited.is_set()
 
 
 class Terminal(io.StringIO):
-    """A terminal that tells when something turns on it."""
-
     def __init__(self) -> None:
         super().__init__()
         self.turned = threading.Event()
@@ -86,9 +82,7 @@ def test_a_bar_ends_full_with_the_rate_of_the_whole_job(total: int | None, monke
 
 
 @pytest.mark.parametrize("console", [Console(quiet=True), Console()])
-def test_no_sign_turns_for_the_quiet_or_in_a_log(
-    console: Console, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_sign_turns(console: Console, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     if console.quiet:
         monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setattr(console_module, "_SIGN_AFTER", 0.0)
@@ -102,43 +96,31 @@ CONTROLS = set("\x1b\x07\r\x9b\x85\u2028\u202e\x7f\udc80")
 
 
 def record(message: str, *, failed: bool = False) -> logging.LogRecord:
-    failure = None
-    if failed:
-        try:
-            raise ValueError(EVIL)  # noqa: TRY301
-        except ValueError:
-            failure = sys.exc_info()
+    error = ValueError(EVIL)
+    failure = (ValueError, error, None) if failed else None
     return logging.LogRecord("dragoman", logging.ERROR, "file", 1, message, (), failure)
 
 
-def test_text_keeps_its_letters_and_its_lines() -> None:
+def test_text_keeps_its_letters_and_its_lines_and_json_its_value() -> None:
     text = "שלום \u200f日本語 😀\te\u0301\nnext"
     assert printable(text) == text
     assert one_line("é\tb\nc\x1b") == "é\\tb\\nc\\x1b"
+    line = json_line({"title": EVIL})
+    assert json.loads(line) == {"title": EVIL}
+    assert not (CONTROLS | {"\n"}) & set(line)
 
 
 @pytest.mark.parametrize("failed", [False, True])
-def test_the_service_logs_a_line_for_an_event_and_indents_its_traceback(failed: bool) -> None:
+def test_the_service_and_a_worker_log_a_line_for_an_event_and_the_service_indents_its_traceback(failed: bool) -> None:
     first, *others = LineFormatter().format(record(EVIL, failed=failed)).split("\n")
     assert "forged" in first
     assert bool(others) == failed
     assert all(line.startswith("  ") for line in others)
     assert not CONTROLS & set("".join([first, *others]))
-
-
-@pytest.mark.parametrize("as_json", [False, True])
-@pytest.mark.parametrize("failed", [False, True])
-def test_a_worker_logs_a_line_for_an_event(as_json: bool, failed: bool) -> None:
-    line = _LineFormatter("worker-1", as_json=as_json).format(record(EVIL, failed=failed))
-    assert not (CONTROLS | {"\n"}) & set(line)
-    if as_json:
-        assert json.loads(line)["event"].startswith(EVIL)
-
-
-def test_json_has_the_same_value_without_control_characters() -> None:
-    line = json_line({"title": EVIL})
-    assert json.loads(line) == {"title": EVIL}
-    assert not (CONTROLS | {"\n"}) & set(line)
+    for as_json in (False, True):
+        line = _LineFormatter("worker-1", as_json=as_json).format(record(EVIL, failed=failed))
+        assert not (CONTROLS | {"\n"}) & set(line)
+        assert not as_json or json.loads(line)["event"].startswith(EVIL)
 
 
 def test_a_command_prints_no_control_character_of_a_document(capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,6 +138,11 @@ def test_a_command_prints_no_control_character_of_a_document(capsys: pytest.Capt
 
 ROW = ["12.de-bm25", "a long name of a collection", "own-language@10", "0.123", "0.456"]
 HEADINGS = ["run", "~name", "measure", ">first mean", ">second mean"]
+FOLDED = """first  second
+run         name            measure           mean    mean
+12.de-bm25  a long name of  own-language@10  0.123   0.456
+a collection""".splitlines()
+"""Columns and headings that may fold do so first."""
 
 
 def drawn(width: int, headings: Sequence[str], row: Sequence[str]) -> tuple[list[list[str]], list[str]]:
@@ -174,52 +161,34 @@ def drawn(width: int, headings: Sequence[str], row: Sequence[str]) -> tuple[list
 @pytest.mark.parametrize(
     ("width", "headings", "row", "tables", "left_out"),
     [
-        pytest.param(
+        (  # a table that fits is as wide as its texts
             160,
             ["run", "~-tag", ">first mean"],
             ["1.de", "a tag", "0.5"],
             [["run   tag    first mean", "1.de  a tag         0.5"]],
             [],
-            id="a table that fits is as wide as its texts",
         ),
-        pytest.param(
-            60,
-            HEADINGS,
-            ROW,
-            [
-                [
-                    "first  second",
-                    "run         name            measure           mean    mean",
-                    "12.de-bm25  a long name of  own-language@10  0.123   0.456",
-                    "a collection",
-                ]
-            ],
-            [],
-            id="folding columns and headings fold first",
-        ),
-        pytest.param(
+        (60, HEADINGS, ROW, [FOLDED], []),
+        (  # optional columns go before another table is needed
             50,
             ["run", "-collection", "measure", "-tag", ">mean"],
             [*ROW[:3], "tag", "0.456"],
             [["run         measure          tag   mean", "12.de-bm25  own-language@10  tag  0.456"]],
             ["collection"],
-            id="optional columns go before another table is needed",
         ),
-        pytest.param(
+        (  # what has no place stands in further tables that repeat the first columns
             30,
             ["run", "lang", ">AP", ">P@10", ">R@100"],
             ["1.de", "de", "0.123", "0.456", "0.789"],
             [["run   lang     AP   P@10", "1.de  de    0.123  0.456"], ["run   lang  R@100", "1.de  de    0.789"]],
             [],
-            id="what has no place stands in further tables that repeat the first columns",
         ),
-        pytest.param(
+        (  # a column wider than the terminal is whole nonetheless
             20,
             ["run", ">mean"],
             ["an-id-of-thirty-characters-here", "0.123"],
             [["run                               mean", "an-id-of-thirty-characters-here  0.123"]],
             [],
-            id="a column wider than the terminal is whole nonetheless",
         ),
     ],
 )
@@ -229,13 +198,26 @@ def test_a_table_in_a_terminal(
     assert drawn(width, headings, row) == (tables, left_out)
 
 
-def test_a_long_word_of_a_folding_column_leaves_room_for_figures() -> None:
+def test_a_long_word_of_a_folding_column_leaves_room_for_figures_and_a_table_without_rows_has_its_headings() -> None:
     ((_, *lines),), _ = drawn(40, ["~query", ">MRR"], ["x" * 60, "0.123"])
     assert max(map(len, lines)) <= 40
     assert lines[0].endswith("0.123")
-
-
-def test_a_table_without_rows_has_its_headings() -> None:
     file = io.StringIO()
     draw(Table(["run", ">mean"], []), file, 160, colours=False)
     assert "run  mean" in file.getvalue()
+
+
+@pytest.mark.parametrize(("units", "rate"), [(8, "0.4"), (128, "6.4"), (200_000, "10,000")])
+def test_a_slow_training_has_a_rate_too(
+    units: int, rate: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 100.0
+    # the clock of this module alone: with the process's clock the event loop of a running service would sleep for hours
+    monkeypatch.setattr("onnx_export.training.training_progress.time", SimpleNamespace(monotonic=lambda: now))
+    progress = TrainingProgress(Console(), 4, 10)
+    now += 20
+    progress(0.25, triples=units, tokens=0)
+    assert capsys.readouterr().err == f"step 5/10, loss 0.250, {rate} triples/s, 0:01:40 left\n"
+    now += 20
+    progress(0.25, triples=units, tokens=8_000)
+    assert capsys.readouterr().err == f"step 6/10, loss 0.250, {rate} triples/s, 200 tokens/s, 0:01:20 left\n"

@@ -1,4 +1,4 @@
-"""Documents, vectors and ids."""
+"""Documents, vectors and ids; language codes become the shortest BCP 47 tag that tells written languages apart."""
 
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from encoders.document import Document, FloatArray, int8_rows, short_hash, unit_
 from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
 from encoders.inference.graph import load_graph
+from encoders.languages import _KNOWN, language_list, normalise
 from encoders.machine.placement import CPU
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import Sentences
@@ -27,33 +28,19 @@ _MATRICES = hnp.arrays(
 
 
 @given(_MATRICES)
-def test_unit_rows_have_norm_one_and_zero_rows_stay_zero(matrix: FloatArray) -> None:
-    norms = np.linalg.norm(unit_rows(matrix), axis=1)
-    empty = ~matrix.any(axis=1)
-    np.testing.assert_allclose(norms, np.where(empty, 0, 1), atol=1e-5)
-
-
-@given(_MATRICES)
-def test_int8_rows_keep_the_direction(matrix: FloatArray) -> None:
-    unit = unit_rows(matrix)
+def test_unit_rows_have_norm_one_and_zero_rows_stay_zero_and_int8_rows_keep_the_direction(matrix: FloatArray) -> None:
+    unit, known = unit_rows(matrix), matrix.any(axis=1)
+    np.testing.assert_allclose(np.linalg.norm(unit, axis=1), known, atol=1e-5)
     back = unit_rows(int8_rows(unit).astype(np.float32))
-    cosines = (unit * back).sum(axis=1)
-    assert (cosines[matrix.any(axis=1)] > 0.999).all()
+    assert ((unit * back).sum(axis=1)[known] > 0.999).all()
 
 
-def test_the_title_is_part_of_what_is_encoded_and_of_the_hash() -> None:
-    plain = Document("1", "en", "text")
-    titled = Document("1", "en", "text", title="Title")
-    assert plain.content == "text"
-    assert titled.content == "Title\ntext"
-    assert plain.text_hash != titled.text_hash
-    assert plain.text_hash != Document("1", "de", "text").text_hash
+def test_the_title_is_part_of_what_is_encoded_and_of_the_hash_which_sees_where_one_part_ends() -> None:
+    plain, titled = Document("1", "en", "text"), Document("1", "en", "text", title="Title")
+    assert (plain.content, titled.content) == ("text", "Title\ntext")
+    assert len({plain.text_hash, titled.text_hash, Document("1", "de", "text").text_hash}) == 3
     assert plain.text_hash == Document("2", "en", "text", fields={"label": "x"}).text_hash
-
-
-def test_hashes_see_where_one_part_ends() -> None:
     assert short_hash("ab", "c") != short_hash("a", "bc")
-    assert len(short_hash("a")) == 16
 
 
 @pytest.mark.parametrize("k", [1, 5, 60, 70])
@@ -71,7 +58,7 @@ def test_they_have_the_directions_of_the_unit_vectors_and_lengths_of_their_own(s
         Sentences(SentenceEncoder(small, device="cpu", unnormalised=unnormalised)).sentence_vectors(TEXTS)
         for unnormalised in (False, True)
     )
-    assert [len(rows) for rows in raw] == [len(rows) for rows in plain] == [2, 1, 0]
+    assert [*map(len, raw)] == [*map(len, plain)] == [2, 1, 0]
     units, lengths = np.concatenate(plain), np.linalg.norm(np.concatenate(raw), axis=1)
     np.testing.assert_allclose(unit_rows(np.concatenate(raw)), units, atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(units, axis=1), 1, atol=1e-5)
@@ -92,33 +79,46 @@ def test_sentences_read_together_fill_the_model(small: ModelFolder) -> None:
 
 
 def test_a_graph_that_ends_otherwise_is_refused(tmp_path: Path) -> None:
-    value = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [None, 4])
-    result = onnx.helper.make_tensor_value_info("vectors", onnx.TensorProto.FLOAT, [None, 4])
+    value, result = (onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [None, 4]) for n in ("x", "vectors"))
     node = onnx.helper.make_node("Relu", ["x"], ["vectors"])
-    onnx.save(onnx.helper.make_model(onnx.helper.make_graph([node], "g", [value], [result])), tmp_path / "m.onnx")
-    with pytest.raises(BadInput, match="does not end with vectors divided by their length"):
-        load_graph(tmp_path / "m.onnx", CPU, unnormalised=True)
-    (tmp_path / "m.onnx").write_bytes(b"no graph")
-    with pytest.raises(BadInput, match="can't be read"):
-        load_graph(tmp_path / "m.onnx", CPU, unnormalised=True)
+    other = onnx.helper.make_model(onnx.helper.make_graph([node], "g", [value], [result])).SerializeToString()
+    for graph, said in ((other, "does not end with vectors divided by their length"), (b"no graph", "can't be read")):
+        (tmp_path / "m.onnx").write_bytes(graph)
+        with pytest.raises(BadInput, match=said):
+            load_graph(tmp_path / "m.onnx", CPU, unnormalised=True)
 
 
-@pytest.mark.parametrize(
-    ("said", "words"),
-    [
-        ("1 document", (1, "document")),
-        ("0 documents", (0, "document")),
-        ("12,345 documents", (12_345, "document")),
-        ("1 query", (1, "query", "queries")),
-        ("2 queries", (2, "query", "queries")),
-    ],
-)
-def test_one_is_not_several(said: str, words: tuple[int, str]) -> None:
-    assert counted(*words) == said
+def test_one_is_not_several_and_of_an_error_the_first_line_is_told() -> None:
+    said = [counted(1, "document"), counted(0, "document"), counted(12_345, "document")]
+    assert said == ["1 document", "0 documents", "12,345 documents"]
+    assert [counted(number, "query", "queries") for number in (1, 2)] == ["1 query", "2 queries"]
+    told = [first_line(OSError(message)) for message in ("one\ntwo", "\n one \n", "", "x" * 400)]
+    assert told == ["one", "one", "OSError", "x" * 300]
 
 
-@pytest.mark.parametrize(
-    ("message", "expected"), [("one\ntwo", "one"), ("\n one \n", "one"), ("", "OSError"), ("x" * 400, "x" * 300)]
-)
-def test_of_an_error_the_first_line_is_told(message: str, expected: str) -> None:
-    assert first_line(OSError(message)) == expected
+CODES = """de:de DE:de ger:de no:nb nb:nb nn:nn pt-BR:pt en_US:en zh:zh cmn:zh zh-Hans:zh zh-CN:zh zh-Hant:zh-Hant
+zh-TW:zh-Hant sr:sr sr-Latn:sr-Latn iw:he :und und:und xx:und"""
+
+
+@pytest.mark.parametrize("code", CODES.split())
+def test_a_code_is_normalised(code: str) -> None:
+    given, tag = code.split(":")
+    assert normalise(given) == normalise(tag) == tag
+
+
+@pytest.mark.parametrize("given", ["klingon language", "e n", "german", "zzz", "1"])
+def test_what_is_no_language_is_refused_with_an_example(given: str) -> None:
+    with pytest.raises(BadInput, match="use a BCP 47 tag such as 'de'"):
+        normalise(given)
+
+
+def test_a_list_holds_tags_and_an_empty_text_has_none_and_separators_alone_are_refused() -> None:
+    assert language_list("de, pt-BR en") == ["de", "pt", "en"]
+    assert language_list("") == []
+    for separators in (",", " ", ", ,"):
+        with pytest.raises(BadInput, match="names no language"):
+            language_list(separators)
+
+
+def test_known_codes_have_the_tags_that_langcodes_gives() -> None:
+    assert {code: normalise(code.upper()) for code in _KNOWN} == {code: normalise(code) for code in _KNOWN} == _KNOWN

@@ -31,10 +31,6 @@ class Held:
         return [number * number for number in given]
 
 
-def until_waiting(calls: WaitingCalls[str, int, int], count: int) -> None:
-    until(lambda: len(calls._waiting) == count)
-
-
 def in_turn(
     pool: ThreadPoolExecutor, calls: WaitingCalls[str, int, int], held: Held, *each: tuple[str, int]
 ) -> list[Future[list[int]]]:
@@ -43,7 +39,7 @@ def in_turn(
     for place, (kind, number) in enumerate(each):
         futures.append(pool.submit(calls.call, kind, [number]))
         assert held.begun.wait(60)
-        until_waiting(calls, place)
+        until(lambda count=place: len(calls._waiting) == count)
     return futures
 
 
@@ -63,9 +59,9 @@ def test_a_lone_call_is_made_at_once_and_those_that_came_meanwhile_by_their_kind
 def test_several_calls_of_a_thread_wait_together() -> None:
     held = Held()
     held.may.set()
-    assert WaitingCalls(held, at_once=1, most=2).call("a", [1, 2, 3]) == [1, 4, 9]
+    calls = WaitingCalls(held, at_once=1, most=2)
+    assert (calls.call("a", [1, 2, 3]), calls.call("a", [])) == ([1, 4, 9], [])
     assert held.made == [("a", [1, 2]), ("a", [3])]
-    assert WaitingCalls(held, at_once=1, most=2).call("a", []) == []
 
 
 def test_a_result_is_returned_though_all_room_is_taken_by_others() -> None:
@@ -81,10 +77,6 @@ def test_a_result_is_returned_though_all_room_is_taken_by_others() -> None:
         assert (second.result(60), third.result(60)) == ([4], [9])
 
 
-def no_result(kind: str, given: Sequence[int]) -> list[int]:
-    return []
-
-
 def test_a_failure_is_that_of_those_that_were_made_together_alone() -> None:
     held = Held()
     calls = WaitingCalls(held, at_once=1, most=2)
@@ -96,7 +88,7 @@ def test_a_failure_is_that_of_those_that_were_made_together_alone() -> None:
                 submitted[place].result(60)
         assert (submitted[0].result(60), submitted[3].result(60)) == ([1], [9])
     with pytest.raises(ValueError, match="shorter"):
-        WaitingCalls(no_result, at_once=1, most=2).call("a", [1, 2])
+        WaitingCalls[str, int, int](lambda *_: [], at_once=1, most=2).call("a", [1, 2])
 
 
 @pytest.mark.parametrize(("at_once", "most"), [(1, 1), (1, 4), (3, 2)])
@@ -120,8 +112,7 @@ def test_each_of_many_calls_gets_its_own_result_and_only_so_many_are_made_at_onc
         draw = random.Random(seed)
         for _ in range(200):
             kind, given = draw.randrange(3), [draw.randrange(1000) for _ in range(draw.randrange(4))]
-            if calls.call(kind, given) != [(kind, number) for number in given]:
-                return False
+            assert calls.call(kind, given) == [(kind, number) for number in given]
         return True
 
     with ThreadPoolExecutor(12) as pool:
