@@ -25,25 +25,21 @@ CORPUS = [
 
 @pytest.fixture(scope="session")
 def sentence(default_folder: ModelFolder) -> SentenceEncoder:
-    """The default sentence encoder, opened once."""
     return opened_once(default_folder)
 
 
 def vectors_of(sentence: SentenceEncoder) -> FloatArray:
-    """A vector a sentence of the corpus."""
     encoded = Sentences(sentence).encode_documents(CORPUS)
     return np.concatenate([passages.without_title().unit_vectors() for passages in encoded.passages])
 
 
 @pytest.fixture(scope="session")
 def sentence_vectors(sentence: SentenceEncoder) -> FloatArray:
-    """A vector a sentence of the corpus, by the default encoder."""
     return vectors_of(sentence)
 
 
 @pytest.fixture(scope="session")
 def small_lawdr(small: ModelFolder, tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
-    """The small encoder with the density of the corpus's sentences."""
     density = DensityWeights.fit(vectors_of(SentenceEncoder(small, device="cpu")))
     return publish(small, density, tmp_path_factory.mktemp("models") / "small-lawdr")
 
@@ -52,6 +48,5 @@ def small_lawdr(small: ModelFolder, tmp_path_factory: pytest.TempPathFactory) ->
 def lawdr_folder(
     default_folder: ModelFolder, sentence_vectors: FloatArray, tmp_path_factory: pytest.TempPathFactory
 ) -> ModelFolder:
-    """The default encoder with the density of the corpus's sentences."""
     density = DensityWeights.fit(sentence_vectors)
     return publish(default_folder, density, tmp_path_factory.mktemp("models") / "e5-lawdr")

@@ -19,13 +19,11 @@ def corpus(langs: Sequence[str], topics: int = 8, each: int = 6, seed: int = 0) 
         for lang in langs:
             words = [f"{lang}{topic}x{part}" for part in range(5)]
             words += [f"{lang}fill{part}" for part in chance.integers(0, 20, 12)]
-            documents.append(
-                Document(f"{lang}{number}", lang, " ".join(chance.permutation(words)), fields={"concept": str(number)})
-            )
+            text, fields = " ".join(chance.permutation(words)), {"concept": str(number)}
+            documents.append(Document(f"{lang}{number}", lang, text, fields=fields))
     return documents
 
 
 @pytest.fixture(scope="package")
 def trained() -> Cr5:
-    """Learnt from three languages."""
     return Cr5(Cr5Settings(dimensions=8, ridge=0.3)).fit(corpus(["de", "en", "fr"]))

@@ -41,13 +41,11 @@ def _with_upper(folder: ModelFolder, target: Path) -> ModelFolder:
 
 @pytest.fixture(scope="module")
 def small_trained(small_lawdr: ModelFolder, tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
-    """The small encoder, trained for every method."""
     return _with_upper(small_lawdr, tmp_path_factory.mktemp("models") / "small-every-method")
 
 
 @pytest.fixture(scope="module")
 def trained_folder(lawdr_folder: ModelFolder, tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
-    """The default encoder, trained for every method."""
     return _with_upper(lawdr_folder, tmp_path_factory.mktemp("models") / "every-method")
 
 
@@ -69,12 +67,8 @@ def any_encoder(request: pytest.FixtureRequest) -> Encoder:
 
 
 def test_every_method_gives_unit_rows_passages_inside_the_text_and_says_what_it_is(any_encoder: Encoder) -> None:
-    documents = [
-        Document("1", "en", _LONG, "Floods"),
-        Document("2", "ja", "今日は雨です。明日は晴れるでしょう。", "天気"),
-        Document("3", "th", "ประเทศไทยมีประชากรมาก " * 80),
-        Document("4", "en", "x"),
-    ]
+    titled = [Document("1", "en", _LONG, "Floods"), Document("2", "ja", "今日は雨です。明日は晴れるでしょう。", "天気")]
+    documents = [*titled, Document("3", "th", "ประเทศไทยมีประชากรมาก " * 80), Document("4", "en", "x")]
     encoded = any_encoder.encode_documents(documents)
     assert encoded.vectors.shape == (4, any_encoder.spec.dim)
     assert encoded.vectors.dtype == np.float32
@@ -87,13 +81,20 @@ def test_every_method_gives_unit_rows_passages_inside_the_text_and_says_what_it_
     assert any_encoder.encode_queries([Document("q", "en", "floods")]).shape == (1, any_encoder.spec.dim)
 
 
-def test_where_nothing_is_known_it_is_said_and_is_no_nan(any_encoder: Encoder) -> None:
+def test_where_nothing_is_known_it_is_said_and_a_long_query_is_cut_and_it_is_known_where(any_encoder: Encoder) -> None:
     encoded = any_encoder.encode_documents([Document("1", "en", "\u200b \x07"), Document("2", "en", "water")])
     assert encoded.known.tolist() == [[False], [True]]
     assert not encoded.vectors[0].any()
-    assert len(encoded.passages[0].vectors) == 0
+    assert not len(encoded.passages[0].vectors)
     assert any_encoder.encode_documents([]).vectors.shape == (0, any_encoder.spec.dim)
     assert any_encoder.encode_queries([]).shape == (0, any_encoder.spec.dim)
+    long = Document("q", "en", _LONG * 3)
+    assert isinstance(any_encoder, HasQueryLimit)
+    end = any_encoder.read_to(long)
+    assert 0 < end < len(long.content)
+    read, whole = any_encoder.encode_queries([Document("q", "en", long.content[:end]), long])
+    np.testing.assert_allclose(read, whole, atol=1e-5)
+    assert any_encoder.read_to(Document("q", "en", "floods")) == len("floods")
 
 
 @pytest.mark.torch
@@ -142,10 +143,7 @@ def test_windows_are_read_with_the_title_and_weigh_as_much_as_their_text(sentenc
     assert document.content[begins[0] : ends[-1]].strip() == _LONG.strip()
     assert (begins[1:] >= ends[:-1]).all()
     assert (unit_rows(passages.without_title().vectors) * parts).sum(axis=1).min() > 0.99
-
-
-def test_no_word_of_a_long_title_is_lost(sentence: SentenceEncoder) -> None:
-    """Windows begin with a title's first 32 tokens; the rest of the title is read as text."""
+    # Windows begin with a title's first 32 tokens; the rest of the title is read as text.
     document = Document("1", "en", "It rains.", "rivers and lakes " * 60)
     passages = TitledWindows(sentence).encode_documents([document]).passages[0]
     shown = "".join(document.content[start:end] for start, end in passages.without_title().offsets)
@@ -163,34 +161,31 @@ def test_a_text_that_the_tokenizer_drops_leaves_the_title(folder: str, request: 
     assert all(len(passages.vectors) for passages in encoded.passages)
 
 
+WHOLE = ["Floods\nIt rains. The river rises."]
+
+
 @pytest.mark.parametrize(
     ("method", "segments"),
     [
         (Sentences, ["Floods", "It rains.", "The river rises."]),
         (TitledWindows, ["It rains. The river rises."]),
-        (Segments, ["Floods\nIt rains. The river rises."]),
-        (First, ["Floods\nIt rains. The river rises."]),
+        (Segments, WHOLE),
+        (First, WHOLE),
     ],
 )
 def test_segments_are_passages_and_the_title_is_the_last(
     sentence: SentenceEncoder, method: Callable[[SentenceEncoder], SentenceMethod], segments: list[str]
 ) -> None:
     document = Document("1", "en", "It rains. The river rises.", "Floods")
-    passages = method(sentence).encode_documents([document]).passages[0]
+    alone = Document("1", "en", "It rains."), Document("1", "en", "", "Floods")
+    passages, *others = method(sentence).encode_documents([document, *alone]).passages
     shown = [document.content[start:end].strip() for start, end in passages.offsets]
     assert shown == [*segments, "Floods"]
     assert passages.has_title
     assert not passages.without_title().has_title
     (title,) = sentence.encode_segments([sentence.tokenizer.tokenize(["Floods"])[0].ids])
     assert unit_rows(passages.vectors)[-1] @ title == pytest.approx(1, abs=1e-3)  # a passage's vector is in int8
-
-
-@pytest.mark.parametrize("document", [Document("1", "en", "It rains."), Document("1", "en", "", "Floods")])
-@pytest.mark.parametrize("method", [TitledWindows, Sentences, Segments, First])
-def test_without_title_or_text_there_is_one_passage(
-    sentence: SentenceEncoder, method: Callable[[SentenceEncoder], SentenceMethod], document: Document
-) -> None:
-    assert len(method(sentence).encode_documents([document]).passages[0].vectors) == 1
+    assert [len(one.vectors) for one in others] == [1, 1], "without title or text"
 
 
 def test_first_reads_the_beginning_alone_and_documents_have_a_prefix_of_their_own(sentence: SentenceEncoder) -> None:
@@ -209,16 +204,6 @@ def test_a_line_of_five_megabytes_is_tokenised_whole(sentence: SentenceEncoder) 
     spans = [tokens.characters(token) for token in range(len(tokens))]
     assert spans[-1][1] in {len(text) - 1, len(text)}
     assert spans == sorted(spans)
-
-
-def test_a_query_longer_than_the_model_is_cut_and_it_is_known_where(any_encoder: Encoder) -> None:
-    long = Document("q", "en", _LONG * 3)
-    assert isinstance(any_encoder, HasQueryLimit)
-    end = any_encoder.read_to(long)
-    assert 0 < end < len(long.content)
-    read, whole = any_encoder.encode_queries([Document("q", "en", long.content[:end]), long])
-    np.testing.assert_allclose(read, whole, atol=1e-5)
-    assert any_encoder.read_to(Document("q", "en", "floods")) == len("floods")
 
 
 def test_an_unknown_method_is_refused_with_the_known_ones(default_folder: ModelFolder) -> None:

@@ -1,13 +1,18 @@
-"""*lawdr*: the sum of sentences, weighted by how rare they are, from a model folder that holds their density."""
+"""*lawdr*: what many sentences say weighs little; tophat density, weights, and the folder that holds them."""
 
 import json
+import math
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from encoders.console import Console
 from encoders.document import Document, FloatArray, unit_rows
@@ -16,7 +21,7 @@ from encoders.folder.model_cache import file_hash
 from encoders.folder.model_folder import ModelFolder
 from encoders.folder.training_texts import write_training_texts
 from encoders.hmde.upper import ABOUT, CARD_HEADING, FORMAT, GRAPH, UpperShape
-from encoders.methods.density import DensityWeights
+from encoders.methods.density import DIMENSIONS, DensityWeights
 from encoders.methods.lawdr_method import Lawdr, has_density, load_density, publish
 from encoders.methods.method_registry import default_method, open_encoder
 from encoders.methods.sentence import SentenceEncoder
@@ -30,24 +35,7 @@ def lawdr(sentence: SentenceEncoder, lawdr_folder: ModelFolder) -> Lawdr:
     return Lawdr(sentence, load_density(lawdr_folder))
 
 
-def _paper(vectors: FloatArray, sample: FloatArray, bandwidth: float) -> FloatArray:
-    """LAWDR eq. 3 and section 4.1 in plain numpy, without the debiasing, scaled to unit length."""
-    mean = sample.mean(axis=0, dtype=np.float64)
-    _, _, directions = np.linalg.svd(sample - mean, full_matrices=False)
-    reduced_sample, reduced = (sample - mean) @ directions[:16].T, (vectors - mean) @ directions[:16].T
-
-    def density(rows: FloatArray) -> FloatArray:
-        distances = np.linalg.norm(rows[:, None] - reduced_sample, axis=2)
-        return np.asarray((distances <= bandwidth).mean(axis=1) / bandwidth**16)
-
-    b = density(reduced_sample).mean() / 2
-    total = (b / (b + density(reduced))) @ vectors
-    return np.asarray(total / np.linalg.norm(total), dtype=np.float32)
-
-
-def test_a_document_is_what_the_paper_makes_of_its_sentences(
-    lawdr: Lawdr, sentence: SentenceEncoder, sentence_vectors: FloatArray
-) -> None:
+def test_a_document_is_the_paper_s(lawdr: Lawdr, sentence: SentenceEncoder, sentence_vectors: FloatArray) -> None:
     documents = [CORPUS[3], Document("new", "de", "Der Fluss stieg. Alle Rechte vorbehalten. Die Ziegen schwammen.")]
     density = DensityWeights.fit(sentence_vectors)
     for document in documents:
@@ -55,17 +43,8 @@ def test_a_document_is_what_the_paper_makes_of_its_sentences(
         cuts = encoded.passages[0].without_title().offsets
         tokens = sentence.tokenizer.tokenize([document.content[start:end].strip() for start, end in cuts])
         exact = sentence.encode_segments([text.ids for text in tokens])
-        golden = _paper(exact, sentence_vectors, density.bandwidth)
-        assert float(encoded.vectors[0] @ golden) > 0.9999
-
-
-def test_a_sentence_that_all_documents_have_weighs_least(lawdr: Lawdr, sentence: SentenceEncoder) -> None:
-    document = Document("1", "en", f"{BOILERPLATE} A comet fell on the town hall.")
-    plain = Sentences(sentence).encode_documents([document])
-    shared, own = plain.passages[0].unit_vectors()
-    weighted = lawdr.encode_documents([document]).vectors[0]
-    assert float(weighted @ own) > float(plain.vectors[0] @ own)
-    assert float(weighted @ shared) < float(plain.vectors[0] @ shared)
+        total = _paper_weights(sentence_vectors, exact, density.bandwidth) @ exact
+        assert float(encoded.vectors[0] @ total / np.linalg.norm(total)) > 0.9999
 
 
 def test_with_equal_weights_it_is_sentences_and_passages_always_are(
@@ -73,6 +52,12 @@ def test_with_equal_weights_it_is_sentences_and_passages_always_are(
 ) -> None:
     everywhere = DensityWeights.fit(sentence_vectors)
     flat = DensityWeights(everywhere.mean, everywhere.components, everywhere.points, bandwidth=10.0, b=0.5)
+    document = Document("1", "en", f"{BOILERPLATE} A comet fell on the town hall.")
+    plain = Sentences(sentence).encode_documents([document])
+    shared, own = plain.passages[0].unit_vectors()
+    weighted = lawdr.encode_documents([document]).vectors[0]
+    assert float(weighted @ own) > float(plain.vectors[0] @ own), "what all documents have weighs least"
+    assert float(weighted @ shared) < float(plain.vectors[0] @ shared)
     plain = Sentences(sentence).encode_documents(CORPUS[:5])
     vectors = Lawdr(sentence, flat).encode_documents(CORPUS[:5]).vectors
     assert float((vectors * plain.vectors).sum(axis=1).min()) > 0.9999
@@ -83,33 +68,20 @@ def test_with_equal_weights_it_is_sentences_and_passages_always_are(
     np.testing.assert_array_equal(lawdr.encode_queries(query), sentence.encode_queries(query))
 
 
-def test_a_documents_vector_does_not_depend_on_which_came_before(lawdr: Lawdr) -> None:
+def test_odd_texts_give_unit_rows_or_zero_rows_and_never_nan_whatever_came_before(lawdr: Lawdr) -> None:
+    texts = ["", " \n ", "\u200b \x07", "x", "1", "Same. " * 50, "word " * 3000]
+    encoded = lawdr.encode_documents([Document(str(at), "en", text) for at, text in enumerate(texts)])
+    np.testing.assert_allclose(np.linalg.norm(encoded.vectors, axis=1), [0] * 3 + [1] * 4, atol=1e-5)
+    assert not encoded.vectors[:3].any()
+    assert encoded.known[:, 0].tolist() == [False] * 3 + [True] * 4
+    assert lawdr.encode_documents([]).vectors.shape == (0, lawdr.spec.dim)
     there = lawdr.encode_documents(CORPUS[:8]).vectors
     back = lawdr.encode_documents(CORPUS[:8][::-1]).vectors[::-1]
     assert float((there * back).sum(axis=1).min()) > 0.99
     np.testing.assert_array_equal(there, lawdr.encode_documents(CORPUS[:8]).vectors)
 
 
-def test_odd_texts_give_unit_rows_or_zero_rows_and_never_nan(lawdr: Lawdr) -> None:
-    texts = ["", " \n ", "\u200b \x07", "x", "1", "Same. " * 50, "word " * 3000]
-    encoded = lawdr.encode_documents([Document(str(at), "en", text) for at, text in enumerate(texts)])
-    norms = np.linalg.norm(encoded.vectors, axis=1)
-    np.testing.assert_allclose(norms[3:], 1, atol=1e-5)
-    assert not encoded.vectors[:3].any()
-    assert encoded.known[:, 0].tolist() == [False] * 3 + [True] * 4
-    assert lawdr.encode_documents([]).vectors.shape == (0, lawdr.spec.dim)
-
-
-def test_the_model_changes_with_the_density(sentence: SentenceEncoder, sentence_vectors: FloatArray) -> None:
-    one, other = DensityWeights.fit(sentence_vectors), DensityWeights.fit(sentence_vectors[1:])
-    models = {Lawdr(sentence, density).spec.model for density in (one, other)}
-    assert len(models | {Sentences(sentence).spec.model}) == 3
-    assert Lawdr(sentence, DensityWeights.fit(sentence_vectors)).spec == Lawdr(sentence, one).spec
-
-
-def test_a_folder_with_a_density_is_lawdr_unless_another_method_is_named(
-    small: ModelFolder, small_lawdr: ModelFolder
-) -> None:
+def test_with_a_density_it_is_lawdr_unless_another_is_named(small: ModelFolder, small_lawdr: ModelFolder) -> None:
     assert [default_method(small), default_method(small_lawdr)] == ["windows", "lawdr"]
     assert open_encoder(small_lawdr, device="cpu").spec.method == "lawdr"
     base, same = (open_encoder(folder, "sentences", device="cpu").spec for folder in (small, small_lawdr))
@@ -133,19 +105,23 @@ def test_the_folder_shares_the_base_models_files_or_copies_them_and_says_what_wa
     assert "Density" not in (default_folder.path / "MODEL_CARD.md").read_text()
 
 
-def test_a_folder_can_get_another_density_in_its_place(lawdr_folder: ModelFolder, tmp_path: Path) -> None:
+def test_a_folder_can_get_another_density_in_its_place_by_which_the_model_changes(
+    lawdr_folder: ModelFolder, tmp_path: Path, sentence: SentenceEncoder, sentence_vectors: FloatArray
+) -> None:
     target = shutil.copytree(lawdr_folder.path, tmp_path / "again", copy_function=os.link)
     before = load_density(lawdr_folder)
     rest = DensityWeights(before.mean, before.components, before.points[1:], before.bandwidth, before.b)
     again = publish(ModelFolder.open(target), rest, target)
     assert load_density(again).id != before.id
     assert (again.path / "MODEL_CARD.md").read_text().count("## Density of sentences") == 1
+    one, other = DensityWeights.fit(sentence_vectors), DensityWeights.fit(sentence_vectors[1:])
+    models = {Lawdr(sentence, density).spec.model for density in (one, other)}
+    assert len(models | {Sentences(sentence).spec.model}) == 3
+    assert Lawdr(sentence, DensityWeights.fit(sentence_vectors)).spec == Lawdr(sentence, one).spec
 
 
 @pytest.mark.parametrize("frozen", [True, False])
-def test_over_an_hmde_folder_it_takes_the_lower_encoder_alone(
-    small_lawdr: ModelFolder, tmp_path: Path, frozen: bool
-) -> None:
+def test_over_an_hmde_folder_it_takes_the_lower_encoder(small_lawdr: ModelFolder, tmp_path: Path, frozen: bool) -> None:
     base = ModelFolder.open(shutil.copytree(small_lawdr.path, tmp_path / "hmde"))
     (base.path / GRAPH).write_bytes(b"graph")
     about = {"format": FORMAT, "shape": asdict(UpperShape(base.config.dim)), "settings": {"frozen": frozen}}
@@ -179,3 +155,145 @@ def test_a_folder_without_a_density_or_with_another_models_is_refused_with_the_c
     DensityWeights.fit(narrow).save(tmp_path / "m" / "lawdr.npz")
     with pytest.raises(BadInput, match=r"vectors with 8 dimensions and the model's have 384; make it again"):
         open_encoder(ModelFolder.open(tmp_path / "m"))
+
+
+_DIM = 40
+
+
+def _clouds(sizes: list[int], spread: float = 0.05, seed: int = 0) -> FloatArray:
+    """Unit vectors in clouds of these sizes, as sentences that say nearly the same."""
+    random = np.random.default_rng(seed)
+    centres = random.normal(size=(len(sizes), _DIM))
+    rows = [centre + spread * random.normal(size=(size, _DIM)) for centre, size in zip(centres, sizes, strict=True)]
+    return unit_rows(np.concatenate(rows).astype(np.float32))
+
+
+def _paper_weights(sample: FloatArray, vectors: FloatArray, bandwidth: float) -> npt.NDArray[np.float64]:
+    """LAWDR section 4 as it is written, with the volumes that the product leaves out."""
+    mean = sample.mean(axis=0, dtype=np.float64)
+    _, _, directions = np.linalg.svd(sample - mean, full_matrices=False)
+    basis = directions[:DIMENSIONS].T
+    points = (sample - mean) @ basis
+    volume = math.pi ** (DIMENSIONS / 2) / math.gamma(DIMENSIONS / 2 + 1) * bandwidth**DIMENSIONS
+
+    def density(rows: FloatArray) -> npt.NDArray[np.float64]:
+        inside = [np.linalg.norm(points - (row - mean) @ basis, axis=1) <= bandwidth for row in rows]
+        return np.mean(inside, axis=1) / volume
+
+    b = density(sample).mean() / 2
+    weights: npt.NDArray[np.float64] = b / (b + density(vectors))
+    return weights
+
+
+def test_weights_are_those_of_the_paper_and_fall_with_how_often_a_sentence_is_said() -> None:
+    sample, others = _clouds([60, 20, 5, 1, 1]), _clouds([9, 9, 9], seed=1)
+    fitted = DensityWeights.fit(sample)
+    for vectors in (sample, others):
+        expected = _paper_weights(sample, vectors, fitted.bandwidth)
+        np.testing.assert_allclose(fitted.weights(vectors), expected, rtol=1e-6)
+    assert fitted.weights(sample[:0]).shape == (0,)
+    crowded = _clouds([50, 5, *[1] * 30])
+    weights = DensityWeights.fit(crowded).weights(crowded)
+    assert weights[:50].mean() < weights[50:55].mean() < weights[55:].mean()
+    assert weights.max() == weights[55:].min()
+    equal = np.repeat(_clouds([1]), 50, axis=0)
+    np.testing.assert_allclose(DensityWeights.fit(equal).weights(equal), 1 / 3)
+
+
+@settings(max_examples=40)
+@given(
+    sizes=st.lists(st.integers(1, 20), min_size=1, max_size=8),
+    spread=st.sampled_from([0.0, 1e-4, 0.05, 1.0]),
+    seed=st.integers(0, 99),
+)
+@example(sizes=[1] * 15, spread=0.05, seed=0)
+@example(sizes=[1] * 16, spread=0.05, seed=0)
+@example(sizes=[1] * 17, spread=0.05, seed=0)
+def test_weights_are_above_0_and_at_most_1_and_fall_with_density(sizes: list[int], spread: float, seed: int) -> None:
+    sample = _clouds(sizes, spread, seed)
+    fitted = DensityWeights.fit(sample)
+    assert fitted.bandwidth > 0
+    anything = np.concatenate((sample, _clouds([10, 10], 1.0, seed + 1)))
+    weights, shares = fitted.weights(anything), fitted.shares(anything)
+    assert weights.dtype == np.float32
+    assert ((weights > 0) & (weights <= 1)).all()
+    assert (np.diff(weights[np.argsort(shares, kind="stable")]) <= 0).all()
+    assert (weights[shares == 0] == 1).all()
+    assert fitted.b == pytest.approx(fitted.shares(sample).mean() / 2)
+
+
+def test_neither_a_far_sentence_nor_copies_nor_order_choose_the_bandwidth() -> None:
+    crowd = _clouds([300])
+    away = unit_rows(-crowd[:1])
+    alone, accompanied = DensityWeights.fit(crowd), DensityWeights.fit(np.concatenate((crowd, away)))
+    assert accompanied.bandwidth == pytest.approx(alone.bandwidth, rel=0.2)
+    assert accompanied.weights(away)[0] == accompanied.weights(crowd).max()
+    sample = _clouds([40, 40, 40])
+    once, often = DensityWeights.fit(sample), DensityWeights.fit(np.repeat(sample, 4, axis=0))
+    assert often.bandwidth == pytest.approx(once.bandwidth, rel=0.2)
+    mostly_copies = np.concatenate((sample, np.repeat(sample[:1], 500, axis=0)))
+    weights = DensityWeights.fit(mostly_copies).weights(mostly_copies)
+    assert weights[-1] < weights[1:120].min()
+    sample = _clouds([30, 10, 3])
+    weights, turned = (DensityWeights.fit(rows).weights(sample) for rows in (sample, sample[::-1]))
+    assert float(np.corrcoef(weights, turned)[0, 1]) > 0.999
+
+
+def test_longer_vectors_have_a_bandwidth_longer_by_as_much() -> None:
+    once = _clouds([30, 10, 5, 1, 1])
+    noise = np.random.default_rng(1).normal(scale=6e-8, size=once.shape)
+    sample = np.concatenate((once, once, (once + noise).astype(np.float32)))
+    unit, longer = DensityWeights.fit(sample), DensityWeights.fit(32 * sample)
+    assert longer.bandwidth == pytest.approx(32 * unit.bandwidth, rel=1e-6)
+    assert longer.weights(32 * once) == pytest.approx(unit.weights(once), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("rows", "value", "said"), [(0, 0, "at least one"), (3, np.nan, "not fin"), (3, np.inf, "not fin")]
+)
+def test_a_sample_without_rows_or_with_what_is_no_number_is_refused(rows: int, value: float, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        DensityWeights.fit(np.full((rows, _DIM), value, dtype=np.float32))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    DensityWeights.fit(_clouds([30])).save(tmp_path / "lawdr.npz")
+    return tmp_path / "lawdr.npz"
+
+
+def _flip(data: bytes) -> bytes:
+    at = data.index(b"NUMPY") + 200
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[: len(data) // 2], _flip, lambda _: b"", lambda _: b"{}", lambda data: b"x" + data[1:]]
+)
+def test_what_is_saved_is_loaded_and_a_damaged_file_refused(file: Path, damage: Callable[[bytes], bytes]) -> None:
+    sample = _clouds([30])
+    fitted, loaded = DensityWeights.fit(sample), DensityWeights.load(file)
+    assert loaded.id == fitted.id != DensityWeights.fit(sample[1:]).id
+    np.testing.assert_array_equal(loaded.weights(sample), fitted.weights(sample))
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(BadInput, match=r"lawdr\.npz can't be read; make it again: dragoman train lawdr"):
+        DensityWeights.load(file)
+
+
+@pytest.mark.parametrize(
+    ("entry", "value"),
+    [
+        ("b", 0.0),
+        ("b", np.nan),
+        ("bandwidth", -1.0),
+        ("mean", np.zeros(3, dtype=np.float32)),
+        ("points", np.zeros((0, DIMENSIONS), dtype=np.float32)),
+        ("points", np.full((5, DIMENSIONS), np.nan, dtype=np.float32)),
+        ("components", np.zeros(7)),
+    ],
+)
+def test_a_file_of_something_else_is_refused(file: Path, entry: str, value: object) -> None:
+    with np.load(file) as data:
+        np.savez(file, **{**data, entry: np.asarray(value)}, allow_pickle=False)
+    with pytest.raises(BadInput, match="holds no density of sentences; make it again"):
+        DensityWeights.load(file)

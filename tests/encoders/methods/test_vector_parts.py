@@ -1,4 +1,6 @@
-"""Vectors made of parts: cosines are weighted means over the parts that both sides know."""
+"""Vectors made of parts: cosines are weighted means over the parts that both sides know; moments of vectors."""
+
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -7,13 +9,14 @@ from hypothesis import strategies as st
 
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
+from encoders.methods.moments import Moments
 from encoders.methods.vector_parts import VectorParts, parsed_weights, shown_weights
 
 WIDTHS = (5, 3, 4)
+Weights = tuple[float, float, float]
 
 
 def some(count: int, seed: int) -> FloatArray:
-    """Random rows, some of whose parts are zero."""
     chance = np.random.default_rng(seed)
     rows = chance.standard_normal((count, sum(WIDTHS))).astype(np.float32)
     for columns in VectorParts.equal(*WIDTHS).slices:
@@ -23,10 +26,9 @@ def some(count: int, seed: int) -> FloatArray:
 
 def oracle(row: FloatArray, query: FloatArray, weights: tuple[float, ...]) -> float:
     """Σ w cos / Σ w over the parts that neither lacks."""
-    total = weight = start = 0.0
-    for width, one in zip(WIDTHS, weights, strict=True):
-        a, b = (vector[int(start) : int(start) + width].astype(float) for vector in (row, query))
-        start += width
+    total = weight = 0.0
+    for columns, one in zip(VectorParts.equal(*WIDTHS).slices, weights, strict=True):
+        a, b = row[columns].astype(float), query[columns].astype(float)
         if a.any() and b.any():
             total += one * (a @ b) / np.linalg.norm(a) / np.linalg.norm(b)
             weight += one
@@ -34,21 +36,14 @@ def oracle(row: FloatArray, query: FloatArray, weights: tuple[float, ...]) -> fl
 
 
 @given(st.tuples(*[st.floats(0.1, 1)] * 3), st.integers(0, 1000))
-def test_the_cosine_is_the_weighted_mean_over_the_parts_that_both_know(
-    weights: tuple[float, float, float], seed: int
-) -> None:
+def test_a_cosine_is_the_weighted_mean_over_the_parts_that_both_know(weights: Weights, seed: int) -> None:
     parts = VectorParts(WIDTHS, weights)
     rows, queries = some(6, seed), some(4, seed + 1)
+    expected = [[oracle(row, query, parts.weights) for query in queries] for row in rows]
     found = parts.cosines(parts.weighed(parts.unit(rows)), parts.weighed(parts.unit(queries)))
-    expected = [[oracle(row, query, parts.weights) for query in queries] for row in rows]
     np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
-def test_vectors_as_encoders_make_them_have_the_same_cosines() -> None:
-    parts = VectorParts(WIDTHS, (0.2, 0.3, 0.5))
-    rows, queries = unit_rows(some(6, 1)), unit_rows(some(4, 2))
-    expected = [[oracle(row, query, parts.weights) for query in queries] for row in rows]
-    np.testing.assert_allclose(parts.plain_cosines(rows, queries), expected, atol=1e-5)
+    as_made = parts.plain_cosines(unit_rows(rows), unit_rows(queries))
+    np.testing.assert_allclose(as_made, expected, atol=1e-5)
 
 
 def test_a_row_counts_where_a_part_of_some_weight_knows_it() -> None:
@@ -87,3 +82,45 @@ def test_weights_are_one_in_all_and_are_read_and_shown_as_they_are_typed() -> No
 def test_what_is_no_weight_is_refused(weights: tuple[float, ...], said: str) -> None:
     with pytest.raises(BadInput, match=said):
         VectorParts((2, 2), weights)
+
+
+_DIM = 64
+
+
+@pytest.mark.parametrize("sizes", [[], [0], [1], [3, 2], [5, 4], [8, 1], [7, 30, 2]])
+def test_moments_are_those_of_all_vectors_however_they_come(sizes: list[int]) -> None:
+    random, moments = np.random.default_rng(0), Moments(_DIM)
+    blocks = [random.standard_normal((size, _DIM)).astype(np.float32) for size in sizes]
+    for block in blocks:
+        moments.add(block)
+    rows = np.concatenate([np.zeros((0, _DIM)), *blocks])
+    assert moments.count == len(rows)
+    assert moments.second == pytest.approx(rows.T @ rows, abs=1e-10)
+    assert moments.total == pytest.approx(rows.sum(axis=0), abs=1e-10)
+    if len(rows):
+        assert moments.spread == pytest.approx(rows.var(axis=0).sum(), rel=1e-6)
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 1), (1, 40), (40, 40), (0, 3)])
+def test_sums_of_moments_are_the_moments_of_both(first: int, second: int) -> None:
+    rows = np.random.default_rng(1).standard_normal((first + second, _DIM)).astype(np.float32)
+    one, other, both = (Moments(_DIM) for _ in range(3))
+    for block, moments in ((rows[:first], one), (rows[first:], other)):
+        moments.add(block)
+        both.add(block)
+    total = one + other
+    assert total.count == both.count
+    assert np.array_equal(total.second, both.second)
+    total.add(rows)
+    assert one.count == first, "the terms stay as they were"
+
+
+def test_hundreds_of_languages_with_one_document_take_little_memory() -> None:
+    vector = np.ones((1, 384), dtype=np.float32)
+    tracemalloc.start()
+    kept = [Moments(384) for _ in range(400)]
+    for moments in kept:
+        moments.add(vector)
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert used < 10_000_000, "400 matrices would take 470 MB"
