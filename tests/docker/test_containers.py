@@ -54,8 +54,10 @@ def under_systemd(built: Containers) -> Iterator[Callable[..., str]]:
     built.podman("rm", "--force", "systemd")
 
 
-def _write(folder: Path, name: str, *documents: dict[str, str]) -> str:
-    (folder / name).write_text("".join(json.dumps(document) + "\n" for document in documents), encoding="utf-8")
+def _write(folder: Path, name: str, **texts: str) -> str:
+    """Write documents whose ids begin with their language."""
+    lines = [json.dumps({"id": key, "lang": key[:2], "text": text}) + "\n" for key, text in texts.items()]
+    (folder / name).write_text("".join(lines), encoding="utf-8")
     return name
 
 
@@ -82,11 +84,13 @@ def test_a_health_check_fails_when_its_service_hangs(started: Containers) -> Non
 
 
 def test_what_one_container_or_worker_indexes_others_and_the_service_find(started: Containers) -> None:
-    flood = {"id": "flood", "lang": "en", "text": "The flood broke the bridge over the river."}
-    bread = {"id": "bread", "lang": "de", "text": "Die Bäckerei öffnet morgens um sechs."}
-    started.dragoman("index", "-q", _write(started.documents, "news.jsonl", flood, bread), "-c", "news")
+    texts = {
+        "en-flood": "The flood broke the bridge over the river.",
+        "de-bread": "Die Bäckerei öffnet morgens um sechs.",
+    }
+    started.dragoman("index", "-q", _write(started.documents, "news.jsonl", **texts), "-c", "news")
     found = json.loads(started.dragoman("search", "Hochwasser am Fluss", "-c", "news", "--lang", "de", "--json"))
-    assert found["hits"][0]["id"] == "flood"
+    assert found["hits"][0]["id"] == "en-flood"
     started.wait_until_healthy("serve")
     credentials = base64.b64encode(f"user:{started.passwords['SERVE_PASSWORD']}".encode()).decode()
     request = urllib.request.Request(
@@ -95,8 +99,8 @@ def test_what_one_container_or_worker_indexes_others_and_the_service_find(starte
         {"Content-Type": "application/json", "Authorization": f"Basic {credentials}"},
     )
     with urllib.request.urlopen(request, timeout=30) as response:
-        assert json.load(response)["hits"][0]["id"] == "bread"
-    name = _write(started.documents, "bread.jsonl", {"id": "pain", "lang": "fr", "text": "Le pain est cuit le matin."})
+        assert json.load(response)["hits"][0]["id"] == "de-bread"
+    name = _write(started.documents, "bread.jsonl", fr_pain="Le pain est cuit le matin.")
     started.wait_until_healthy("worker")
     started.dragoman("index", "-q", name, "-c", "bread", service="publisher")
     assert json.loads(started.dragoman("status", "-c", "bread", "--json"))["documents"] == 1
@@ -104,9 +108,7 @@ def test_what_one_container_or_worker_indexes_others_and_the_service_find(starte
     assert "MAP" in started.dragoman("demo")
 
 
-def test_systemd_starts_service_and_worker_and_starts_them_again_when_they_die(
-    under_systemd: Callable[..., str],
-) -> None:
+def test_systemd_starts_service_and_worker_again_when_they_die(under_systemd: Callable[..., str]) -> None:
     run = under_systemd
     install, _, start = re.findall(r"```\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
     run("bash", "-ec", install.replace("sh docker/install.sh cpu /opt/dragoman\n", ""))  # the image has it
