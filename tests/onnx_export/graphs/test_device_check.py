@@ -1,26 +1,36 @@
-"""What a graph does on a device, and what is found where a card waits for the CPU."""
+"""What a graph does on a device, where a card waits for the CPU, and what is exported then; the gate and its bars."""
 
 import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import product
+from pathlib import Path
+from typing import Any, get_args
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from encoders.document import FloatArray, Int32Array
+from encoders.console import Console
+from encoders.document import FloatArray, Int32Array, unit_rows
+from encoders.errors import BadInput
+from encoders.folder.model_config import Precision
 from encoders.folder.model_folder import ModelFolder
 from encoders.inference.session import CUDA_TOKEN_BUDGET, OnnxSession
+from encoders.languages import normalise
 from encoders.machine.placement import CPU, place
 from onnx_export.graphs import device_check
 from onnx_export.graphs.device_check import check_device, read_profile
-from onnx_export.graphs.parity import encode, read_texts
+from onnx_export.graphs.parity import BARS, GateText, check_parity, compare, encode, read_texts, top_agreement
+from onnx_export.graphs.publishing import require_parity
 from onnx_export.models import DEFAULT
 from query.cli import run
 from tests.encoders.gpus import Library, install_cards, install_provider
+from tests.onnx_export.conftest import save_reranker
 
-TEXTS = read_texts()
+GATE = read_texts()
 
 
 @pytest.fixture(autouse=True)
@@ -29,38 +39,35 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_check, "_BATCHES", 1)
 
 
-def _half(folder: ModelFolder) -> ModelFolder:
-    """The folder as if its graph were in fp16, which a card takes."""
-    return ModelFolder(folder.path, replace(folder.config, precision="fp16"))
+@pytest.fixture
+def half(small: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> ModelFolder:
+    """A folder as if its graph were in fp16, which a pretended card takes, that computes on the CPU."""
+    install_cards(monkeypatch, Library(["H100"]))
+    install_provider(monkeypatch)
+    return ModelFolder(small.path, replace(small.config, precision="fp16"))
 
 
-def test_on_the_cpu_everything_computes_there(small: ModelFolder) -> None:
-    check = check_device(small, CPU, TEXTS)
+def test_on_the_cpu_everything_computes_there_and_other_vectors_than_the_reference_fail(small: ModelFolder) -> None:
+    check = check_device(small, CPU, GATE)
     assert check.nodes.keys() == {"CPUExecutionProvider"}
     assert (check.device, check.parity, check.strays, check.passed, check.memory) == ("cpu", None, [], True, 0)
     assert check.tokens > 0
+    vectors = encode(small, GATE)
+    assert check_device(small, CPU, GATE, vectors).passed
+    assert not check_device(small, CPU, GATE, np.roll(vectors, 1, axis=0)).passed
 
 
-def test_vectors_that_differ_from_the_reference_fail(small: ModelFolder) -> None:
-    vectors = encode(small, TEXTS)
-    assert check_device(small, CPU, TEXTS, vectors).passed
-    assert not check_device(small, CPU, TEXTS, np.roll(vectors, 1, axis=0)).passed
-
-
-def test_a_card_that_leaves_products_to_the_cpu_fails(small: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pretended card computes on the CPU, and the profile says so."""
-    install_cards(monkeypatch, Library(["H100"]))
-    install_provider(monkeypatch)
-    check = check_device(_half(small), place("cuda"), TEXTS)
+def test_a_card_that_leaves_products_to_the_cpu_fails(half: ModelFolder) -> None:
+    check = check_device(half, place("cuda"), GATE)
     assert check.device == "H100"
-    assert check.parity is not None
+    assert check.parity
     assert check.parity.passed
     assert {"Gather", "LayerNormalization", "Slice"} <= set(check.strays)
     assert not {"Shape", "MemcpyToHost"} & set(check.strays)
     assert not check.passed
 
 
-def test_tokens_a_second_are_of_full_batches(small: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_a_second_are_of_full_batches(half: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes, run_batch = [], OnnxSession._run_batch
 
     def noted(session: OnnxSession, rows: Sequence[Int32Array], pad: int) -> FloatArray:
@@ -68,9 +75,7 @@ def test_tokens_a_second_are_of_full_batches(small: ModelFolder, monkeypatch: py
         return run_batch(session, rows, pad)
 
     monkeypatch.setattr(OnnxSession, "_run_batch", noted)
-    install_cards(monkeypatch, Library(["H100"]))
-    install_provider(monkeypatch)
-    check_device(_half(small), place("cuda"), TEXTS)
+    check_device(half, place("cuda"), GATE)
     assert max(sizes) > 0.9 * CUDA_TOKEN_BUDGET
     assert sum(sizes) > CUDA_TOKEN_BUDGET
 
@@ -98,9 +103,7 @@ def _event(operation: str, shape: Sequence[int], provider: str = "CUDA", kind: s
         (_event("Range", [30], "CPU", "int64"), set()),  # positions
     ],
 )
-def test_a_card_waits_at_computing_on_the_cpu_and_at_copies_in_the_midst(
-    event: dict[str, Any], strays: set[str]
-) -> None:
+def test_a_card_waits_at_computing_on_the_cpu_and_at_copies_between(event: dict[str, Any], strays: set[str]) -> None:
     session = {"cat": "Session", "name": "model_run", "args": {}}
     nodes, found = read_profile([session, event, _event("Gelu", [4, 30, 1536])], [4, 384])
     assert found == strays
@@ -121,11 +124,166 @@ def test_the_command_compares_the_default_encoder_with_its_float32_build(
     assert "in int8 on cpu: " in said
 
 
-def test_an_encoder_that_fails_its_check_gives_status_1(small: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_encoder_that_fails_its_check_or_whose_device_is_missing_gives_status_1(
+    small: ModelFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(device_check.DeviceCheck, "passed", False)
     assert run(["encoders", "check", str(small.path), "--device", "cpu"]) == 1
-
-
-def test_without_the_device_it_is_refused(small: ModelFolder, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["encoders", "check", str(small.path), "--device", "cuda"]) == 1
     assert "CUDA was asked for" in capsys.readouterr().err
+
+
+ON_CARD = "--precision", "fp16", "--device", "cuda"
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("half")
+def test_a_graph_that_waits_for_the_cpu_is_published_only_if_forced(
+    hugging_face: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "model"
+    words = ["export", str(hugging_face["bert"]), "-o", str(target), *ON_CARD]
+    assert run(words) == 1
+    captured = capsys.readouterr()
+    assert "tiny-bert in fp16 on H100: " in captured.out
+    assert "the card waits for the CPU at Add, " in captured.err
+    assert "tiny-bert in fp16 fails on the H100; take another --precision, or --force" in captured.err
+    assert not target.exists()
+    assert run([*words, "--force", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    check = result["device"]
+    assert (check["device"], check["passed"], check["parity"]["passed"]) == ("H100", False, True)
+    assert json.loads((target / "device.json").read_text(encoding="utf-8")) == check
+    assert ModelFolder.open(target).config.build_id == result["build"]
+    monkeypatch.setattr(device_check, "read_profile", lambda *_: ({}, set()))
+    assert [run(words) for _ in range(2)] == [0, 0]
+    assert json.loads((target / "device.json").read_text(encoding="utf-8"))["passed"]
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("half")
+def test_a_reranker_is_checked_on_the_cpu_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = save_reranker(tmp_path / "reranker")
+    assert run(["export", str(source), "-o", str(tmp_path / "made"), *ON_CARD]) == 1
+    assert "is a reranker, which is checked on the CPU alone; leave --device out" in capsys.readouterr().err
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("half")
+def test_the_default_encoder_is_checked_on_the_card(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "model"
+    assert run(["export", DEFAULT, "-o", str(target), *ON_CARD, "-q"]) == 1
+    assert "multilingual-e5-small in fp16 fails on the H100" in capsys.readouterr().err
+    assert not target.exists()
+
+
+def test_int8_or_a_missing_card_is_refused_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["export", DEFAULT, "-o", str(tmp_path / "model")]
+    assert run([*words, *ON_CARD]) == 1
+    assert "CUDA was asked for" in capsys.readouterr().err
+    install_cards(monkeypatch, Library(["H100"]))
+    install_provider(monkeypatch)
+    assert run([*words, "--device", "cuda"]) == 1
+    assert "a graph in int8 runs on CPUs alone; take --precision fp16, or --device cpu" in capsys.readouterr().err
+
+
+TEXTS = [GateText("en", "query" if at % 4 == 0 else "document", f"text {at}") for at in range(60)]
+
+
+def vectors(seed: int = 0) -> FloatArray:
+    return unit_rows(np.random.default_rng(seed).normal(size=(len(TEXTS), 32)).astype(np.float32))
+
+
+def turned(rows: FloatArray, cosine: float) -> FloatArray:
+    """Rows at this cosine from the given ones."""
+    noise = np.random.default_rng(9).normal(size=rows.shape).astype(np.float32)
+    across = unit_rows(noise - np.einsum("ij,ij->i", noise, rows)[:, None] * rows)
+    return np.asarray(cosine * rows + np.sqrt(1 - cosine**2) * across, dtype=np.float32)
+
+
+def test_the_gates_texts_are_queries_and_documents_in_twelve_languages() -> None:
+    texts = read_texts()
+    languages = {text.lang for text in texts}
+    assert len({text.text for text in texts}) == len(texts) >= 60
+    assert len(languages) == 12
+    assert {normalise(lang) for lang in languages} == languages
+    assert {(text.lang, text.role) for text in texts} == {*product(languages, ("query", "document"))}
+
+
+def test_equal_vectors_pass_every_bar_whatever_their_length_and_bars_get_lower_with_the_bits() -> None:
+    for precision in get_args(Precision):
+        report = compare(precision, TEXTS, vectors() * 3, vectors())
+        assert report.passed
+        assert (report.cosine_min, report.top10_agreement) == (pytest.approx(1), 1)
+    order = [BARS[precision] for precision in ("fp32", "fp16", "int8", "q4")]
+    for name in ("cosine_min", "cosine_mean", "top10_agreement"):
+        values = [getattr(bar, name) for bar in order]
+        assert values == sorted(values, reverse=True)
+
+
+def test_one_bad_text_is_enough_and_is_named_and_vectors_that_can_t_be_compared_are_refused() -> None:
+    spoilt, broken = vectors(), vectors()
+    spoilt[17] *= -1
+    report = compare("q4", TEXTS, spoilt, vectors())
+    assert (report.passed, report.worst) == (False, "text 17")
+    assert report.shortfalls()[0] == "cosine_min -1.0000 < 0.95"
+    broken[3, 3] = np.nan
+    with pytest.raises(BadInput, match=r"the fp16 graph overflows.*export with --precision fp32"):
+        compare("fp16", TEXTS, broken, vectors())
+    with pytest.raises(BadInput, match=r"shape \(60, 16\), the model \(60, 32\)"):
+        compare("fp32", TEXTS, vectors()[:, :16], vectors())
+
+
+@pytest.mark.parametrize(
+    ("cosine", "passes"),
+    [
+        (0.9, set()),
+        (0.99995, {"fp32", "fp16", "int8", "q4"}),
+        (0.9996, {"fp16", "int8", "q4"}),
+        (0.995, {"int8", "q4"}),
+    ],
+)
+def test_a_cosine_is_reported_and_passes_where_its_bar_is_lower(cosine: float, passes: set[str]) -> None:
+    moved = turned(vectors(), cosine)
+    reports = {precision: compare(precision, TEXTS, moved, vectors()) for precision in get_args(Precision)}
+    for report in reports.values():
+        assert (report.cosine_mean, report.cosine_min) == pytest.approx((cosine, cosine), abs=1e-5)
+    assert {name for name, report in reports.items() if report.cosine_min >= report.bar.cosine_min} == passes
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 12))
+def test_agreement_is_the_overlap_of_the_two_rankings(seed: int, depth: int) -> None:
+    rng = np.random.default_rng(seed)
+    both = [unit_rows(rng.normal(size=(30, 8)).astype(np.float32)) for _ in range(2)]
+    is_query = np.arange(30) % 3 == 0
+    documents = np.flatnonzero(~is_query)
+    shares = []
+    for query in np.flatnonzero(is_query):
+        ranked = [sorted(documents, key=lambda one, rows=rows: -float(rows[query] @ rows[one])) for rows in both]
+        shares.append(len(set(ranked[0][:depth]) & set(ranked[1][:depth])) / depth)
+    assert top_agreement(*both, is_query, depth) == pytest.approx(np.mean(shares))
+
+
+def test_a_report_is_json_and_a_table_for_who_did_not_ask_for_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+    report = replace(compare("int8", TEXTS, turned(vectors(), 0.5), vectors()), forced=True)
+    stated = json.loads(json.dumps(report.as_json(), allow_nan=False))
+    assert (stated["passed"], stated["forced"], stated["texts"]) == (False, True, 60)
+    assert stated["bar"] == {"cosine_min": 0.97, "cosine_mean": 0.99, "top10_agreement": 0.8}
+    assert [row[3] for row in report.rows()] == ["below", "below", "below"]
+    report = compare("int8", TEXTS, vectors(), vectors())
+    require_parity(report, "the graph", Console(), force=False)
+    assert "the graph against torch" in capsys.readouterr().out
+    require_parity(report, "the graph", Console(quiet=True), force=False)
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("name", ["small", pytest.param("default_folder", marks=pytest.mark.long)])
+def test_the_gate_goes_the_way_of_other_commands_and_cuts_long_texts(name: str, request: pytest.FixtureRequest) -> None:
+    texts, folder = read_texts(), request.getfixturevalue(name)
+    reference = encode(folder, texts)
+    assert check_parity(folder, texts, reference).cosine_min == pytest.approx(1, abs=1e-6)
+    other_prefix = ModelFolder(folder.path, replace(folder.config, query_prefix=""))
+    assert check_parity(other_prefix, texts, reference).cosine_min < 0.99
+    assert np.isfinite(encode(folder, [GateText("en", "document", "water " * 2000)])).all()

@@ -14,89 +14,61 @@ from onnx_export.huggingface.hub_layout import DenseLayer, Layout, choose_poolin
 from tests.onnx_export.conftest import write_json
 
 HERE = Path("model")
+CLS = {"pooling_mode": "cls"}
 TANH, IDENTITY = DenseLayer(HERE / "2_Dense", "tanh"), DenseLayer(HERE / "2_Dense", "identity")
 
 
 def sentence_layout(folder: Path, *kinds: str, pooling: dict[str, Any], dense: dict[str, Any] | None = None) -> Path:
     new = "sentence_transformers.sentence_transformer.modules"
-    write_json(
-        folder / "modules.json",
-        [
-            {"path": f"{at}_{kind}" if at else "", "type": f"{new}.{kind.lower()}.{kind}"}
-            for at, kind in enumerate(kinds)
-        ],
-    )
+    modules = [(f"{at}_{kind}" if at else "", f"{new}.{kind.lower()}.{kind}") for at, kind in enumerate(kinds)]
+    write_json(folder / "modules.json", [{"path": path, "type": kind} for path, kind in modules])
     write_json(folder / "1_Pooling/config.json", pooling)
     write_json(folder / "2_Dense/config.json", dense or {})
     return folder
 
 
-def test_a_bare_transformer_states_no_pooling(tmp_path: Path) -> None:
-    write_json(tmp_path / "config.json", {"model_type": "bert"})
-    assert read_layout(tmp_path) == Layout(transformer=tmp_path)
-
-
 @pytest.mark.parametrize(
     "pooling",
-    [
-        {"pooling_mode": "cls"},
-        {"pooling_mode": ["cls"]},
-        {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False},
-    ],
+    [{"pooling_mode": one} for one in ("cls", ["cls"])]
+    + [{"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}],
 )
-def test_both_spellings_of_pooling_are_read(tmp_path: Path, pooling: dict[str, Any]) -> None:
+def test_both_spellings_of_pooling_are_read_or_none_is_stated(tmp_path: Path, pooling: dict[str, Any]) -> None:
+    write_json(tmp_path / "config.json", {"model_type": "bert"})
+    assert read_layout(tmp_path) == Layout(transformer=tmp_path)
     layout = read_layout(sentence_layout(tmp_path, "Transformer", "Pooling", "Normalize", pooling=pooling))
     assert (layout.pooling, layout.dense) == ("cls", ())
 
 
 def test_labses_layout_is_read_whole(tmp_path: Path) -> None:
-    folder = sentence_layout(
-        tmp_path,
-        *("Transformer", "Pooling", "Dense", "Normalize"),
-        pooling={"pooling_mode": "cls", "include_prompt": True},
-        dense={"activation_function": "torch.nn.modules.activation.Tanh"},
-    )
+    pooling = {"pooling_mode": "cls", "include_prompt": True}
+    dense = {"activation_function": "torch.nn.modules.activation.Tanh"}
+    kinds = "Transformer", "Pooling", "Dense", "Normalize"
+    folder = sentence_layout(tmp_path, *kinds, pooling=pooling, dense=dense)
     write_json(folder / "sentence_bert_config.json", {"max_seq_length": 256, "do_lower_case": True})
     write_json(folder / "config_sentence_transformers.json", {"prompts": {"query": "ask: ", "document": ""}})
-    assert read_layout(folder) == Layout(
-        transformer=folder,
-        pooling="cls",
-        dense=(DenseLayer(folder / "2_Dense", "tanh"),),
-        max_tokens=256,
-        lower_case=True,
-        prompts={"query": "ask: "},
-    )
+    layers = (DenseLayer(folder / "2_Dense", "tanh"),)
+    assert read_layout(folder) == Layout(folder, "cls", layers, 256, lower_case=True, prompts={"query": "ask: "})
 
 
 @pytest.mark.parametrize(
-    ("pooling", "sentence"),
+    ("pooling", "dense", "sentence"),
     [
-        ({"pooling_mode": "lasttoken"}, "asks for pooling by lasttoken; mean and cls can be exported"),
-        ({"pooling_mode_max_tokens": True, "pooling_mode_cls_token": True}, "pooling by max and cls"),
-        ({"pooling_mode": "mean", "include_prompt": False}, "leaves the prompt's tokens out of pooling"),
-        ({}, "asks for pooling by nothing"),
+        ({"pooling_mode": "lasttoken"}, {}, "asks for pooling by lasttoken; mean and cls can be exported"),
+        ({"pooling_mode_max_tokens": True, "pooling_mode_cls_token": True}, {}, "pooling by max and cls"),
+        ({"pooling_mode": "mean", "include_prompt": False}, {}, "leaves the prompt's tokens out of pooling"),
+        ({}, {}, "asks for pooling by nothing"),
+        (CLS, {"activation_function": "torch.nn.modules.activation.ReLU"}, "has the activation ReLU; dense layers"),
+        (CLS, {"use_residual": True}, "a residual"),
+        (CLS, {"module_input_name": "token_embeddings"}, "on single tokens"),
     ],
 )
-def test_a_pooling_no_graph_has_is_refused(tmp_path: Path, pooling: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(BadInput, match=sentence):
-        read_layout(sentence_layout(tmp_path, "Transformer", "Pooling", pooling=pooling))
-
-
-@pytest.mark.parametrize(
-    ("dense", "sentence"),
-    [
-        (
-            {"activation_function": "torch.nn.modules.activation.ReLU"},
-            "has the activation ReLU; dense layers with Tanh or",
-        ),
-        ({"use_residual": True}, "a residual"),
-        ({"module_input_name": "token_embeddings"}, "on single tokens"),
-    ],
-)
-def test_a_dense_layer_no_graph_has_is_refused(tmp_path: Path, dense: dict[str, Any], sentence: str) -> None:
-    folder = sentence_layout(tmp_path, "Transformer", "Pooling", "Dense", pooling={"pooling_mode": "cls"}, dense=dense)
-    with pytest.raises(BadInput, match=sentence):
+def test_a_pooling_or_a_dense_layer_that_no_graph_has_is_one_sentence(
+    tmp_path: Path, pooling: dict[str, Any], dense: dict[str, Any], sentence: str
+) -> None:
+    folder = sentence_layout(tmp_path, "Transformer", "Pooling", "Dense", pooling=pooling, dense=dense)
+    with pytest.raises(BadInput, match=sentence) as caught:
         read_layout(folder)
+    assert not re.search(r"[.!?]\s+[A-Z]|\n", str(caught.value))
 
 
 @pytest.mark.parametrize("kinds", [("StaticEmbedding",), ("Transformer", "WordWeights", "Pooling"), ("Transformer",)])
@@ -123,46 +95,33 @@ def test_a_folder_that_is_no_model_is_refused(tmp_path: Path, content: str | Non
 
 
 @pytest.mark.parametrize(
-    ("layout", "asked", "pooling", "dense", "pooler"),
+    ("stated", "layers", "asked", "pooling", "dense"),
     [
-        (Layout(HERE), None, "mean", (), False),
-        (Layout(HERE), "cls", "cls", (), False),
-        (Layout(HERE), "cls-dense-tanh", "cls-dense-tanh", (), True),
-        (Layout(HERE, "mean"), None, "mean", (), False),
-        (Layout(HERE, "cls", (TANH,)), None, "cls-dense-tanh", (TANH,), False),
-        (Layout(HERE, "cls", (TANH,)), "cls-dense-tanh", "cls-dense-tanh", (TANH,), False),
-        (Layout(HERE, "cls", (TANH,)), "mean", "mean", (), False),
-        (Layout(HERE, "mean", (TANH,)), None, "mean", (TANH,), False),
-        (Layout(HERE, "cls", (IDENTITY,)), None, "cls", (IDENTITY,), False),
+        *[(None, (), asked, asked or "mean", ()) for asked in (None, "cls", "cls-dense-tanh")],
+        ("mean", (), None, "mean", ()),
+        *[("cls", (TANH,), asked, "cls-dense-tanh", (TANH,)) for asked in (None, "cls-dense-tanh")],
+        ("cls", (TANH,), "mean", "mean", ()),
+        ("mean", (TANH,), None, "mean", (TANH,)),
+        ("cls", (IDENTITY,), None, "cls", (IDENTITY,)),
     ],
 )
 def test_the_user_decides_pooling_then_the_folder_then_the_mean(
-    layout: Layout, asked: Pooling | None, pooling: Pooling, dense: tuple[DenseLayer, ...], pooler: bool
+    stated: Any, layers: tuple[DenseLayer, ...], asked: Pooling | None, pooling: Pooling, dense: tuple[DenseLayer, ...]
 ) -> None:
-    recipe = choose_pooling(layout, asked)
+    recipe = choose_pooling(Layout(HERE, stated, layers), asked)
+    pooler = pooling == "cls-dense-tanh" and not dense
     assert (recipe.pooling, recipe.dense, recipe.pooler) == (pooling, dense, pooler)
-    silent = (
-        (asked is None and layout.pooling is not None) or bool(dense) or (asked in ("mean", "cls") and not layout.dense)
-    )
-    assert bool(recipe.remark) is not silent, "a choice that nobody stated is said"
-
-
-def test_cls_dense_tanh_is_refused_where_the_dense_layer_is_another() -> None:
+    silent = (asked is None and stated) or dense or (asked in ("mean", "cls") and not layers)
+    assert bool(recipe.remark) is not bool(silent), "a choice that nobody stated is said"
     with pytest.raises(BadInput, match="needs one dense layer with tanh"):
         choose_pooling(Layout(HERE, "cls", (IDENTITY,)), "cls-dense-tanh")
-
-
-E5, NONE = ("query: ", "passage: "), ("", "")
 
 
 @pytest.mark.parametrize(
     ("name", "prompts", "default", "expected"),
     [
-        ("multilingual-e5-small", {}, None, E5),
-        ("mE5_base", {}, None, E5),
-        ("multilingual-e5-large-instruct", {}, None, NONE),
-        ("base5-bert", {}, None, NONE),
-        ("LaBSE", {}, None, NONE),
+        *[(name, {}, None, ("query: ", "passage: ")) for name in ("multilingual-e5-small", "mE5_base")],
+        *[(name, {}, None, ("", "")) for name in ("multilingual-e5-large-instruct", "base5-bert", "LaBSE")],
         ("any", {"query": "q: ", "passage": "p: "}, None, ("q: ", "p: ")),
         ("any", {"query": "q: ", "document": "d: "}, None, ("q: ", "d: ")),
         ("e5", {"query": "q: "}, None, ("q: ", "")),
@@ -182,10 +141,7 @@ def test_prefixes_are_the_models_prompts_or_e5s_rule(
         ("---\nlicense: mit\nlanguage: [de, no, multilingual, pt-BR, de]\n---\n# A model", ("mit", ("de", "nb", "pt"))),
         ("---\nlanguage: fr\n---\n", ("", ("fr",))),
         ("---\nlanguage: no\n---\n", ("", ("nb",))),
-        ("---\nlanguage:\n---\n", ("", ())),
-        ("---\nlanguage: [fr\n---\n", ("", ())),
-        ("# A model without a header", ("", ())),
-        (None, ("", ())),
+        *[(text, ("", ())) for text in ("---\nlanguage:\n---\n", "---\nlanguage: [fr\n---\n", "# No header", None)],
     ],
 )
 def test_licence_and_languages_come_from_the_models_card(
@@ -213,13 +169,12 @@ def test_the_weights_of_the_transformer_and_of_each_dense_layer_are_fetched(
         (hub / file).write_bytes(b"")
 
     def snapshot(_model: str, *, allow_patterns: list[str], local_files_only: bool = False, **ignored: Any) -> str:
-        if not local_files_only:
-            files = (str(file.relative_to(hub)) for file in hub.rglob("*") if file.is_file())
-            for file in filter_repo_objects(files, allow_patterns=allow_patterns, **ignored):
-                (cache / file).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(hub / file, cache / file)
-        elif not cache.exists():
+        if local_files_only and not cache.exists():
             raise LocalEntryNotFoundError("not in the cache")
+        files = (str(file.relative_to(hub)) for file in hub.rglob("*") if file.is_file() and not local_files_only)
+        for file in filter_repo_objects(files, allow_patterns=allow_patterns, **ignored):
+            (cache / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(hub / file, cache / file)
         return str(cache)
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot)
@@ -242,9 +197,3 @@ def test_a_cached_model_that_cannot_be_exported_asks_no_hub(tmp_path: Path, monk
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot)
     assert find_source("someone/model", lambda _: None) == tmp_path
-
-
-def test_every_refusal_is_one_sentence_that_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(BadInput) as caught:
-        read_layout(sentence_layout(tmp_path, "Transformer", "Pooling", pooling={"pooling_mode": "max"}))
-    assert not re.search(r"[.!?]\s+[A-Z]|\n", str(caught.value))

@@ -1,7 +1,8 @@
-"""Encoders of BERT, XLM-R and LaBSE shape: the graph says what torch says."""
+"""Encoders of BERT, XLM-R and LaBSE shape: the graph says what torch says, and so does that for cards."""
 
+import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,23 +15,30 @@ import tokenizers
 import torch
 import transformers
 from huggingface_hub.errors import LocalEntryNotFoundError
+from onnx import numpy_helper
 from safetensors.numpy import load_file, save_file
 from transformers import AutoModel
 
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput, MissingPart
-from encoders.folder.model_config import ModelConfig, Pooling
+from encoders.folder.model_config import Pooling, Precision
 from encoders.folder.model_folder import ModelFolder
+from encoders.inference.graph import Inputs, load_graph
+from encoders.inference.unpadded import remove_padding
+from encoders.machine.placement import CPU
 from onnx_export.default_model import default_source
+from onnx_export.graphs.fused_attention import fuse_attention
 from onnx_export.graphs.parity import GateText, check_parity, compare, encode, read_texts
 from onnx_export.graphs.precision import convert
 from onnx_export.graphs.samples import sample_texts, token_inputs
 from onnx_export.huggingface import hub_source as huggingface
 from onnx_export.huggingface.hub import find_source
-from onnx_export.huggingface.hub_layout import Layout, choose_pooling, read_layout
+from onnx_export.huggingface.hub_layout import choose_pooling, read_layout
 from tests.onnx_export.conftest import POSITIONS, SHAPES, SaveModel, save_labse_layers
+from tests.onnx_export.cuda_kernels import without_kernel
 
 pytestmark = pytest.mark.torch
+Paths, Sources = Mapping[str, Path], Mapping[str, huggingface.SourceModel]
 
 
 def load(folder: Path, pooling: Pooling | None = None) -> huggingface.SourceModel:
@@ -39,12 +47,12 @@ def load(folder: Path, pooling: Pooling | None = None) -> huggingface.SourceMode
 
 
 @pytest.fixture(scope="module")
-def sources(hugging_face: Mapping[str, Path]) -> dict[str, huggingface.SourceModel]:
+def sources(hugging_face: Paths) -> dict[str, huggingface.SourceModel]:
     return {shape: load(folder) for shape, folder in hugging_face.items()}
 
 
 @pytest.fixture(scope="module")
-def graphs(sources: Mapping[str, huggingface.SourceModel], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def graphs(sources: Sources, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     files = {}
     for shape, source in sources.items():
         folder = tmp_path_factory.mktemp(shape)
@@ -60,6 +68,11 @@ def run(graph: Path, ids: Any, mask: Any) -> FloatArray:
     return vectors
 
 
+def copy_tokenizer(source: Path, target: Path) -> None:
+    for file in source.glob("tokenizer*"):
+        shutil.copy(file, target)
+
+
 def ragged(lengths: list[int], longest: int, padding: int, seed: int = 0) -> tuple[Any, Any]:
     rng = np.random.default_rng(seed)
     mask = (np.arange(longest) < np.array(lengths)[:, None]).astype(np.int64)
@@ -67,18 +80,18 @@ def ragged(lengths: list[int], longest: int, padding: int, seed: int = 0) -> tup
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("lengths", [[1], [2, 1], [7], [64, 3, 1, 40, 17]])
-def test_a_graph_says_what_torch_says_on_batches_of_any_shape(
-    shape: str, lengths: list[int], sources: Mapping[str, huggingface.SourceModel], graphs: Mapping[str, Path]
-) -> None:
-    ids, mask = ragged(lengths, max(lengths), padding=1 if shape == "xlm-r" else 0)
-    with torch.no_grad():
-        expected = sources[shape].module(torch.from_numpy(ids), torch.from_numpy(mask)).numpy()
-    np.testing.assert_allclose(run(graphs[shape], ids, mask), expected, atol=2e-6)
+def test_a_graph_says_what_torch_says_on_batches_of_any_shape(shape: str, sources: Sources, graphs: Paths) -> None:
+    longest = sources[shape].max_tokens
+    assert longest == (96 if shape == "labse" else POSITIONS), "the smallest limit that is stated"
+    for lengths in ([1], [2, 1], [7], [64, 3, 1, 40, 17], [longest]):
+        ids, mask = ragged(lengths, max(lengths), padding=1 if shape == "xlm-r" else 0)
+        with torch.no_grad():
+            expected = sources[shape].module(torch.from_numpy(ids), torch.from_numpy(mask)).numpy()
+        np.testing.assert_allclose(run(graphs[shape], ids, mask), expected, atol=2e-6)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_neither_padding_nor_the_other_texts_of_a_batch_change_a_vector(shape: str, graphs: Mapping[str, Path]) -> None:
+def test_neither_padding_nor_the_other_texts_of_a_batch_change_a_vector(shape: str, graphs: Paths) -> None:
     lengths = [5, 30, 12, 1]
     ids, mask = ragged(lengths, 30, padding=1)
     noise, _ = ragged(lengths, 30, padding=77)
@@ -93,30 +106,25 @@ def test_neither_padding_nor_the_other_texts_of_a_batch_change_a_vector(shape: s
     ("shape", "pooling"),
     [("bert", "mean"), ("xlm-r", "mean"), ("bert", "cls"), ("bert", "cls-dense-tanh"), ("labse", None)],
 )
-def test_pooling_is_what_the_formula_says(
-    shape: str, pooling: Pooling | None, hugging_face: Mapping[str, Path]
-) -> None:
+def test_pooling_is_what_the_formula_says(shape: str, pooling: Pooling | None, hugging_face: Paths) -> None:
     folder = hugging_face[shape]
     ids, mask = ragged([9, 4, 1], 9, padding=1 if shape == "xlm-r" else 0)
     model = AutoModel.from_pretrained(folder).eval()
     with torch.no_grad():
         states = model(input_ids=torch.from_numpy(ids), attention_mask=torch.from_numpy(mask)).last_hidden_state.numpy()
         vectors = load(folder, pooling).module(torch.from_numpy(ids), torch.from_numpy(mask)).numpy()
+    pooled = states[:, 0]
     if pooling == "mean":
-        pooled = np.stack([states[row, : int(mask[row].sum())].mean(axis=0) for row in range(3)])
-    else:
-        pooled = states[:, 0]
-    if shape == "labse":
-        dense = load_file(folder / "2_Dense/model.safetensors")
-        pooled = np.tanh(pooled @ dense["linear.weight"].T + dense["linear.bias"])
-    elif pooling == "cls-dense-tanh":
-        dense = load_file(folder / "model.safetensors")
-        pooled = np.tanh(pooled @ dense["pooler.dense.weight"].T + dense["pooler.dense.bias"])
+        pooled = np.stack([row[:length].mean(axis=0) for row, length in zip(states, mask.sum(axis=1), strict=True)])
+    elif pooling != "cls":
+        place, name = ("2_Dense/", "linear") if shape == "labse" else ("", "pooler.dense")
+        dense = load_file(folder / f"{place}model.safetensors")
+        pooled = np.tanh(pooled @ dense[f"{name}.weight"].T + dense[f"{name}.bias"])
     np.testing.assert_allclose(vectors, unit_rows(pooled), atol=2e-6)
 
 
 @pytest.mark.long
-def test_sentence_transformers_says_the_same_of_its_own_layout(hugging_face: Mapping[str, Path]) -> None:
+def test_sentence_transformers_says_the_same_of_its_own_layout(hugging_face: Paths) -> None:
     library = pytest.importorskip("sentence_transformers")
     texts = [text.text for text in read_texts()]
     expected = library.SentenceTransformer(str(hugging_face["labse"]), device="cpu").encode(texts)
@@ -124,56 +132,32 @@ def test_sentence_transformers_says_the_same_of_its_own_layout(hugging_face: Map
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_graph_keeps_the_contract_of_model_folders(shape: str, graphs: Mapping[str, Path]) -> None:
+def test_a_graph_keeps_the_contract_and_names_no_file_of_the_machine_that_made_it(shape: str, graphs: Paths) -> None:
+    content = graphs[shape].read_bytes()
+    assert b"site-packages" not in content
+    assert b".py" not in content
     graph = onnx.load(graphs[shape]).graph
-    described = {
-        info.name: (
-            info.type.tensor_type.elem_type,
-            [d.dim_param or d.dim_value for d in info.type.tensor_type.shape.dim],
-        )
-        for info in [*graph.input, *graph.output]
-    }
+    described = {}
+    for info in (*graph.input, *graph.output):
+        kind = info.type.tensor_type
+        described[info.name] = kind.elem_type, [d.dim_param or d.dim_value for d in kind.shape.dim]
     tokens = (onnx.TensorProto.INT64, ["texts", "tokens"])
     vectors = (onnx.TensorProto.FLOAT, ["texts", 64])
     assert described == {"input_ids": tokens, "attention_mask": tokens, "vectors": vectors}
 
 
-def test_a_graph_names_no_file_of_the_machine_that_made_it(graphs: Mapping[str, Path]) -> None:
-    for graph in graphs.values():
-        content = graph.read_bytes()
-        assert b"site-packages" not in content
-        assert b".py" not in content
-
-
-def test_the_longest_input_is_the_smallest_limit_stated(sources: Mapping[str, huggingface.SourceModel]) -> None:
-    limits = {shape: source.max_tokens for shape, source in sources.items()}
-    assert limits == {"bert": POSITIONS, "xlm-r": POSITIONS, "labse": 96}
-
-
-def test_the_longest_input_really_runs(
-    sources: Mapping[str, huggingface.SourceModel], graphs: Mapping[str, Path]
-) -> None:
-    for shape, graph in graphs.items():
-        ids, mask = ragged([sources[shape].max_tokens], sources[shape].max_tokens, padding=1)
-        assert np.isfinite(run(graph, ids, mask)).all()
-
-
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_saved_tokenizer_gives_the_ids_of_transformers_and_cuts_nothing(
-    shape: str, sources: Mapping[str, huggingface.SourceModel], tmp_path: Path
-) -> None:
+def test_the_saved_tokenizer_is_transformers_and_cuts_nothing(shape: str, sources: Sources, tmp_path: Path) -> None:
     huggingface.save_tokenizer(sources[shape], tmp_path / "tokenizer.json")
     saved = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     for text in read_texts():
         assert saved.encode(text.text).ids == sources[shape].tokenizer(text.text)["input_ids"]
     assert len(saved.encode("a b " * 1000).ids) > 1000
     assert saved.padding is None
-
-
-def test_lower_casing_moves_into_the_tokenizer(sources: Mapping[str, huggingface.SourceModel], tmp_path: Path) -> None:
-    huggingface.save_tokenizer(replace(sources["bert"], lower_case=True), tmp_path / "tokenizer.json")
-    saved = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
-    assert saved.encode("Kaffee IN Wien").ids == saved.encode("kaffee in wien").ids
+    if shape == "bert":  # lower-casing moves into the tokenizer
+        huggingface.save_tokenizer(replace(sources["bert"], lower_case=True), tmp_path / "tokenizer.json")
+        saved = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+        assert saved.encode("Kaffee IN Wien").ids == saved.encode("kaffee in wien").ids
 
 
 def test_the_hash_of_weights_is_the_models_and_not_the_runs(save_model: SaveModel) -> None:
@@ -184,46 +168,50 @@ def test_the_hash_of_weights_is_the_models_and_not_the_runs(save_model: SaveMode
     assert load(first).weights != load(first, "cls-dense-tanh").weights, "the pooler's weights count where it is used"
 
 
-def test_weights_that_are_missing_are_said_and_not_made_up(save_model: SaveModel) -> None:
+@pytest.mark.parametrize(
+    ("missing", "pooling", "said"),
+    [
+        (
+            "encoder.layer.1.output.dense.weight",
+            None,
+            r"lack 1 tensors, encoder\.layer\.1\.output\.dense\.w.* first; fetch",
+        ),
+        ("pooler", "cls-dense-tanh", r"lack 2 tensors, pooler"),
+    ],
+)
+def test_weights_that_are_missing_are_said_and_not_made_up(
+    missing: str, pooling: Pooling | None, said: str, save_model: SaveModel
+) -> None:
     folder = save_model("bert", "half")
-    weights = load_file(folder / "model.safetensors")
-    del weights["encoder.layer.1.output.dense.weight"]
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(BadInput, match=r"lack 1 tensors, encoder\.layer\.1\.output\.dense\.weight first; fetch"):
-        load(folder)
+    kept = {name: w for name, w in load_file(folder / "model.safetensors").items() if not name.startswith(missing)}
+    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(BadInput, match=said):
+        load(folder, pooling)
+    assert not pooling or load(folder).dim == 64, "a pooler is missed only where it is the pooling"
 
 
-def test_a_missing_pooler_is_missed_only_where_it_is_the_pooling(save_model: SaveModel) -> None:
-    folder = save_model("bert", "without-pooler")
-    weights = {name: w for name, w in load_file(folder / "model.safetensors").items() if not name.startswith("pooler")}
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    assert load(folder).dim == 64
-    with pytest.raises(BadInput, match=r"lack 2 tensors, pooler"):
-        load(folder, "cls-dense-tanh")
-
-
-def test_weights_that_are_no_weights_are_refused(save_model: SaveModel) -> None:
-    folder = save_model("bert", "broken")
-    (folder / "model.safetensors").write_bytes(b"not weights")
+def test_a_folder_whose_weights_are_no_weights_or_whose_dense_layer_is_gone_is_refused(save_model: SaveModel) -> None:
+    broken, without = save_model("bert", "broken"), save_model("labse", "no-dense")
+    (broken / "model.safetensors").write_bytes(b"not weights")
+    (without / "2_Dense/model.safetensors").unlink()
     with pytest.raises(BadInput, match=r"the weights in .*broken can't be loaded .*fetch the model again"):
-        load(folder)
+        load(broken)
+    with pytest.raises(BadInput, match=r"the dense layer in .*2_Dense can't be read .*fetch the model again"):
+        load(without)
 
 
 @pytest.mark.parametrize("kind", ["mt5", "bart"])
-def test_of_a_model_that_also_decodes_the_encoder_alone_is_exported(
-    kind: str, tmp_path: Path, hugging_face: Mapping[str, Path]
-) -> None:
+def test_of_a_model_that_decodes_the_encoder_alone_is_exported(kind: str, tmp_path: Path, hugging_face: Paths) -> None:
     torch.manual_seed(0)
     if kind == "mt5":
         size = {"d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 2, "num_heads": 2}
         model = transformers.MT5Model(transformers.MT5Config(vocab_size=300, **size))
     else:
-        size = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
-        heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
-        model = transformers.BartModel(transformers.BartConfig(vocab_size=300, **heads, **size))
+        each = {"layers": 1, "ffn_dim": 32, "attention_heads": 2}
+        size = {f"{part}_{name}": value for part in ("encoder", "decoder") for name, value in each.items()}
+        model = transformers.BartModel(transformers.BartConfig(vocab_size=300, d_model=32, **size))
     model.eval().save_pretrained(tmp_path)
-    for file in hugging_face["bert"].glob("tokenizer*"):
-        (tmp_path / file.name).write_bytes(file.read_bytes())
+    copy_tokenizer(hugging_face["bert"], tmp_path)
     source = load(tmp_path, "mean")
     assert not any("decoder" in name for name in source.module.state_dict())
     ids, mask = ragged([9, 4, 1], 9, padding=0)
@@ -240,15 +228,12 @@ def test_a_tokenizer_in_python_only_is_refused(save_model: SaveModel) -> None:
     (folder / "vocab.json").write_text('{"<unk>": 0, "a</w>": 1, "<pad>": 2}')
     (folder / "merges.txt").write_text("#version: 0.2\n")
     (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "CTRLTokenizer"}')
-    with pytest.raises(
-        BadInput, match=r"tokenizer in Python only \(CTRLTokenizer\).*take a model with a fast tokenizer"
-    ):
+    said = r"tokenizer in Python only \(CTRLTokenizer\).*take a model with a fast tokenizer"
+    with pytest.raises(BadInput, match=said):
         load(folder)
 
 
-def test_a_tokenizer_in_python_only_is_refused_before_weights_are_fetched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_tokenizer_is_refused_before_any_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "xlm"}')
     (tmp_path / "vocab.json").write_text('{"<unk>": 0, "a</w>": 1}')
     fetched = []
@@ -260,12 +245,11 @@ def test_a_tokenizer_in_python_only_is_refused_before_weights_are_fetched(
         return str(tmp_path)
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot)
-    with pytest.raises(BadInput, match=r"tokenizer in Python only \(XLMTokenizer\)"):
-        find_source("someone/xlm-mlm-100", lambda _: None, huggingface.require_fast_tokenizer)
+    for name in ("someone/xlm-mlm-100", str(tmp_path)):
+        with pytest.raises(BadInput, match=r"tokenizer in Python only \(XLMTokenizer\)"):
+            find_source(name, lambda _: None, huggingface.require_fast_tokenizer)
     assert fetched
     assert not any("safetensors" in pattern or pattern.endswith(".bin") for pattern in fetched)
-    with pytest.raises(BadInput, match=r"tokenizer in Python only \(XLMTokenizer\)"):
-        find_source(str(tmp_path), lambda _: None, huggingface.require_fast_tokenizer)
 
 
 def test_a_dense_layer_after_the_mean_that_narrows_is_exported(save_model: SaveModel, tmp_path: Path) -> None:
@@ -273,41 +257,36 @@ def test_a_dense_layer_after_the_mean_that_narrows_is_exported(save_model: SaveM
     save_labse_layers(folder, activation="Identity", pooling="mean_tokens", width=24)
     source = load(folder)
     huggingface.export_token_graph(source.module, tmp_path / "graph.onnx")
-    ids, mask = ragged([5], 5, padding=0)
-    assert (source.dim, run(tmp_path / "graph.onnx", ids, mask).shape) == (24, (1, 24))
+    assert (source.dim, run(tmp_path / "graph.onnx", *ragged([5], 5, padding=0)).shape) == (24, (1, 24))
 
 
 @pytest.mark.parametrize("package", ["torch", "transformers", "onnxscript"])
 def test_without_torch_or_transformers_one_sentence_says_what_to_install(
-    package: str, hugging_face: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch
+    package: str, hugging_face: Paths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(
-        MissingPart, match=r"^this needs PyTorch and transformers; install them: make install EXTRAS=train$"
-    ):
+    said = r"^this needs PyTorch and transformers; install them: make install EXTRAS=train$"
+    with pytest.raises(MissingPart, match=said):
         load(hugging_face["bert"])
 
 
 @pytest.mark.long
-def test_e5_rebuilt_as_a_transformers_model_agrees_with_the_default_graph(
-    default_folder: ModelFolder, tmp_path: Path
-) -> None:
+def test_e5_rebuilt_by_transformers_agrees_with_the_default_graph(default_folder: ModelFolder, tmp_path: Path) -> None:
     default_source.save(tmp_path / "e5")
     source = load(tmp_path / "e5")
-    config_of = replace(
-        default_folder.config, precision="fp32", weights=source.weights, max_tokens=source.max_tokens, pieces=""
-    )
+    config = replace(default_folder.config, weights=source.weights, max_tokens=source.max_tokens, pieces="")
     texts = read_texts()
-    prefixes = {"query": config_of.query_prefix, "document": config_of.document_prefix}
+    prefixes = {"query": config.query_prefix, "document": config.document_prefix}
     reference = huggingface.reference_vectors(source, [prefixes[text.role] + text.text for text in texts])
     huggingface.export_token_graph(source.module, tmp_path / "raw.onnx")
-    folders = {name: _folder(tmp_path / name, source, replace(config_of, precision=name)) for name in ("fp32", "int8")}
     batches = list(token_inputs(huggingface.token_rows(source, sample_texts()), 1, source.max_tokens))
-    convert(tmp_path / "raw.onnx", folders["fp32"].graph, "fp32", batches)
-    convert(tmp_path / "raw.onnx", folders["int8"].graph, "int8", batches)
-
-    assert check_parity(folders["fp32"], texts, reference).passed
-    assert check_parity(folders["int8"], texts, reference).passed
+    precisions: tuple[Precision, ...] = ("fp32", "int8")
+    for precision in precisions:
+        folder = ModelFolder(tmp_path / precision, replace(config, precision=precision))
+        folder.path.mkdir()
+        huggingface.save_tokenizer(source, folder.tokenizer)
+        convert(tmp_path / "raw.onnx", folder.graph, precision, batches)
+        assert check_parity(folder, texts, reference).passed
     default = compare("int8", texts, encode(default_folder, texts), reference)
     assert default.passed, default.shortfalls()
     assert default.cosine_mean >= 0.99
@@ -319,32 +298,68 @@ def test_the_default_encoder_s_weights_are_saved_in_silence_and_are_those_of_its
     default_source.save(tmp_path)
     assert capfd.readouterr() == ("", "")
     texts = [GateText("de", "query", "Wer zahlt für das Wasser?"), GateText("ja", "query", "天気")]
-    reference = huggingface.reference_vectors(
-        load(tmp_path), [default_folder.config.query_prefix + text.text for text in texts]
-    )
+    queries = [default_folder.config.query_prefix + text.text for text in texts]
+    reference = huggingface.reference_vectors(load(tmp_path), queries)
     assert (encode(default_folder, texts) * reference).sum(axis=1).min() >= 0.99
 
 
-def _folder(path: Path, source: huggingface.SourceModel, config: ModelConfig) -> ModelFolder:
-    path.mkdir()
-    folder = ModelFolder(path, config)
-    huggingface.save_tokenizer(source, folder.tokenizer)
-    return folder
-
-
-def test_a_folder_whose_dense_layer_is_gone_is_refused(save_model: SaveModel) -> None:
-    folder = save_model("labse", "no-dense")
-    (folder / "2_Dense/model.safetensors").unlink()
-    with pytest.raises(BadInput, match=r"the dense layer in .*2_Dense can't be read .*fetch the model again"):
-        load(folder)
-
-
-def test_a_folder_without_a_pooler_can_not_be_pooled_by_it(tmp_path: Path, hugging_face: Mapping[str, Path]) -> None:
+def test_a_folder_without_a_pooler_can_not_be_pooled_by_it(tmp_path: Path, hugging_face: Paths) -> None:
     config = transformers.DistilBertConfig(vocab_size=300, dim=32, n_layers=1, n_heads=2, hidden_dim=32)
     transformers.DistilBertModel(config).save_pretrained(tmp_path)
-    for file in hugging_face["bert"].glob("tokenizer*"):
-        (tmp_path / file.name).write_bytes(file.read_bytes())
+    copy_tokenizer(hugging_face["bert"], tmp_path)
     assert load(tmp_path).dim == 32
-    layout = Layout(transformer=tmp_path)
     with pytest.raises(BadInput, match="has no pooler to make cls-dense-tanh of"):
-        huggingface.load(layout, choose_pooling(layout, "cls-dense-tanh"))
+        load(tmp_path, "cls-dense-tanh")
+
+
+ROWS = [np.random.default_rng(length).integers(4, 60, length).tolist() for length in (5, 40, 17, 3, 90, 5, 9)]
+BATCHES = [*token_inputs(ROWS, 1, 100), *token_inputs(ROWS[:1], 1, 100)]
+
+
+@pytest.fixture(params=SHAPES)
+def plain(request: pytest.FixtureRequest, sources: Sources, tmp_path: Path) -> Path:
+    huggingface.export_token_graph(sources[request.param].module, tmp_path / "plain.onnx")
+    return tmp_path / "plain.onnx"
+
+
+def _fused(plain: Path, batches: Sequence[Inputs]) -> Path:
+    graph = plain.with_name("graph.onnx")
+    shutil.copyfile(plain, graph)  # the weights beside it are those of both
+    fuse_attention(graph, batches)
+    return graph
+
+
+def _operations(graph: Path) -> list[str]:
+    return [node.op_type for node in onnx.load(graph, load_external_data=False).graph.node]
+
+
+def test_padded_or_not_both_graphs_give_the_same_vectors(plain: Path, tmp_path: Path) -> None:
+    fused = _fused(plain, BATCHES)
+    assert _operations(fused).count("MultiHeadAttention") == 2
+    assert not {"Softmax", "GatherND", "Where", "Range"} & set(_operations(fused))
+    half = tmp_path / "half.onnx"
+    convert(fused, half, "fp16", BATCHES)
+    assert without_kernel(onnx.load(half)) == []
+    assert remove_padding(onnx.load(half))
+    sessions = [load_graph(graph, CPU) for graph in (plain, fused, half)]
+    for batch in BATCHES:
+        expected, vectors, by_half = (session.run(None, dict(batch))[0] for session in sessions)
+        np.testing.assert_allclose(vectors, expected, atol=1e-5)
+        np.testing.assert_allclose(by_half, expected, atol=0.01)
+
+
+def test_attention_that_depends_on_more_than_the_padding_stays_as_it_is(plain: Path) -> None:
+    """The first token here sees nothing of the third: its mask says so whatever the padding."""
+    model = onnx.load(plain)
+    far = np.zeros((1, 1, 1, 3), dtype=np.float32)
+    far[..., 2] = -1e4
+    three = [{name: array[:, :3] for name, array in batch.items()} for batch in BATCHES]
+    model.graph.initializer.append(numpy_helper.from_array(far, "far"))
+    for node in list(model.graph.node):
+        if node.op_type == "Softmax":
+            (scores,) = (other for other in model.graph.node if node.input[0] in other.output)
+            scores.input[1] = "far"
+    onnx.save(model, plain)
+    before = plain.read_bytes()
+    assert _fused(plain, three).read_bytes() == before
+    assert sorted(file.suffix for file in plain.parent.iterdir()) == [".data", ".onnx", ".onnx"]

@@ -7,12 +7,12 @@ import pytest
 import torch
 import transformers
 
-from encoders.document import FloatArray
+from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.folder.model_config import ModelConfig, Precision
 from encoders.folder.model_folder import ModelFolder, publishing
 from encoders.inference.cross_encoder import Pair, Reranker
-from onnx_export.graphs.parity import GateText, compare_scores, read_texts
+from onnx_export.graphs.parity import compare_scores, read_texts
 from onnx_export.huggingface import source_reranker as rerankers
 from onnx_export.huggingface.hub_export import write_files
 from onnx_export.huggingface.hub_layout import read_layout
@@ -34,7 +34,6 @@ def saved(folder: Path, shape: str, labels: int = 1) -> Path:
 
 
 def by_transformers(folder: Path, pairs: list[Pair]) -> FloatArray:
-    """Scores of all pairs in one batch, by the library's own classes."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
     queries, passages = map(list, zip(*pairs, strict=True))
@@ -79,20 +78,14 @@ def test_other_precisions_score_alike(precision: Precision, bound: float, labels
     assert np.abs(scores - by_transformers(source, PAIRS)).max() < bound
 
 
-def test_a_separator_in_a_text_does_not_end_the_query(tmp_path: Path) -> None:
+def test_a_separator_in_a_text_does_not_end_the_query_and_to_have_none_is_refused(tmp_path: Path) -> None:
     reranker = exported(saved(tmp_path, "bert"), tmp_path / "made")
     (row,) = reranker.token_rows([("what is [SEP] in a tokenizer", "a token")])
     assert (row == 3).sum() == 2
-
-
-def test_a_model_with_three_labels_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"has 3 labels, and a reranker has one, or two .* --pooling mean exports"):
-        rerankers.load(read_layout(saved(tmp_path, "bert", 3)))
-
-
-def test_a_tokenizer_that_joins_texts_without_a_separator_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="puts nothing between query and passage"):
         rerankers.load(read_layout(save_reranker(tmp_path / "unpaired", paired=False)))
+    with pytest.raises(BadInput, match=r"has 3 labels, and a reranker has one, or two .* --pooling mean exports"):
+        rerankers.load(read_layout(saved(tmp_path, "bert", 3)))
 
 
 def test_the_gate_compares_each_querys_scores_and_its_ten_best() -> None:
@@ -106,16 +99,12 @@ def test_the_gate_compares_each_querys_scores_and_its_ten_best() -> None:
     noisy = reference + random.normal(0, 1, reference.shape).astype(np.float32)
     report = compare_scores("fp32", texts, noisy, reference)
     centre = reference.mean()
-    cosines = [
-        float((a - centre) @ (b - centre) / np.linalg.norm(a - centre) / np.linalg.norm(b - centre))
-        for a, b in zip(noisy, reference, strict=True)
-    ]
-    assert report.cosine_min == pytest.approx(min(cosines), abs=1e-5)
-    assert report.cosine_mean == pytest.approx(np.mean(cosines), abs=1e-5)
-    assert report.worst == queries[int(np.argmin(cosines))].text
-    shares = [
-        len(set(np.argsort(-a)[:10]) & set(np.argsort(-b)[:10])) / 10 for a, b in zip(noisy, reference, strict=True)
-    ]
+    cosines = (unit_rows(noisy - centre) * unit_rows(reference - centre)).sum(axis=1)
+    assert report.cosine_min == pytest.approx(cosines.min(), abs=1e-5)
+    assert report.cosine_mean == pytest.approx(cosines.mean(), abs=1e-5)
+    assert report.worst == queries[int(cosines.argmin())].text
+    best = ([set(row[:10]) for row in np.argsort(-scores)] for scores in (noisy, reference))
+    shares = [len(ours & theirs) / 10 for ours, theirs in zip(*best, strict=True)]
     assert report.top10_agreement == pytest.approx(np.mean(shares))
     with pytest.raises(BadInput, match="overflows"):
         compare_scores("fp16", texts, np.full_like(reference, np.nan), reference)
@@ -124,7 +113,7 @@ def test_the_gate_compares_each_querys_scores_and_its_ten_best() -> None:
 def test_each_query_of_the_gate_meets_documents_of_every_language() -> None:
     texts = read_texts()
     pairs = rerankers.gate_pairs(texts)
-    role: dict[str, GateText] = {text.text: text for text in texts}
+    language = {text.text: text.lang for text in texts}
     queries = sum(text.role == "query" for text in texts)
     assert len(pairs) % queries == 0
-    assert {role[document].lang for _, document in pairs[: len(pairs) // queries]} == {text.lang for text in texts}
+    assert {language[document] for _, document in pairs[: len(pairs) // queries]} == {*language.values()}
