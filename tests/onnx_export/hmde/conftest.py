@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,11 @@ SETTINGS = Settings(
 AS_SMALL = replace(SETTINGS, form="weighted", pairs=0.0, titles=1.0, excerpts=1.0, bare=1.0, centred=True)
 KINDS = {"paper": SETTINGS, "titles": replace(SETTINGS, titles=0.5, bare=0.5), "small": AS_SMALL}
 """Trainings that are run through once for all tests."""
+Train = Callable[..., Any]
 
 
 @pytest.fixture(scope="session")
 def small_model(save_model: SaveModel) -> Path:
-    """A Hugging Face folder."""
     return save_model("bert", "small")
 
 
@@ -70,7 +71,12 @@ def training_of(
 
 
 @pytest.fixture
-def finished(small_model: Path, pages: list[Document], tmp_path: Path) -> Callable[[str], Any]:
+def train(small_model: Path, pages: list[Document], tmp_path: Path) -> Train:
+    return partial(training_of, small_model, pages, tmp_path)
+
+
+@pytest.fixture
+def finished(small_model: Path, pages: list[Document], tmp_path: Path) -> Train:
     """A finished training, opened from its checkpoint; each kind is trained once in a test run."""
 
     def opened(kind: str) -> Any:

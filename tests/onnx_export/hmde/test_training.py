@@ -1,14 +1,12 @@
-"""Training: it learns, stops, and goes on after it was killed as if nothing had been."""
+"""Training: it learns, stops, goes on after it was killed as if nothing had been, and a large batch has room."""
 
 import os
 import pickle
 import re
-import resource
 import signal
 import subprocess
 import sys
-import textwrap
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -20,13 +18,13 @@ import torch
 
 from encoders.console import Console
 from encoders.document import Document
-from encoders.errors import BadInput, MissingPart
+from encoders.errors import BadInput
 from onnx_export.hmde import objective
 from onnx_export.hmde.validation import mean_average_precision
 from onnx_export.training import training_progress
 from onnx_export.training.device import mixed_precision, seed_torch, set_attention
 from onnx_export.training.interrupt import interrupt_later
-from tests.onnx_export.hmde.conftest import AS_SMALL, KINDS, SETTINGS, training_of
+from tests.onnx_export.hmde.conftest import AS_SMALL, KINDS, SETTINGS, Train
 
 pytestmark = [pytest.mark.torch, pytest.mark.train]
 
@@ -34,6 +32,12 @@ pytestmark = [pytest.mark.torch, pytest.mark.train]
 def weights(training: Any) -> bytes:
     state = {**training.upper.state_dict(), **training.lower.state()}
     return b"".join(state[name].numpy().tobytes() for name in sorted(state))
+
+
+def begun(train: Train, *settings: Any) -> Any:
+    training = train(*settings)
+    training.resume("it")
+    return training
 
 
 def run(training: Any) -> Any:
@@ -53,7 +57,7 @@ def assert_it_goes_on_as_if_nothing_had_been(training: Any, whole: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["paper", "small", pytest.param("titles", marks=pytest.mark.long)])
-def test_the_loss_falls_and_the_best_weights_are_kept(kind: str, finished: Callable[[str], Any]) -> None:
+def test_the_loss_falls_and_the_best_weights_are_kept(kind: str, finished: Train) -> None:
     training = finished(kind)
     curve = training.curve
     assert [point.step for point in curve.points] == [0, 4, 8, 12]
@@ -63,8 +67,8 @@ def test_the_loss_falls_and_the_best_weights_are_kept(kind: str, finished: Calla
 
 
 @pytest.mark.parametrize("seed", [2**12, 2**32, 2**64])
-def test_a_seed_may_be_large(seed: int, small_model: Path, pages: list[Document], tmp_path: Path) -> None:
-    training = run(training_of(small_model, pages, tmp_path, replace(AS_SMALL, seed=seed, steps=1, adapters=2)))
+def test_a_seed_may_be_large(train: Train, seed: int) -> None:
+    training = run(train(replace(AS_SMALL, seed=seed, steps=1, adapters=2)))
     assert np.isfinite(training.curve.points[-1].loss)
 
 
@@ -80,40 +84,29 @@ def test_a_seed_that_torch_takes_is_taken_as_it_is_and_others_stay_apart() -> No
     assert len({tuple(drawn(seed << 52)) for seed in (1, 2**12, 2**13, 2**40)}) == 4
 
 
-def test_without_held_out_concepts_the_last_step_is_kept(
-    small_model: Path, pages: list[Document], tmp_path: Path
-) -> None:
-    training = training_of(small_model, pages, tmp_path, replace(SETTINGS, patience=1), frozenset())
-    training.resume("it")
+def test_without_held_out_concepts_the_last_step_is_kept(train: Train) -> None:
+    training = begun(train, replace(SETTINGS, patience=1), frozenset())
     untrained = weights(training)
     curve = training.run(Console(quiet=True))
     assert (curve.validated, curve.best, curve.stopped) == (False, 12, "")
     assert weights(training) != untrained
+    nothing = np.zeros((0, 4), np.float32)
+    assert mean_average_precision(nothing, nothing, []) == 0.0
 
 
-def test_the_weights_that_are_kept_score_what_the_curve_says(
-    small_model: Path, pages: list[Document], tmp_path: Path
-) -> None:
+def test_the_weights_that_are_kept_score_what_the_curve_says(train: Train) -> None:
     settings = replace(AS_SMALL, rate=0.05, steps=6, evaluate=1, accumulate=1)
-    training = training_of(small_model, pages, tmp_path, settings, frozenset({"1", "3", "5", "8", "12", "14"}))
+    training = train(settings, frozenset({"1", "3", "5", "8", "12", "14"}))
     curve = run(training).curve
     assert curve.points[-1].score < curve.best_score  # such a rate makes it worse
     assert training.score() == curve.best_score
 
 
-def test_without_held_out_pages_the_score_is_nothing() -> None:
-    nothing = np.zeros((0, 4), np.float32)
-    assert mean_average_precision(nothing, nothing, []) == 0.0
-
-
 @pytest.mark.parametrize("warmup", [0, 1, 2])
-def test_the_rate_rises_to_its_peak_and_falls_to_nothing_after_the_last_step(
-    warmup: int, small_model: Path, pages: list[Document], tmp_path: Path
-) -> None:
-    training = training_of(small_model, pages, tmp_path, replace(SETTINGS, rate=1.0, warmup=warmup))
+def test_the_rate_rises_to_its_peak_and_falls_to_nothing_after_the_last_step(train: Train, warmup: int) -> None:
+    training = train(replace(SETTINGS, rate=1.0, warmup=warmup))
     rates = []
-    for step in range(13):
-        training.step = step
+    for training.step in range(13):
         rates.append(training._rate())
     falling = [(12 - step) / (12 - warmup) for step in range(warmup, 13)]
     assert rates == pytest.approx([*((step + 1) / warmup for step in range(warmup)), *falling])
@@ -121,7 +114,7 @@ def test_the_rate_rises_to_its_peak_and_falls_to_nothing_after_the_last_step(
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_is_noted_once_and_interrupts_the_second_time() -> None:
+def test_ctrl_c_is_noted_once_and_interrupts_the_second_time_and_stays_ignored() -> None:
     with interrupt_later() as asked:
         assert not asked()
         signal.raise_signal(signal.SIGINT)
@@ -129,10 +122,6 @@ def test_ctrl_c_is_noted_once_and_interrupts_the_second_time() -> None:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-@pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_that_is_ignored_stays_ignored() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with interrupt_later() as asked:
         signal.raise_signal(signal.SIGINT)
@@ -141,132 +130,83 @@ def test_ctrl_c_that_is_ignored_stays_ignored() -> None:
 
 
 @pytest.mark.parametrize(("steps", "stopped"), [(12, "no better MAP in 2 validations"), (4, "")])
-def test_it_stops_when_nothing_gets_better_which_is_not_said_of_its_last_step(
-    steps: int, stopped: str, small_model: Path, pages: list[Document], tmp_path: Path
-) -> None:
+def test_it_stops_when_nothing_gets_better_but_not_at_its_last_step(train: Train, steps: int, stopped: str) -> None:
     settings = replace(SETTINGS, rate=1e-12, steps=steps, warmup=0, evaluate=2, patience=2)
-    training = run(training_of(small_model, pages, tmp_path, settings))
+    training = run(train(settings))
     assert training.curve.stopped == stopped
     assert (training.step < steps) == bool(stopped)
 
 
 @pytest.mark.parametrize("kind", ["paper", "small"])
 def test_a_training_goes_on_from_its_checkpoint_to_the_same_bytes(
-    kind: str,
-    finished: Callable[[str], Any],
-    small_model: Path,
-    pages: list[Document],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    train: Train, kind: str, finished: Train, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = training_of(small_model, pages, tmp_path, KINDS[kind])
+    first = train(KINDS[kind])
     first.resume("it")
     learn = first._learn
 
-    def step() -> float:
+    def step() -> Any:
         if first.step == 7:
             first.save()
             raise KeyboardInterrupt
-        loss: float = learn()
-        return loss
+        return learn()
 
     monkeypatch.setattr(first, "_learn", step)
     with pytest.raises(KeyboardInterrupt):
         first.run(Console(quiet=True))
-    assert_it_goes_on_as_if_nothing_had_been(training_of(small_model, pages, tmp_path, KINDS[kind]), finished(kind))
+    assert_it_goes_on_as_if_nothing_had_been(train(KINDS[kind]), finished(kind))
+
+
+KILLED = """
+import os, pickle, signal, sys
+from pathlib import Path
+from encoders.console import Console
+from tests.onnx_export.hmde.conftest import KINDS, training_of
+model, folder = map(Path, sys.argv[1:3])
+pages = pickle.loads((folder / "pages").read_bytes())
+training = training_of(model, pages, folder, KINDS[sys.argv[3]])
+training.resume("it")
+learn = training._learn
+def step():
+    training.save()
+    if training.step == 7:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return learn()
+training._learn = step
+training.run(Console(quiet=True))
+"""
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["paper", "small"])
 def test_a_process_that_is_killed_goes_on_to_the_same_bytes(
-    kind: str, finished: Callable[[str], Any], small_model: Path, pages: list[Document], tmp_path: Path
+    train: Train, kind: str, finished: Train, small_model: Path, pages: list[Document], tmp_path: Path
 ) -> None:
-    script = textwrap.dedent(
-        """
-        import os, pickle, signal, sys
-        from pathlib import Path
-        from encoders.console import Console
-        from tests.onnx_export.hmde.conftest import KINDS, training_of
-        model, folder = map(Path, sys.argv[1:3])
-        pages = pickle.loads((folder / "pages").read_bytes())
-        training = training_of(model, pages, folder, KINDS[sys.argv[3]])
-        training.resume("it")
-        learn = training._learn
-        def step():
-            training.save()
-            if training.step == 7:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return learn()
-        training._learn = step
-        training.run(Console(quiet=True))
-        """
-    )
     (tmp_path / "pages").write_bytes(pickle.dumps(pages))
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(small_model), str(tmp_path), kind],
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        timeout=300,
-    )
+    command = [sys.executable, "-c", KILLED, str(small_model), str(tmp_path), kind]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, check=False, env=environment, capture_output=True, timeout=300)
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
-    assert_it_goes_on_as_if_nothing_had_been(training_of(small_model, pages, tmp_path, KINDS[kind]), finished(kind))
+    assert_it_goes_on_as_if_nothing_had_been(train(KINDS[kind]), finished(kind))
 
 
-def test_a_checkpoint_of_another_training_is_refused(small_model: Path, pages: list[Document], tmp_path: Path) -> None:
-    training = training_of(small_model, pages, tmp_path)
-    training.resume("it")
+def test_a_checkpoint_of_another_training_is_refused(train: Train) -> None:
+    training = begun(train)
     training.save()
     with pytest.raises(BadInput, match=r"checkpoint.bin is of a training with other documents, settings or encoder"):
-        training_of(small_model, pages, tmp_path).resume("another")
+        train().resume("another")
 
 
-def test_a_damaged_checkpoint_is_refused(small_model: Path, pages: list[Document], tmp_path: Path) -> None:
-    training = training_of(small_model, pages, tmp_path)
-    training.resume("it")
-    training.save()
-    file = tmp_path / "checkpoint.bin"
-    for damaged in (file.read_bytes()[:-9], b"", file.read_bytes().replace(b"upper", b"lower", 1)):
-        file.write_bytes(damaged)
-        with pytest.raises(BadInput, match=r"the checkpoint .*checkpoint.bin is damaged; delete it to begin again"):
-            training_of(small_model, pages, tmp_path).resume("it")
-
-
-def test_a_disk_that_fills_up_leaves_the_checkpoint_before(
-    small_model: Path, pages: list[Document], tmp_path: Path
-) -> None:
-    training = training_of(small_model, pages, tmp_path)
-    training.resume("it")
-    training.save()
-    before = (tmp_path / "checkpoint.bin").read_bytes()
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limit[1]))
-    try:
-        with pytest.raises(
-            MissingPart, match=r"its disk is full.; make room and give the same command: it goes on from what"
-        ):
-            training.save()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
-        signal.signal(signal.SIGXFSZ, handler)
-    assert (tmp_path / "checkpoint.bin").read_bytes() == before
-    assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.bin"]
-
-
-def test_a_rate_that_blows_the_weights_up_is_said(small_model: Path, pages: list[Document], tmp_path: Path) -> None:
-    training = training_of(small_model, pages, tmp_path, replace(SETTINGS, rate=float("inf")))
-    training.resume("it")
+def test_a_rate_that_blows_the_weights_up_is_said(train: Train) -> None:
+    training = begun(train, replace(SETTINGS, rate=float("inf")))
     with pytest.raises(BadInput, match=r"the loss is no number any more at step \d+; train with a smaller --rate"):
         training.run(Console(quiet=True))
 
 
 @pytest.mark.parametrize("kind", ["paper", "titles", "small"])
-def test_a_batch_waits_for_no_number_from_the_device(
-    kind: str, small_model: Path, pages: list[Document], tmp_path: Path
-) -> None:
+def test_a_batch_waits_for_no_number_from_the_device(train: Train, kind: str) -> None:
     """Tensors of torch's device meta have no numbers: to read one is an error, as to wait for a card would be."""
-    training = training_of(small_model, pages, tmp_path, KINDS[kind])
+    training = train(KINDS[kind])
     training.lower.device = "meta"
     for module in (training.upper, training.lower.module):
         set_attention(module.to("meta"), "fused")
@@ -276,11 +216,9 @@ def test_a_batch_waits_for_no_number_from_the_device(
     assert {weight.grad.device.type for weight in training.lower.parameters() if weight.grad is not None} == {"meta"}
 
 
-def test_the_upper_encoder_multiplies_in_half_precision_and_the_loss_does_not(
-    small_model: Path, pages: list[Document], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_upper_encoder_is_in_half_precision_and_the_loss_not(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
     """On CUDA; here the CPU stands for it."""
-    training = training_of(small_model, pages, tmp_path)
+    training = train()
     assert isinstance(mixed_precision("cpu"), nullcontext)
     plain = training._objective.loss(0, 1)
     monkeypatch.setattr(objective, "mixed_precision", lambda _: torch.autocast("cpu", torch.bfloat16))
@@ -297,18 +235,73 @@ def test_the_upper_encoder_multiplies_in_half_precision_and_the_loss_does_not(
 
 
 def test_a_training_says_how_many_tokens_a_second_its_lower_encoder_takes(
-    small_model: Path,
-    pages: list[Document],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    train: Train, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(training_progress, "_SECONDS", 0.0)
-    training = training_of(small_model, pages, tmp_path, replace(SETTINGS, steps=2, accumulate=1, evaluate=2))
-    training.resume("it")
+    training = begun(train, replace(SETTINGS, steps=2, accumulate=1, evaluate=2))
     training.run(Console())
-    assert re.search(
-        r"step 2/2, loss [\d.]+, [\d.,]+ triples/s, [\d.,]+ tokens/s, 0:00:00 left", capsys.readouterr().err
-    )
+    said = r"step 2/2, loss [\d.]+, [\d.,]+ triples/s, [\d.,]+ tokens/s, 0:00:00 left"
+    assert re.search(said, capsys.readouterr().err)
     rows = [row for batch in range(2) for row in np.unique(training._triples.draw(6 * batch, 6)).tolist()]
     assert training.lower.encoded_tokens == sum(len(ids) for row in rows for ids in training.lower.tokens(row))
+
+
+SEED = 7
+
+
+def objective_of(train: Train, dropout: float = 0.1) -> Any:
+    training = train(replace(SETTINGS, dropout=dropout))
+    training.upper.train()
+    return training._objective
+
+
+def kept(of_step: Any, rows: Sequence[int]) -> int:
+    """Bytes that the graph of some documents' vectors keeps until their gradients are wanted."""
+    found: dict[int, int] = {}
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        found[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        vectors = of_step.documents(rows, SEED, 0.0)
+    assert len(vectors) == len(rows)
+    return sum(found.values())
+
+
+def test_a_large_batch_keeps_no_more_than_a_small_one(train: Train) -> None:
+    of_step = objective_of(train)
+    small = kept(of_step, range(60))
+    assert small > 10**6
+    assert kept(of_step, [*range(60)] * 4) < kept(of_step, [*range(60)] * 8) < small
+
+
+def gradients(of_step: Any, rows: Sequence[int]) -> list[Any]:
+    vectors = of_step.documents(rows, SEED, 0.5)
+    torch.manual_seed(1)  # gradients are taken after other things were drawn
+    (vectors @ torch.randn(64, 3)).pow(2).sum().backward()
+    of_step._lower._given.clear()
+    found = [weight.grad.clone() for weight in of_step._upper.parameters()]
+    of_step._upper.zero_grad()
+    return found
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_gradients_in_parts_are_those_at_once(train: Train, dropout: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    of_step, rows = objective_of(train, dropout), [*range(60)] * 3
+    in_parts = gradients(of_step, rows)
+    if dropout:  # it is drawn for a part, so the same parts are taken, kept in memory
+        monkeypatch.setattr(objective, "checkpoint", lambda function, *given, **_: function(*given))
+    else:
+        monkeypatch.setattr(objective, "_TOGETHER", len(rows))
+    for part, whole in zip(in_parts, gradients(of_step, rows), strict=True):
+        torch.testing.assert_close(part, whole, rtol=1e-4, atol=1e-5)
+
+
+def test_of_a_page_only_the_segments_of_its_excerpt_are_encoded(train: Train) -> None:
+    of_step = train(replace(SETTINGS, excerpt=1))._objective
+    lower, rows = of_step._lower, [row for row, count in enumerate(of_step._lower.lengths()) if count > 1]
+    excerpts = of_step._excerpts(rows, SEED)
+    assert excerpts.shape == (len(rows), 64)
+    longest = sum(max(map(len, lower.tokens(row))) for row in rows)
+    assert 0 < lower.encoded_tokens <= longest < sum(len(ids) for row in rows for ids in lower.tokens(row))
