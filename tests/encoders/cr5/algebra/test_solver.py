@@ -1,25 +1,27 @@
-"""The solver against the paper written out in dense numpy, in each of its forms."""
+"""The solver, in each of its forms, against the paper in dense numpy, word for word; the choice of λ; memory."""
 
-from itertools import pairwise
-from typing import Any
+from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.linalg import eigh
-from scipy.sparse import csr_array
+from scipy.linalg import block_diag
+from scipy.sparse import csr_array, random_array
 
-from encoders.cr5.algebra import eigenvectors, refinement, solver
+from encoders.cr5.algebra import eigenvectors, memory_need, refinement, solver
 from encoders.cr5.algebra import language_ridge as algebra_ridge
-from encoders.cr5.algebra.conjugate_gradients import _block, orthonormal
+from encoders.cr5.algebra.conjugate_gradients import _block
 from encoders.cr5.algebra.conjugate_gradients import solve as solve_block
-from encoders.cr5.algebra.eigenvectors import BLOCK, leading, max_applied_vectors
+from encoders.cr5.algebra.eigenvectors import BLOCK, leading
 from encoders.cr5.algebra.language_ridge import ridge
-from encoders.cr5.algebra.refinement import Columns, Operator
-from encoders.cr5.algebra.solver import Block, solve
-from encoders.document import Float64Array, FloatArray
-from tests.encoders.cr5.cr5_paper import embedding, random_blocks
+from encoders.cr5.algebra.memory_need import free_memory, needed
+from encoders.cr5.algebra.refinement import Columns
+from encoders.cr5.algebra.ridge_choice import choose_ridge, dimensions_of_fold, mate_rank
+from encoders.cr5.algebra.solver import Block, Solution, solve
+from encoders.document import FloatArray
 
 WORDS = {"de": 80, "en": 15, "fi": 60}
 """More words than documents, fewer, and about as many."""
@@ -30,6 +32,13 @@ def _same_space(blocks: dict[str, Block], dimensions: int, lam: float, **how: fl
     golden, _ = embedding(blocks, dimensions, lam)
     columns = np.concatenate(list(solve(blocks, dimensions, lam, **how).columns.values()))  # type: ignore[arg-type]
     return float(np.abs(columns @ columns.T - golden.T @ golden).max())
+
+
+def _assert_leading(blocks: dict[str, Block], dimensions: int, lam: float, least: float, **how: int) -> None:
+    golden, values = embedding(blocks, dimensions, lam)
+    found = solve(blocks, dimensions, lam, **how)  # type: ignore[arg-type]
+    np.testing.assert_allclose(found.eigenvalues, values, rtol=0.01)
+    assert np.linalg.svd(golden @ np.concatenate(list(found.columns.values())))[1].min() > least
 
 
 @settings(max_examples=20)
@@ -61,12 +70,6 @@ def test_a_factor_of_several_blocks_is_the_ridge_regression(
     solved = regression.solve(targets)
     np.testing.assert_allclose(regression.weights(solved), golden, atol=1e-4 * np.abs(golden).max())
     np.testing.assert_allclose(regression.predicted(targets, solved), exact @ golden, atol=1e-3)
-
-
-def test_a_ridge_that_float32_has_no_factor_for_is_refused() -> None:
-    matrix = csr_array(np.ones((300, 400), dtype=np.float32))
-    with pytest.raises(np.linalg.LinAlgError):
-        ridge(matrix, 1e-9)
 
 
 @pytest.mark.parametrize("wrong", [0.02, np.nan])
@@ -105,11 +108,7 @@ def _of_subjects(documents: int, words: int) -> dict[str, Block]:
 @pytest.mark.parametrize("shape", [(400, 120), (300, 600)], ids=["more documents than words", "fewer"])
 def test_iterated_to_the_usual_tolerance_centring_is_taken_out_whole(shape: tuple[int, int]) -> None:
     blocks = _of_subjects(*shape)
-    golden, values = embedding(blocks, 8, 0.3)
-    found = solve(blocks, 8, 0.3, direct=0)
-    columns = np.concatenate(list(found.columns.values()))
-    np.testing.assert_allclose(found.eigenvalues, values, rtol=0.01)
-    assert np.linalg.svd(golden @ columns)[1].min() > 0.98
+    _assert_leading(blocks, 8, 0.3, 0.98, direct=0)
 
 
 def test_by_a_krylov_space_it_is_the_paper() -> None:
@@ -119,14 +118,14 @@ def test_by_a_krylov_space_it_is_the_paper() -> None:
     for lang, count in {"de": 90, "en": 120}.items():
         bags = subjects @ (chance.random((6, count)) ** 8) * (chance.random((500, count)) < 0.4)
         blocks[lang] = Block(csr_array(bags.astype(np.float32)), np.arange(500))
-    golden, values = embedding(blocks, 6, 3.0)
-    found = solve(blocks, 6, 3.0, small=0)
-    columns = np.concatenate(list(found.columns.values()))
-    np.testing.assert_allclose(found.eigenvalues, values, rtol=0.01)
-    assert np.linalg.svd(golden @ columns)[1].min() > 0.95
+    _assert_leading(blocks, 6, 3.0, 0.95, small=0)
 
 
-def test_without_room_for_what_was_solved_it_is_solved_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_gives_the_same_numbers_again_also_without_room_for_what_was_solved(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = random_blocks(4, 260, {"de": 90, "en": 120})
+    first, second = (solve(blocks, 5, 0.3, small=0).columns for _ in range(2))
+    for lang in first:
+        np.testing.assert_array_equal(first[lang], second[lang])
     blocks = random_blocks(5, 40, WORDS)
     kept = solve(blocks, 6, 0.3).columns
     monkeypatch.setattr(solver, "KEPT", 0)
@@ -135,33 +134,9 @@ def test_without_room_for_what_was_solved_it_is_solved_again(monkeypatch: pytest
         np.testing.assert_allclose(np.abs(again[lang]), np.abs(columns), atol=1e-4)
 
 
-def test_rows_of_the_embedding_are_orthonormal_over_all_languages() -> None:
-    columns = np.concatenate(list(solve(random_blocks(3, 40, WORDS), 12, 0.3).columns.values()))
-    np.testing.assert_allclose(columns.T @ columns, np.eye(12), atol=1e-5)
-
-
-def test_it_gives_the_same_numbers_again() -> None:
-    blocks = random_blocks(4, 260, {"de": 90, "en": 120})
-    first, second = (solve(blocks, 5, 0.3, small=0).columns for _ in range(2))
-    for lang in first:
-        np.testing.assert_array_equal(first[lang], second[lang])
-
-
-@settings(max_examples=20)
-@given(st.integers(0, 1000), st.integers(1, 12))
-def test_block_conjugate_gradients_solve_every_column(seed: int, columns: int) -> None:
-    chance = np.random.default_rng(seed)
-    root = chance.standard_normal((40, 60))
-    system = root @ root.T + 0.5 * np.eye(40)
-    right = chance.standard_normal((40, columns)).astype(np.float32)
-    right[:, -1] = right[:, 0]  # a column twice
-    found = solve_block(lambda block: (system @ block).astype(block.dtype), right, 1e-4)
-    residuals = np.linalg.norm(right - system @ found, axis=0) / np.linalg.norm(right, axis=0)
-    assert residuals.max() < 1e-3
-
-
-def _perturbed(off: float) -> tuple[Float64Array, Operator]:
-    """A system, and an operator that is another one, off by a share, wherever it is asked in float32."""
+@pytest.mark.parametrize("off", [0.002, 0.9])
+def test_what_float32_gets_wrong_is_refined_in_float64_or_refused(off: float) -> None:
+    """The operator is another system, off by a share, wherever it is asked in float32."""
     chance = np.random.default_rng(0)
     root = chance.standard_normal((40, 60))
     system = root @ root.T + 0.5 * np.eye(40)
@@ -170,39 +145,18 @@ def _perturbed(off: float) -> tuple[Float64Array, Operator]:
     def operator(block: Columns) -> Columns:
         return np.asarray((other if block.dtype == np.float32 else system) @ block, dtype=block.dtype)
 
-    return system, operator
-
-
-def test_what_float32_gets_wrong_is_refined_in_float64() -> None:
-    system, operator = _perturbed(0.002)
     right = np.random.default_rng(1).standard_normal((40, 5)).astype(np.float32)
+    if off > 0.5:
+        with pytest.raises(ArithmeticError, match=r"residual .* of a system of 40 equations does not shrink"):
+            solve_block(operator, right, 1e-3)
+        return
     found = solve_block(operator, right, 1e-3)
     residuals = np.linalg.norm(right - system @ found.astype(np.float64), axis=0) / np.linalg.norm(right, axis=0)
     alone = _block(operator, right, np.float32(5e-4)).astype(np.float64)
     assert np.linalg.norm(right - system @ alone) > 3e-3 * np.linalg.norm(right)
     assert residuals.max() <= 1.1e-3
-
-
-def test_a_system_that_float32_cannot_hold_is_refused() -> None:
-    _, operator = _perturbed(0.9)
-    right = np.random.default_rng(1).standard_normal((40, 5)).astype(np.float32)
-    with pytest.raises(ArithmeticError, match=r"residual .* of a system of 40 equations does not shrink"):
-        solve_block(operator, right, 1e-3)
-
-
-def test_a_right_hand_side_of_nothing_has_a_solution_of_nothing() -> None:
-    right = np.zeros((10, 3), dtype=np.float32)
-    right[:, 1] = 1.0
-    found = solve_block(lambda block: 2 * block, right)
-    np.testing.assert_allclose(found, right / 2, atol=1e-6)
-
-
-def test_dependent_columns_still_get_an_orthonormal_basis() -> None:
-    columns = np.random.default_rng(0).standard_normal((50, 4)).astype(np.float32)
-    columns[:, 3] = columns[:, 0] + columns[:, 1]
-    basis, rest = orthonormal(columns)
-    np.testing.assert_allclose(basis.T @ basis, np.eye(4), atol=1e-5)
-    np.testing.assert_allclose(basis @ rest, columns, atol=1e-5)
+    nothing = np.zeros((40, 2), dtype=np.float32)  # a right-hand side of nothing has a solution of nothing
+    np.testing.assert_array_equal(solve_block(operator, nothing), nothing)
 
 
 def test_leading_eigenvectors_are_those_of_the_whole_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,29 +180,109 @@ def test_leading_eigenvectors_are_those_of_the_whole_matrix(monkeypatch: pytest.
     assert sum(told) < 600
 
 
-def test_the_space_is_decomposed_fewer_times_than_it_grows(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes: list[int] = []
-
-    def counted(matrix: Float64Array, **how: Any) -> Any:
-        sizes.append(len(matrix))
-        return eigh(matrix, **how)
-
-    monkeypatch.setattr(eigenvectors, "eigh", counted)
-    monkeypatch.setattr(eigenvectors, "TOLERANCE", 1e-9)
-    values = np.concatenate([np.full(2000, 1.0), np.linspace(1, 0, 2000)]).astype(np.float32)
-    rough = leading(lambda block: values[:, None] * block, 4000, 100, small=0)
-    assert rough.residual > 1e-9
-    assert sizes[-1] == max_applied_vectors(4000, 100, 0)  # the last check is at the full width
-    assert all(later <= earlier + max(BLOCK, earlier // 4 + BLOCK) for earlier, later in pairwise(sizes))
-    assert len(sizes) < sizes[-1] // BLOCK - 1
+@pytest.mark.parametrize(
+    "numbers",
+    [(300, 600, 400, 300), (300, 500_000, 400, 300), (300, 400, 267, 201), (600, 1436, 400, 300), (199, 200, 134, 134)],
+)
+def test_a_fold_has_as_many_dimensions_for_its_concepts_as_the_training(numbers: tuple[int, int, int, int]) -> None:
+    assert dimensions_of_fold(*numbers[:3]) == numbers[3]
 
 
-def test_eigenvectors_not_found_to_the_tolerance_say_how_far_they_are_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(eigenvectors, "TOLERANCE", 1e-6)
-    matrix = np.diag(np.linspace(1, 0.5, 1200)).astype(np.float32)
-    rough = leading(lambda block: matrix @ block, 1200, 10, small=0)
-    assert 1e-6 < rough.residual < 0.1
-    vectors = rough.vectors.astype(np.float64)
-    residuals = np.linalg.norm(matrix @ vectors - vectors * rough.values, axis=0)
-    assert residuals.max() == pytest.approx(rough.residual * rough.values[0], rel=0.1)
-    assert leading(lambda block: matrix @ block, 1200, 10).residual == 0.0
+def test_concepts_outnumber_dimensions_in_a_fold_where_they_do_in_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = np.random.default_rng(0)
+    blocks = {lang: Block(csr_array(chance.random((90, 40), dtype=np.float32)), np.arange(90)) for lang in ("de", "en")}
+    asked: list[tuple[int, int]] = []
+
+    def noting(training: dict[str, Block], dimensions: int, lam: float, *, seed: int) -> Solution:
+        asked.append((len(training["de"].concepts), dimensions))
+        return solve(training, dimensions, lam, seed=seed)
+
+    monkeypatch.setattr("encoders.cr5.algebra.ridge_choice.solve", noting)
+    choose_ridge(blocks, 70)
+    assert set(asked) == {(60, 47)}
+    nothing = {lang: np.zeros((40, 3), np.float32) for lang in blocks}
+    assert mate_rank(nothing, blocks) < 0.1, "vectors of nothing find no mates"
+
+
+GB = 10**9
+
+
+def _write(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+def test_the_page_cache_counts_as_free_and_where_nothing_says_there_is_no_end(tmp_path: Path) -> None:
+    assert 0 < free_memory() < free_memory(tmp_path) == float("inf")
+    told = "MemTotal: 9000 kB\nMemFree: 100 kB\nMemAvailable: 5000 kB\nCached: 4900 kB\n"
+    assert free_memory(_write(tmp_path, {"proc/meminfo": told})) == 5000 * 1024
+
+
+@pytest.mark.parametrize(
+    ("groups", "folder", "limit", "used", "cache"),
+    [
+        ("0::/box/inner\n", "", "memory.max", "memory.current", ""),
+        (
+            "9:name=systemd:/\n4:memory:/box/inner\n0::/\n",
+            *("/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
+        ),
+    ],
+    ids=["version 2", "version 1"],
+)
+def test_a_container_has_what_is_left_of_its_limit(
+    tmp_path: Path, groups: str, folder: str, limit: str, used: str, cache: str
+) -> None:
+    told = {limit: f"{2 * GB}\n", used: f"{GB}\n", "memory.stat": f"active_file 7\n{cache}inactive_file {GB // 2}\n"}
+    told |= {"inner/memory.max": "max\n", "inner/memory.current": "5\n"}
+    files = {f"sys/fs/cgroup{folder}/box/{name}": text for name, text in told.items()}
+    files |= {"proc/meminfo": f"MemAvailable: {8 * GB // 1024} kB\n", "proc/self/cgroup": groups}
+    assert free_memory(_write(tmp_path, files)) == GB + GB // 2
+
+
+def test_what_training_takes_has_every_languages_factor_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def block(documents: int, words: int) -> Block:
+        empty = (np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(documents + 1, np.int32))
+        return Block(csr_array(empty, shape=(documents, words)), np.zeros(documents, dtype=np.int64))
+
+    one, more = ({str(n): block(3_000, 9_000) for n in range(count)} for count in (1, 6))
+    factors = needed(more, 3_000, 300), needed(one, 3_000, 300)
+    monkeypatch.setattr(memory_need, "DIRECT", 0)
+    without = needed(more, 3_000, 300), needed(one, 3_000, 300)
+    assert [both - alone for both, alone in zip(factors, without, strict=True)] == [6 * 4 * 3_000**2, 4 * 3_000**2]
+    assert needed({"de": block(100_000, 200_000)}, 100_000, 300) > 4 * 100_000 * 40 * 64  # the Krylov space
+
+
+Matrix = npt.NDArray[np.float64]
+
+
+def stacked(blocks: Mapping[str, Block]) -> tuple[Matrix, Matrix]:
+    """Z and Y: all languages' documents in one product space, and their concepts one-hot."""
+    z = np.asarray(block_diag(*(block.matrix.toarray() for block in blocks.values())), dtype=np.float64)
+    labels = np.concatenate([block.concepts for block in blocks.values()])
+    return z, np.eye(labels.max() + 1)[labels]
+
+
+def embedding(blocks: Mapping[str, Block], dimensions: int, lam: float) -> tuple[Matrix, Matrix]:
+    """Φ with orthonormal rows (eqs. 9, 12, 14, 15), and the eigenvalues of eq. 12."""
+    z, y = stacked(blocks)
+    z, y = z - z.mean(axis=0), y - y.mean(axis=0)
+    inverse = np.linalg.inv(z.T @ z + lam * np.eye(z.shape[1]))
+    values, vectors = np.linalg.eigh(y.T @ z @ inverse @ z.T @ y)
+    top = vectors[:, ::-1][:, :dimensions]
+    raw = top.T @ y.T @ z @ inverse
+    variances, turn = np.linalg.eigh(raw @ raw.T)
+    return np.diag(variances**-0.5) @ turn.T @ raw, values[::-1][:dimensions]
+
+
+def random_blocks(seed: int, concepts: int, words: Mapping[str, int]) -> dict[str, Block]:
+    """Languages with some concepts each, their documents random bags of words."""
+    chance = np.random.default_rng(seed)
+    blocks = {}
+    for lang, count in words.items():
+        present = np.flatnonzero(chance.random(concepts) < 0.8)
+        matrix = random_array((len(present), count), density=0.3, rng=chance, dtype=np.float32)
+        blocks[lang] = Block(csr_array(matrix), present)
+    used = np.unique(np.concatenate([block.concepts for block in blocks.values()]))
+    return {lang: Block(one.matrix, np.searchsorted(used, one.concepts)) for lang, one in blocks.items()}
