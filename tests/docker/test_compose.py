@@ -36,9 +36,10 @@ def test_the_compose_file_fits_the_specification_and_hadolint_and_shellcheck_fin
     for script in _SCRIPTS:
         shells = ("#!/bin/sh\n",) if DOCKER in script.parents else ("#!/bin/sh\n", "#!/bin/bash\n")
         assert script.read_text().startswith(shells), script
-    schema = "check-jsonschema", "--builtin-schema", "vendor.compose-spec", DOCKER / "compose.yml"
-    for checker, *given in (schema, ("shellcheck", *_SCRIPTS), ("hadolint", DOCKER / "Dockerfile")):
-        done = _run(_BIN / str(checker), *given)
+    schema: list[str | Path] = ["--builtin-schema", "vendor.compose-spec", DOCKER / "compose.yml"]
+    scripts: list[str | Path] = [*_SCRIPTS]
+    for name, given in (("check-jsonschema", schema), ("shellcheck", scripts), ("hadolint", [DOCKER / "Dockerfile"])):
+        done = _run(_BIN / name, *given)
         assert done.returncode == 0, done.stdout
 
 
@@ -122,9 +123,9 @@ def test_user_folders_and_command_of_the_unit_are_those_of_the_image_and_of_the_
     assert _setting("ExecStart") == f"{folder}/bin/dragoman %i"
     assert f"useradd --system --home-dir /var/lib/dragoman --shell /usr/sbin/nologin {_setting('User')}\n" in guide
     assert _setting("EnvironmentFile") in guide
-    variables = re.findall(r"^[A-Z_]+=.*$", guide, re.MULTILINE)
-    assert len(variables) > 5
-    assert not any(" " in variable for variable in variables)  # systemd would take what follows for the value
+    settings = re.findall(r"^[A-Z_]+=.*$", guide, re.MULTILINE)
+    assert len(settings) > 5
+    assert not any(" " in setting for setting in settings)  # systemd would take what follows for the value
 
 
 def test_it_runs_as_a_user_without_rights_and_holds_no_builder() -> None:

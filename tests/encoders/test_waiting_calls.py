@@ -4,6 +4,7 @@ import random
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -39,7 +40,7 @@ def in_turn(
     for place, (kind, number) in enumerate(each):
         futures.append(pool.submit(calls.call, kind, [number]))
         assert held.begun.wait(60)
-        until(lambda count=place: len(calls._waiting) == count)
+        until(partial(lambda count: len(calls._waiting) == count, place))
     return futures
 
 

@@ -214,7 +214,7 @@ print(session._too_large, cosines.min(), cosines.mean())
 
 @pytest.mark.parts
 def test_a_batch_that_memory_does_not_hold_is_encoded_in_halves_from_then_on(default_folder: ModelFolder) -> None:
-    command = [sys.executable, "-c", _IN_LITTLE_MEMORY, default_folder.path]
+    command = [sys.executable, "-c", _IN_LITTLE_MEMORY, str(default_folder.path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     too_large, least, mean = map(float, done.stdout.split())

@@ -178,7 +178,7 @@ def _paper_weights(sample: FloatArray, vectors: FloatArray, bandwidth: float) ->
 
     def density(rows: FloatArray) -> npt.NDArray[np.float64]:
         inside = [np.linalg.norm(points - (row - mean) @ basis, axis=1) <= bandwidth for row in rows]
-        return np.mean(inside, axis=1) / volume
+        return np.asarray(np.mean(inside, axis=1) / volume)
 
     b = density(sample).mean() / 2
     weights: npt.NDArray[np.float64] = b / (b + density(vectors))

@@ -295,7 +295,7 @@ def test_both_graphs_pass_the_gate_and_the_folder_is_an_encoder(
     folder, report = publish(training.upper, base, tmp_path / "made", precision, said, {}, Console(quiet=True))
     assert report.passed
     untouched = base_of(small_model)
-    assert untouched.source
+    assert untouched.source is not None
     assert folder.config.weights != untouched.source.weights
     encoder = open_encoder(folder, device="cpu")
     np.testing.assert_allclose(np.linalg.norm(encoder.encode_documents(pages[:3]).vectors, axis=1), 1.0, atol=1e-5)

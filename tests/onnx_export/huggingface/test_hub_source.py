@@ -38,7 +38,8 @@ from tests.onnx_export.conftest import POSITIONS, SHAPES, SaveModel, save_labse_
 from tests.onnx_export.cuda_kernels import without_kernel
 
 pytestmark = pytest.mark.torch
-Paths, Sources = Mapping[str, Path], Mapping[str, huggingface.SourceModel]
+Paths = Mapping[str, Path]
+Sources = Mapping[str, huggingface.SourceModel]
 
 
 def load(folder: Path, pooling: Pooling | None = None) -> huggingface.SourceModel:

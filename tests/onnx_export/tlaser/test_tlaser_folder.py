@@ -54,8 +54,9 @@ def test_the_graph_passes_the_gate_in_every_precision(variant: Variant, precisio
 @pytest.mark.parametrize("full", ["model.onnx", "tokenizer.json"])
 def test_a_disk_that_fills_is_one_sentence_and_leaves_nothing(full: str, tmp_path: Path) -> None:
     tokenizer = learn_vocabulary((text.text for text in read_texts()), 600, "t")
-    plan, tiny = preset("small", "t"), dict.fromkeys(("dim", "token_width", "ffn", "decoder"), 4)
-    plan = replace(plan, sizes=replace(plan.sizes, **tiny, heads=1, layers=1, max_tokens=8))
+    plan = preset("small", "t")
+    sizes = replace(plan.sizes, dim=4, token_width=4, heads=1, ffn=4, decoder=4, layers=1, max_tokens=8)
+    plan = replace(plan, sizes=sizes)
     if full == "tokenizer.json":
         tokenizer.add_tokens(["x" * 300_000])  # the largest file is the one that has no room
     whole = published(tmp_path / "whole", tokenizer, plan, "fp32")[0].path
