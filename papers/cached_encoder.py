@@ -3,10 +3,10 @@
 import hashlib
 import io
 import json
-import os
 import tempfile
 from collections.abc import Callable, Iterable, Sequence, Sized
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,15 +22,14 @@ FOLDER = "vectors"
 SentenceVectors = Callable[[Sequence[Document]], Sequence[FloatArray]]
 """Documents → the (sentences, dim) vectors of each."""
 _DIGEST = 32
-_Arrays = dict[str, npt.NDArray[np.generic]]
+_Arrays = dict[str, npt.NDArray[Any]]
 
 
 class CachedEncoder:
     """Gives the vectors that an encoder made of the same texts before, and caches those that it makes.
 
-    A file holds the vectors of the texts that were encoded together. Its name is the SHA-256 of this program's version,
-    the ids of model and build, and the texts with their languages and titles. It begins with the SHA-256 of its
-    content: texts of a damaged or torn file are encoded again.
+    A file, of texts that were encoded together, is named by the SHA-256 of this program's version, the ids of model and
+    build, and the texts. It begins with the SHA-256 of its content: what is damaged or torn is encoded again.
     """
 
     def __init__(self, encoder: Encoder, home: Path, console: Console) -> None:
@@ -42,25 +41,29 @@ class CachedEncoder:
         self._counted: set[str] = set()
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-        """Vectors of documents that are encoded together."""
-        return _encoded_of(
-            self._arrays("documents", documents, lambda: _arrays_of(self._encoder.encode_documents(documents)))
-        )
+        """Vectors of documents that are encoded together; passages, which no table shows, are left out."""
+
+        def make() -> _Arrays:
+            encoded = self._encoder.encode_documents(documents)
+            return {"vectors": encoded.vectors, "known": encoded.known}
+
+        arrays = self._arrays("documents", documents, make)
+        none = Passages(np.zeros((0, self.spec.dim), np.int8), np.zeros((0, 2), np.int32))
+        return Encoded(arrays["vectors"], [none] * len(documents), arrays["known"])
 
     def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
         """(queries, dim) vectors of queries that are encoded together."""
-        arrays = self._arrays("queries", queries, lambda: {"vectors": self._encoder.encode_queries(queries)})
-        return arrays["vectors"].astype(np.float32, copy=False)
+        return self._arrays("queries", queries, lambda: {"vectors": self._encoder.encode_queries(queries)})["vectors"]
 
-    def sentences(self, encode: SentenceVectors, documents: Sequence[Document]) -> Sequence[FloatArray]:
-        """The (sentences, dim) vectors of each of some documents, by a function of this encoder for documents."""
+    def sentences(self, kind: str, encode: SentenceVectors, documents: Sequence[Document]) -> Sequence[FloatArray]:
+        """The (sentences, dim) vectors of each of some documents, by a function of this encoder; ``kind`` names it."""
 
         def make() -> _Arrays:
             vectors = encode(documents)
             return {"vectors": np.concatenate(vectors), "ends": np.cumsum([len(rows) for rows in vectors])}
 
-        arrays = self._arrays("sentences", documents, make)
-        return np.split(arrays["vectors"].astype(np.float32, copy=False), arrays["ends"][:-1].astype(np.int64))
+        arrays = self._arrays(f"sentences, {kind}", documents, make)
+        return np.split(arrays["vectors"], arrays["ends"][:-1])
 
     def say_cached(self) -> None:
         """Say how many texts' vectors came from the cache; nothing if none did."""
@@ -86,27 +89,22 @@ class CachedEncoder:
             self.encoded += 0 if is_sound else len(texts)
         if is_sound:
             with np.load(io.BytesIO(content[_DIGEST:]), allow_pickle=False) as arrays:
-                return {name: arrays[name] for name in arrays.files}
+                return dict(arrays)
         made = make()
-        self._write(file, made)
+        if self._writable:
+            self._write(file, made)
         return made
 
     def _write(self, file: Path, arrays: _Arrays) -> None:
-        if not self._writable:
-            return
         buffer = io.BytesIO()
         np.savez(buffer, allow_pickle=False, **arrays)
-        content = buffer.getvalue()
         try:
             make_private_folder(self._folder)
-            descriptor, name = tempfile.mkstemp(dir=self._folder)  # for its owner alone
-            temporary = Path(name)
-            try:
-                with os.fdopen(descriptor, "wb") as handle:
-                    handle.write(hashlib.sha256(content).digest() + content)
+            with tempfile.TemporaryDirectory(dir=self._folder) as folder:
+                temporary = Path(folder) / file.name
+                temporary.touch(0o600)
+                temporary.write_bytes(hashlib.sha256(buffer.getvalue()).digest() + buffer.getvalue())
                 temporary.replace(file)
-            finally:
-                temporary.unlink(missing_ok=True)
         except OSError as error:
             self._writable = False
             self._console.warn(
@@ -115,37 +113,10 @@ class CachedEncoder:
             )
 
 
-def _arrays_of(encoded: Encoded) -> _Arrays:
-    return {
-        "vectors": encoded.vectors,
-        "known": encoded.known,
-        "passages": np.concatenate([passages.vectors for passages in encoded.passages]),
-        "offsets": np.concatenate([passages.offsets for passages in encoded.passages]),
-        "ends": np.cumsum([len(passages.vectors) for passages in encoded.passages]),
-    }
-
-
-def _encoded_of(arrays: _Arrays) -> Encoded:
-    ends = arrays["ends"][:-1].astype(np.int64)
-    passages = zip(
-        np.split(arrays["passages"].astype(np.int8, copy=False), ends),
-        np.split(arrays["offsets"].astype(np.int32, copy=False), ends),
-        strict=True,
-    )
-    return Encoded(
-        arrays["vectors"].astype(np.float32, copy=False),
-        [Passages(vectors, offsets) for vectors, offsets in passages],
-        arrays["known"].astype(np.bool_, copy=False),
-    )
-
-
 def vectors_by_id(
     title: str, documents: Iterable[Document], encoder: Encoder, batch_size: int, console: Console
 ) -> dict[str, FloatArray]:
-    """Encode documents as they are read; returns (dim,) unit vectors by id, of equal ids the last document's.
-
-    ``title`` stands before the progress bar.
-    """
+    """Encode documents as they are read; returns (dim,) unit vectors by id, of equal ids the last document's."""
     total = len(documents) if isinstance(documents, Sized) else None
     vectors: dict[str, FloatArray] = {}
     with console.progress(title, total, "documents") as progress:

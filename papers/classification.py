@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
-from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +13,6 @@ from encoders.console import Console
 from encoders.document import Document, FloatArray, short_hash
 from encoders.errors import BadInput
 from encoders.phrases import counted
-from indexer.readers.records.files import text_lines
 from indexer.readers.source_documents import SourceDocuments, Sources
 from onnx_export.huggingface.hub_source import require_torch
 from query.report.language_pairs import PairTable, mean_counted
@@ -27,7 +23,6 @@ Classifier = Literal["logistic", "feed-forward"]
 """Logistic regression on standardised vectors, or the feed-forward network of LASER's and T-LASER's papers."""
 Predict = Callable[[FloatArray], npt.NDArray[np.str_]]
 """(n, dim) vectors → (n,) labels."""
-_SHARES: Mapping[Part, float] = {"train": 0.5, "dev": 0.1, "test": 0.4}
 _STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)
 _ROUNDS = 2000
 _SHARE = 0.8
@@ -107,9 +102,8 @@ def _softmax(train: Labelled, dev: Labelled, strengths: Sequence[float], *, stan
         make_pipeline(*scaler, LogisticRegression(C=strength, max_iter=_ROUNDS)).fit(train.vectors, train.labels)
         for strength in strengths
     ]
-    best = max(classifiers, key=lambda classifier: float(classifier.score(dev.vectors, dev.labels)))
-    predict: Predict = best.predict
-    return predict
+    best: Any = max(classifiers, key=lambda classifier: float(classifier.score(dev.vectors, dev.labels)))
+    return lambda vectors: np.asarray(best.predict(vectors), dtype=np.str_)
 
 
 def _network(train: Labelled, dev: Labelled) -> Predict:
@@ -123,29 +117,25 @@ def _network(train: Labelled, dev: Labelled) -> Predict:
     return lambda vectors: names[networks.predict(network, vectors)]
 
 
-def split(documents: Sequence[Document], seed: int) -> list[Part]:
+def split(documents: Sequence[Document], seed: int | None) -> list[Part]:
     """The part of each document, by its field ``concept``: translations of one another are in the same part.
 
     Half of the concepts are for training and a tenth for development. A concept's part depends only on the concept and
-    the seed.
+    the seed. Without a seed it is what the field ``split`` states, empty if the document lacks it.
     """
-    parts, edges = list(_SHARES), np.cumsum(list(_SHARES.values()))[:-1]
+    if seed is None:
+        return [cast("Part", str(document.fields.get("split", ""))) for document in documents]
     concepts = [str(document.fields.get("concept", document.doc_id)) for document in documents]
     places = [int(short_hash(str(seed), concept), 16) / 16**16 for concept in concepts]
-    return [parts[index] for index in np.searchsorted(edges, places, side="right").tolist()]
+    return ["train" if place < 0.5 else "dev" if place < 0.6 else "test" for place in places]
 
 
-def by_language(documents: Iterable[Document], parts: Iterable[Part]) -> dict[str, dict[Part, list[Document]]]:
-    """Documents by language and part, from the part of each document; a part without documents is left out."""
+def by_language(documents: Sequence[Document], seed: int | None) -> dict[str, dict[Part, list[Document]]]:
+    """Documents by language and part, as ``split`` has them; a part without documents is left out."""
     languages: dict[str, dict[Part, list[Document]]] = {}
-    for document, part in zip(documents, parts, strict=True):
+    for document, part in zip(documents, split(documents, seed), strict=True):
         languages.setdefault(document.lang, {}).setdefault(part, []).append(document)
     return languages
-
-
-def stated_parts(documents: Iterable[Document]) -> list[Part]:
-    """The part that each document's field ``split`` states; empty if the document lacks the field."""
-    return [cast("Part", str(document.fields.get("split", ""))) for document in documents]
 
 
 @dataclass(frozen=True)
@@ -159,15 +149,15 @@ class LabelledSplit:
 
 def all_documents(splits: Sequence[LabelledSplit]) -> list[Document]:
     """The documents of some splits, each once."""
-    documents = chain.from_iterable(chain(whole.train, whole.dev, *whole.tests.values()) for whole in splits)
-    return list({document.doc_id: document for document in documents}.values())
+    parts = (part for whole in splits for part in (whole.train, whole.dev, *whole.tests.values()))
+    return list({document.doc_id: document for part in parts for document in part}.values())
 
 
 def split_of(documents: Sequence[Document], taught: str, seed: int | None = None) -> LabelledSplit:
-    """The split that the documents' field ``split`` states; with a seed by the field ``concept``, as ``split`` does."""
+    """The split of which one language teaches."""
     if seed is None and not any("split" in document.fields for document in documents):
         raise BadInput("no document has the field split, which says its part: train, dev or test; or give --splits 5")
-    languages = by_language(documents, stated_parts(documents) if seed is None else split(documents, seed))
+    languages = by_language(documents, seed)
     own_parts = languages.get(taught, {})
     for part in PARTS[:2]:
         if part not in own_parts:
@@ -187,27 +177,18 @@ def subsampled(whole: LabelledSplit, seed: int) -> LabelledSplit:
 
 
 def labelled_documents(sources: Sequence[str], console: Console, languages: Sequence[str] = ()) -> list[Document]:
-    """Documents of sources that have the field ``label``, in the given languages or all; warns of left-out documents.
-
-    As in indexing, the language of a document that names none is detected, and the last of several documents with the
-    same id is taken.
-    """
-    labelled: dict[str, Document] = {}
-    unlabelled = repeated = 0
+    """Documents with the field ``label``, the last of equal ids, in the given languages or all; warns of others."""
     source_documents = SourceDocuments(Sources(sources, languages=languages))
-    for document in source_documents.read():
-        if document.fields.get("label") in (None, ""):
-            unlabelled += 1
-            continue
-        repeated += document.doc_id in labelled
-        labelled[document.doc_id] = document
+    documents = list(source_documents.read())
+    having = [document for document in documents if document.fields.get("label") not in (None, "")]
+    labelled = {document.doc_id: document for document in having}
     if refused := source_documents.refused:
         first = f"{refused[0].place}: {refused[0].text}"
         console.warn(f"{counted(len(refused), 'record')} could not be read; the first, {first}")
-    if unlabelled:
-        lacking = ("document has no field label and was", "documents have no field label and were")
+    if unlabelled := len(documents) - len(having):
+        lacking = "document has no field label and was", "documents have no field label and were"
         console.warn(f"{counted(unlabelled, *lacking)} left out")
-    if repeated:
+    if repeated := len(having) - len(labelled):
         console.warn(
             f"{counted(repeated, 'document has', 'documents have')} the id of an earlier one, which is replaced; "
             "ids go over all languages"
@@ -216,30 +197,3 @@ def labelled_documents(sources: Sequence[str], console: Console, languages: Sequ
         where = " in a language that is wanted" if languages else ""
         raise BadInput(f"{', '.join(sources)} has no document with the field label{where}; give some that have it")
     return list(labelled.values())
-
-
-_LANGUAGES = ["english", "spanish", "german", "french", "italian", "russian", "japanese", "chinese"]
-_CODES = dict(zip(_LANGUAGES, ["en", "es", "de", "fr", "it", "ru", "ja", "zh"], strict=True))
-_NAME = re.compile(rf"({'|'.join(_LANGUAGES)})\.(train\.1000|dev|test)(\.\w+)?")
-_PARTS = {"train.1000": "train", "dev": "dev", "test": "test"}
-
-
-def read_mldoc(folder: Path) -> list[Document]:
-    """Documents with the fields ``label`` and ``split``, language after language; other files are ignored."""
-    if not folder.is_dir():
-        raise BadInput(f"{folder} is no folder; name the one that MLDoc's script filled")
-    paths = sorted(path for path in folder.iterdir() if path.is_file())
-    files = [(path, match) for path in paths if (match := _NAME.fullmatch(path.name))]
-    if not files:
-        raise BadInput(f"{folder} has no english.train.1000 or the like; name the folder that MLDoc's script filled")
-    documents = []
-    for path, match in files:
-        split, lang = _PARTS[match[2]], _CODES[match[1]]
-        for number, (where, line) in enumerate(text_lines(path), 1):
-            if not line.strip():
-                continue
-            label, tab, text = line.partition("\t")
-            if not (label and tab):
-                raise BadInput(f"{where} has no class before a tab; see that it is a file of MLDoc's")
-            documents.append(Document(f"{path.name}:{number}", lang, text, fields={"label": label, "split": split}))
-    return documents

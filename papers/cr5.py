@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 import sqlalchemy as sa
 
 from encoders.cr5.cr5_settings import Cr5Settings, Pairs
 from encoders.document import EncoderSpec
 from encoders.languages import normalise
-from papers import cr5_retrieval as tables
-from papers.cr5_data import Wikipedia, read_dictionary, read_europarl
-from papers.paper_table import PaperTable, documents_in_words
-from papers.retrieval import RANKED_BY, RankedBy, precision
-from papers.runner import Table, command_of, option
-from papers.systems import System, runs_of_pairs, say_logged
+from papers import cr5_retrieval as protocols
+from papers.cr5_retrieval import RANKED_BY, RANKS, Direction, Retrieved
+from papers.data import Wikipedia, read_dictionary, read_europarl
+from papers.table import PaperTable, Table, command_of, documents_in_words, log, option, published, runs_of_pairs
 from query.commands.options.common_options import plot_option
 from query.commands.options.encoder_options import languages_option
-from query.commands.options.option_types import PATH, Number
-from query.evaluation.drawing import save_figure
+from query.evaluation.drawing import empty_figure, plain_texts, save_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_FIGURES = published("cr5")
+_DRAWN = 20
+"""Greatest k that is drawn."""
+
+
+def _paper(langs: Direction, *names: str) -> dict[str, Any]:
+    """P@1, P@5 and P@10 in per cent, by measure or method, in a part of the paper's figures; empty if it has none."""
+    return reduce(lambda part, name: part.get(name, {}), [*names, "-".join(langs)], _FIGURES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,28 +45,23 @@ class Cr5Tables(Table):
     300,000 others of Europarl; here both are the articles'.
     """
 
-    wikipedia: Path = option(type=PATH, required=True, metavar="DIR", help="The paper's articles, unpacked.")
-    europarl: Path | None = option(type=PATH, metavar="DIR", help="Europarl of the first pair of languages.")
-    dictionary: Path | None = option(type=PATH, metavar="FILE", help="Dinu et al., of the first pair of languages.")
+    wikipedia: Path = option("The paper's articles, unpacked.", required=True, metavar="DIR")
+    europarl: Path | None = option("Europarl of the first pair of languages.", metavar="DIR")
+    dictionary: Path | None = option("Dinu et al., of the first pair of languages.", metavar="FILE")
     languages: list[str] = option(languages_option(default="en,it,da,vi"))
-    pairs: Pairs = option(type=click.Choice(get_args(Pairs)), default="joint", show_default=True, help="As for train.")
-    pivots: tuple[str, ...] = option("--pivot", "pivots", multiple=True, metavar="LANG", help="For --pairs transitive.")
-    queries: int = option(type=click.IntRange(1), default=1000, show_default=True, help="Articles a pair.")
+    pairs: Pairs = option("As for train.", default="joint")
+    pivots: tuple[str, ...] = option("For --pairs transitive.", "--pivot", "pivots", metavar="LANG")
+    queries: int = option("Articles a pair.", default=1000)
     candidates: int = option(
-        type=click.IntRange(1),
+        "Articles of each language to rank; articles not used in training come first (the paper ranks only these).",
         default=200_000,
-        show_default=True,
-        help="Articles of each language to rank; articles not used in training come first "
-        "(the paper ranks only these).",
     )
-    dimensions: int = option(type=click.IntRange(1), default=300, show_default=True)
+    dimensions: int = option("Width of the vectors.", default=300)
     intersection: int | None = option(
-        type=click.IntRange(1),
-        metavar="N",
-        help="For --pairs pairwise: greatest number of concepts in common that training takes (table 1, d).",
+        "For --pairs pairwise: greatest number of concepts in common that training takes (table 1, d).", metavar="N"
     )
     plot: Path | None = option(plot_option("Draw precision at k of documents, figure 2"))
-    ridge: float | None = option(type=Number(0, min_open=True), help="[default: by cross-validation over concepts]")
+    ridge: float | None = option("[default: by cross-validation over concepts]")
 
     def compute(self) -> None:  # noqa: D102
         training = Cr5Settings(self.dimensions, self.ridge, self.pairs, tuple(normalise(code) for code in self.pivots))
@@ -71,7 +77,7 @@ class Cr5Tables(Table):
         texts = read_europarl(self.europarl, first, second) if self.europarl else None
         entries = read_dictionary(self.dictionary, first, second) if self.dictionary else None
         engine = self.open_log()
-        models, results = tables.retrieve_documents(
+        model, results = protocols.retrieve_documents(
             data, self.languages, training, self.queries, self.candidates, self.console, self.intersection
         )
         title, trained_as = f"Documents, {self.pairs} training", str(self.pairs)
@@ -80,17 +86,16 @@ class Cr5Tables(Table):
             trained_as = "pairwise, few concepts"
         numbers = self._show(engine, "documents", title, self.wikipedia, results, self.languages, trained_as)
         if self.plot:
-            save_figure(tables.precision_figure(results, tables.PAPER["documents"].get(trained_as, {})), self.plot)
+            save_figure(precision_figure(results, trained_as), self.plot)
             self.console.say(f"drawn: {self.plot}")
-        model = models[first, second]
         trained = self.languages[:2] if self.pairs == "pairwise" else self.languages
         if texts and self.europarl:
-            results = tables.retrieve_sentences(model, (first, second), texts, 2 * self.queries, self.candidates)
+            results = protocols.retrieve_sentences(model, (first, second), texts, 2 * self.queries, self.candidates)
             numbers += self._show(engine, "sentences", "Sentences of Europarl", self.europarl, results, trained)
         if entries and self.dictionary:
-            results = tables.retrieve_words(model, (first, second), entries, 1500)
+            results = protocols.retrieve_words(model, (first, second), entries, 1500)
             numbers += self._show(engine, "words", "Words", self.dictionary, results, trained)
-        say_logged(numbers, self.console)
+        self.say_logged(numbers)
 
     def _show(
         self,
@@ -98,19 +103,24 @@ class Cr5Tables(Table):
         task: str,
         title: str,
         source: Path,
-        results: Sequence[tables.Retrieved],
+        results: Sequence[Retrieved],
         trained: Sequence[str],
         training: str = "",
     ) -> list[int]:
-        """Log and print a task's table; returns its evaluations' numbers.
-
-        ``trained`` are the languages of the articles that taught, ``training`` is the paper's, for documents alone.
-        """
-        published = tables.PAPER[task].get(training, {})
+        """Log and print a task's table; ``training`` is the paper's, of documents alone. Returns the evaluations."""
         candidates = {result.langs[1]: result.candidates for result in results}
-        evaluations = {
-            ranked_by: self._log(engine, task, source, ranked_by, results, candidates) for ranked_by in RANKED_BY
+        encoder = EncoderSpec(f"cr5-{self.pairs}", "cr5", self.dimensions, tuple(self.languages), "", "")
+        settings: dict[str, Any] = {
+            "dimensions": self.dimensions,
+            "ridge": self.ridge or "by cross-validation",
+            "pivots": [normalise(code) for code in self.pivots],
+            **({"intersection": self.intersection} if self.intersection else {}),
         }
+        evaluations: dict[str, int] = {}
+        for ranked_by in RANKED_BY:
+            runs = runs_of_pairs({result.langs: result.scores(ranked_by) for result in results})
+            about = (f"cr5, {task}", ranked_by, encoder, candidates, runs, source.name)
+            evaluations[ranked_by] = log(engine, *about, settings=settings)
         queries = sorted({len(result.queries) for result in results})
         asked = f"{queries[0]:,}" if len(queries) == 1 else f"{queries[0]:,} to {queries[-1]:,}"
         our_data = f"{source.name}; {asked} queries a pair among {documents_in_words(candidates)}"
@@ -119,57 +129,60 @@ class Cr5Tables(Table):
         our_data += "; idf and ridge are the articles'" if task == "sentences" else ""
         table = PaperTable(
             f"{title}, in %",
-            ["", ""],
-            ["paper P@1 5 10"],
             ["ours P@1 5 10"],
+            ["paper P@1 5 10"],
+            ["", ""],
             ["queries", *(["concepts in common", "paper"] if training else [])],
-            paper_data=tables.PAPER_DATA[task],
+            paper_data=_FIGURES["data"][task],
             our_data=our_data,
         )
         rows: list[dict[str, Any]] = []
         baselines: list[dict[str, Any]] = []
         for result in results:
-            langs = {"query": result.langs[0], "candidates": result.langs[1]}
+            arrow, langs = " → ".join(result.langs), dict(zip(("query", "candidates"), result.langs, strict=True))
             in_common = {} if result.in_common is None else {"in_common": result.in_common}
+            paper = _paper(result.langs, task, *([training] if training else []))
             counts = [f"{len(result.queries):,} among {result.candidates:,}"]
-            if training:
-                counts += [f"{result.in_common:,}", tables.published_in_common(training, result.langs)]
+            counts += [f"{result.in_common:,}", paper.get("in_common", "")] if training else []
             for ranked_by in RANKED_BY:
-                paper = published.get(result.langs, {}).get(ranked_by, ())
-                ours = precision(result.ranks[ranked_by])
-                name = "CSLS" if ranked_by == "csls" else ranked_by
-                table.add([" → ".join(result.langs), name], [paper], [ours], *counts)
-                figures = {"paper": list(paper) or None, "ours": [round(value, 3) for value in ours]}
+                published_figures, ours = paper.get(ranked_by), protocols.precision(result.ranks[ranked_by])
+                table.add([arrow, "CSLS" if ranked_by == "csls" else ranked_by], [published_figures], [ours], *counts)
+                figures = {"paper": published_figures, "ours": [round(value, 3) for value in ours]}
                 rows.append({**langs, "measure": ranked_by, **figures, **in_common})
-        for result in results:
-            for method, paper in tables.BASELINES[task].get(result.langs, []):
-                table.add([" → ".join(result.langs), method], [paper], [None], *[""] * len(table.counts))
-                langs = {"query": result.langs[0], "candidates": result.langs[1]}
-                baselines.append({**langs, "method": method, "paper": list(paper)})
+            methods = _paper(result.langs, "baselines", task).items()
+            baselines += [{**langs, "method": method, "paper": figures} for method, figures in methods]
+        for baseline in baselines:
+            labels = [f"{baseline['query']} → {baseline['candidates']}", baseline["method"]]
+            table.add(labels, [baseline["paper"]], [None], *[""] * len(table.counts))
         table.show(self.console)
-        about = {"task": title, "evaluations": evaluations, **table.data_json()}
-        self.console.show({**about, "rows": rows, "baselines": baselines})
+        values = {"task": title, "evaluations": evaluations, **table.data_json()}
+        self.console.show({**values, "rows": rows, "baselines": baselines})
         return [*evaluations.values()]
 
-    def _log(
-        self,
-        engine: sa.Engine,
-        task: str,
-        source: Path,
-        ranked_by: RankedBy,
-        results: Sequence[tables.Retrieved],
-        candidates: Mapping[str, int],
-    ) -> int:
-        """Log a task by cosine or by CSLS; returns the evaluation's number."""
-        encoder = EncoderSpec(f"cr5-{self.pairs}", "cr5", self.dimensions, tuple(self.languages), "", "")
-        about: dict[str, Any] = {
-            "dimensions": self.dimensions,
-            "ridge": self.ridge or "by cross-validation",
-            "pivots": [normalise(code) for code in self.pivots],
-            **({"intersection": self.intersection} if self.intersection else {}),
-        }
-        runs = runs_of_pairs({result.langs: result.scores(ranked_by) for result in results}, {})
-        return System(f"cr5, {task}", ranked_by, encoder, candidates, runs, source.name, settings=about).log(engine)
+
+def precision_figure(results: Sequence[Retrieved], training: str) -> Figure:
+    """Draw precision at k by CSLS for each pair of languages, the mean of both directions; points are the paper's."""
+    by_langs = {result.langs: result for result in results}
+    ranks = np.arange(1, _DRAWN + 1)
+    figure = empty_figure(7.0, 4.6)
+    with plain_texts():
+        axes = figure.subplots()
+        for number, langs in enumerate(langs for langs in by_langs if langs[0] < langs[1]):
+            both = np.array([*by_langs[langs].ranks["csls"], *by_langs[langs[::-1]].ranks["csls"]])
+            colour = f"C{number}"
+            axes.plot(ranks, [100 * (both <= rank).mean() for rank in ranks], color=colour, label=" – ".join(langs))
+            for marker, part, name in (
+                ("o", ("documents", training), "csls"),
+                ("x", ("baselines", "documents"), "ADVREFINE, CSLS"),
+            ):
+                points = [_paper(direction, *part).get(name, []) for direction in (langs, langs[::-1])]
+                if all(points):
+                    axes.plot(RANKS, np.mean(points, axis=0), marker, color=colour, markersize=5)
+        axes.plot([], [], "o", color="gray", label="paper: Cr5")
+        axes.plot([], [], "x", color="gray", label="paper: ADVREFINE")
+        axes.set(xlabel="k", ylabel="precision at k, in %", ylim=(0, 100))
+        axes.legend(frameon=False, fontsize=8)
+    return figure
 
 
 command = command_of(Cr5Tables, "cr5")

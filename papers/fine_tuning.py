@@ -1,7 +1,7 @@
 """Train a document encoder for classification with a linear layer over its vectors (HMDE eq. 2)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -10,7 +10,8 @@ from encoders.console import Console
 from encoders.document import Document
 from encoders.errors import BadInput
 from onnx_export.training.device import seed_torch
-from papers.hmde_methods import FineTuning
+from papers.classification import LabelledSplit, all_documents
+from papers.hmde_mldoc import FineTuning
 from papers.trainable import Trainable, copy_weights, restore_weights
 
 _TOGETHER = 64
@@ -26,15 +27,37 @@ class Examples:
     labels: Sequence[str]
 
 
+def fine_tune(
+    encoder: Trainable, settings: FineTuning, console: Console, splits: Sequence[LabelledSplit]
+) -> list[dict[str, float]]:
+    """Train anew for each split; returns the accuracies in the languages of its test documents, 0 to 1."""
+    documents = all_documents(splits)
+    with console.progress("reading", len(documents), "documents") as progress:
+        rows = load_documents(encoder, documents, progress)
+    untrained = copy_weights(encoder.parameters())
+
+    def examples(part: Sequence[Document]) -> Examples:
+        labels = [str(document.fields["label"]) for document in part]
+        return Examples([rows[document.doc_id] for document in part], labels)
+
+    accuracies = []
+    for seed, split in enumerate(splits):
+        restore_weights(encoder.parameters(), untrained)
+        train = examples(split.train)
+        classifier = Classifier(encoder, train.labels, replace(settings, seed=seed))
+        classifier.train(train, examples(split.dev), console)
+        accuracies.append({lang: classifier.scores(examples(part))[1] for lang, part in split.tests.items()})
+    return accuracies
+
+
 def load_documents(
     encoder: Trainable, documents: Sequence[Document], advance: Callable[[int], None] = lambda _: None
 ) -> dict[str, int]:
     """Give an encoder the documents for training and testing; return their rows by document id."""
     parts = []
     for start in range(0, len(documents), _TOGETHER):
-        batch = documents[start : start + _TOGETHER]
-        parts.append(encoder.prepare(batch))
-        advance(len(batch))
+        parts.append(encoder.lower.prepare(documents[start : start + _TOGETHER]))
+        advance(len(parts[-1]["counts"]))
     encoder.lower.take(parts)
     return {document.doc_id: row for row, document in enumerate(documents)}
 
@@ -55,80 +78,58 @@ class Classifier:
 
     def train(self, train: Examples, dev: Examples, console: Console) -> None:
         """Train, and keep the weights of the epoch with the smallest loss on ``dev``."""
-        settings = self._settings
+        settings, weights = self._settings, [*self._encoder.parameters(), *self._layer.parameters()]
         if not set(dev.labels) & set(self.labels):
             raise BadInput("no document of the part 'dev' has a label of the part 'train'; give some that have")
-        optimiser = torch.optim.AdamW(self._weights(), lr=settings.rate, weight_decay=0.0)
-        steps = settings.epochs * -(-len(train.rows) // settings.batch)
-        best_weights = copy_weights(self._weights())
+        optimiser = torch.optim.AdamW(weights, lr=settings.rate, weight_decay=0.0)
+        rows, targets, best_weights = np.array(train.rows), self._targets(train), copy_weights(weights)
+        steps = settings.epochs * -(-len(rows) // settings.batch)
         with console.progress("fine-tuning", steps, "steps") as progress:
             for epoch in range(settings.epochs):
-                self._learn(epoch, train, optimiser, progress)
-                scores = self._all_scores(dev)
-                self.losses.append(self._loss(scores, dev))
-                if not np.isfinite(self.losses[-1]):
-                    raise BadInput(
-                        f"the loss is no number any more after epoch {epoch + 1}; train with a smaller --rate"
-                    )
-                if self.losses[-1] < min(self.losses[:-1], default=float("inf")):
-                    self.best, best_weights = epoch + 1, copy_weights(self._weights())
-                accuracy = self._accuracy(scores, dev)
-                console.say(f"epoch {epoch + 1}: loss {self.losses[-1]:.3f} and accuracy {accuracy:.3f} on dev")
+                order = np.random.default_rng((settings.seed, epoch)).permutation(len(rows))
+                batches = np.split(order, range(settings.batch, len(order), settings.batch))
+                for step, batch in enumerate(batches, epoch * len(batches)):
+                    optimiser.param_groups[0]["lr"] = settings.rate_at(step, steps)
+                    scores = self._scores(rows[batch].tolist(), (settings.seed << 20) + step)
+                    loss = torch.nn.functional.cross_entropy(scores, targets[batch].to(scores.device))
+                    _require_number(float(loss.detach()), f"at step {step + 1}")
+                    loss.backward()  # type: ignore[no-untyped-call]
+                    self._encoder.lower.learn()
+                    torch.nn.utils.clip_grad_norm_(weights, _CLIP)
+                    optimiser.step()
+                    optimiser.zero_grad()
+                    progress(1)
+                dev_loss, accuracy = self.scores(dev)
+                _require_number(dev_loss, f"after epoch {epoch + 1}")
+                self.losses.append(dev_loss)
+                if dev_loss < min(self.losses[:-1], default=float("inf")):
+                    self.best, best_weights = epoch + 1, copy_weights(weights)
+                console.say(f"epoch {epoch + 1}: loss {dev_loss:.3f} and accuracy {accuracy:.3f} on dev")
                 if epoch + 1 - self.best >= settings.patience:
                     break
-        restore_weights(self._weights(), best_weights)
+        restore_weights(weights, best_weights)
 
-    def accuracy(self, examples: Examples) -> float:
-        """Share of documents whose label is predicted; a label that training did not have counts as wrong."""
-        return self._accuracy(self._all_scores(examples), examples)
-
-    def _learn(
-        self, epoch: int, train: Examples, optimiser: torch.optim.Optimizer, advance: Callable[[int], None]
-    ) -> None:
-        """Train for one epoch; the order of its documents is drawn from the epoch's number."""
-        settings, rows, targets = self._settings, np.array(train.rows), self._targets(train)
-        order = np.random.default_rng((settings.seed, epoch)).permutation(len(rows))
-        batches = np.split(order, range(settings.batch, len(order), settings.batch))
-        for step, batch in enumerate(batches, epoch * len(batches)):
-            for group in optimiser.param_groups:
-                group["lr"] = settings.rate_at(step, settings.epochs * len(batches))
-            scores = self._scores(rows[batch].tolist(), (settings.seed << 20) + step)
-            loss = torch.nn.functional.cross_entropy(scores, targets[batch].to(scores.device))
-            if not torch.isfinite(loss):
-                raise BadInput(f"the loss is no number any more at step {step + 1}; train with a smaller --rate")
-            loss.backward()  # type: ignore[no-untyped-call]
-            self._encoder.lower.learn()
-            torch.nn.utils.clip_grad_norm_(self._weights(), _CLIP)
-            optimiser.step()
-            optimiser.zero_grad()
-            advance(1)
-
-    def _weights(self) -> list[torch.nn.Parameter]:
-        return [*self._encoder.parameters(), *self._layer.parameters()]
-
-    def _all_scores(self, examples: Examples) -> torch.Tensor:
-        """Scores of the labels for all examples, (examples, labels) on the CPU, without gradients."""
-        rows = examples.rows
+    def scores(self, examples: Examples) -> tuple[float, float]:
+        """Mean loss of the documents whose label occurs in training, and the share of all whose label is predicted."""
+        rows, targets = examples.rows, self._targets(examples)
         with torch.no_grad():
-            return torch.cat(
+            scores = torch.cat(
                 [self._scores(rows[start : start + _TOGETHER]) for start in range(0, len(rows), _TOGETHER)]
             ).cpu()
+            loss = torch.nn.functional.cross_entropy(scores, targets, ignore_index=_UNKNOWN)
+        return float(loss), float((scores.argmax(dim=1) == targets).double().mean())
 
     def _scores(self, rows: Sequence[int], training: int | None = None) -> torch.Tensor:
         """Scores of the labels, (rows, labels); vectors are first scaled to length √dim, as a transformer's states."""
-        vectors = self._encoder.documents(rows, training) * self._encoder.config.dim**0.5
-        scores: torch.Tensor = self._layer(vectors)
+        scores: torch.Tensor = self._layer(self._encoder.documents(rows, training) * self._encoder.config.dim**0.5)
         return scores
 
-    def _loss(self, scores: torch.Tensor, examples: Examples) -> float:
-        """Mean loss over the documents whose label occurs in training."""
-        targets = self._targets(examples)
-        total = torch.nn.functional.cross_entropy(scores, targets, ignore_index=_UNKNOWN, reduction="sum")
-        return float(total) / int((targets != _UNKNOWN).sum())
-
-    def _accuracy(self, scores: torch.Tensor, examples: Examples) -> float:
-        return float((scores.argmax(dim=1) == self._targets(examples)).double().mean())
-
     def _targets(self, examples: Examples) -> torch.Tensor:
+        """Numbers of the labels; a label that training did not have is never predicted."""
         indices = {label: index for index, label in enumerate(self.labels)}
         return torch.tensor([indices.get(label, _UNKNOWN) for label in examples.labels])
+
+
+def _require_number(loss: float, when: str) -> None:
+    if not np.isfinite(loss):
+        raise BadInput(f"the loss is no number any more {when}; train with a smaller --rate")

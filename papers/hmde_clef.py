@@ -11,19 +11,22 @@ import click
 import numpy as np
 
 from encoders.console import Console
-from encoders.document import Document, Encoder, FloatArray
+from encoders.document import Document, Encoder
 from encoders.errors import BadInput
 from encoders.folder.model_cache import file_hash
 from encoders.languages import language_list, normalise
 from encoders.machine.placement import Device
+from encoders.methods.method_registry import METHODS, default_method
+from encoders.methods.titled_windows import TitledWindows
+from encoders.methods.token_windows import Segments
 from encoders.phrases import counted
-from indexer.indexing.reading import readings
-from indexer.readers.records.source import ReadOptions, Refusal, Remark
+from indexer.readers.records.source import ReadOptions
+from indexer.readers.source_documents import SourceDocuments, Sources
+from onnx_export.huggingface.hub_source import require_torch
+from onnx_export.models import find_model, open_named
+from papers import table as tables
 from papers.cached_encoder import vectors_by_id
-from papers.hmde_methods import METHOD, open_method
-from papers.paper_table import PaperTable, by_pair, documents_in_words, published
-from papers.runner import Table, command_of, option
-from papers.systems import System, runs_of_pairs, say_logged, tag
+from papers.table import PaperTable, Table, documents_in_words, option
 from query.commands.options.common_options import gathered
 from query.commands.options.encoder_options import default_encoder_option, device_option
 from query.commands.options.option_types import FILLED, PATH, Decorator
@@ -35,14 +38,39 @@ from query.trec_files.trec_run import Run
 if TYPE_CHECKING:
     from ir_measures import Qrel
 
-_FIGURES = published("hmde")["retrieval"]
-SYSTEMS: Sequence[str] = _FIGURES["systems"]
-PAPER: Mapping[tuple[str, str], Sequence[float]] = by_pair(_FIGURES["pairs"])
+_FIGURES = tables.published("hmde")["retrieval"]
+PAPER: Mapping[tuple[str, str], Sequence[float]] = {
+    (topics, documents): row for pair, row in _FIGURES["pairs"].items() for topics, documents in [pair.split("-")]
+}
 """MAP of the paper's systems by language of query and documents (table 2)."""
-PAPER_DATA: str = _FIGURES["data"]
-RANKED_BY = "cosine"
+LONGFORMER = "longformer"
+"""The paper's mLongformer, which exists in torch alone."""
+method_option = click.option(
+    "--method",
+    type=click.Choice((*METHODS, LONGFORMER)),
+    help="How a document's vector is made; longformer needs PyTorch.",
+)
+_RANKED_BY = "cosine"
 _DEPTH = 1000
 _BATCH = 256
+
+
+def open_method(
+    reference: str, method: str | None, device: Device, console: Console, checkpoint: str | None = None
+) -> Encoder:
+    """Open an encoder by a method; for *longformer*, by the default's name or by a Hugging Face folder or name.
+
+    Without a method, a folder that was trained for none is opened by *segments*, as the paper does.
+    """
+    if method != LONGFORMER:
+        folder = find_model(reference, console)
+        if method is None and default_method(folder) == TitledWindows.method:
+            method = Segments.method
+        return open_named(reference, method, console, device=device)
+    require_torch()
+    from papers.trainable import TorchEncoder, open_trainable  # noqa: PLC0415 - torch
+
+    return TorchEncoder(open_trainable(reference, method, checkpoint, device, console), method)
 
 
 @dataclass(frozen=True)
@@ -54,121 +82,79 @@ class RetrievalData:
     topics: Mapping[str, Mapping[str, Sequence[Topic]]]
     qrels: Mapping[str, Sequence[Qrel]]  # by language of the documents
     topics_name: str  # names of the files
-    topics_hash: str  # of the files
-    qrels_hash: str  # of the files
+    hashes: tuple[str, str]  # of the files of topics and judgements
 
 
 @dataclass(frozen=True)
-class PairScore:
-    """Scores of topics in one language over the documents of another."""
+class PairScores:
+    """Scores and rankings by languages of topics and documents, the paper's pairs first and in its order."""
 
-    langs: tuple[str, str]  # of the topics and of the documents
-    scores: Scores  # of the topics with a relevant document in the language of the documents
-    run: Run  # the rankings
-    searched: int  # number of documents
-
-    @property
-    def map(self) -> float:
-        """Mean average precision."""
-        return self.scores.means["AP"]
+    scores: Mapping[tuple[str, str], Scores]
+    rankings: Mapping[tuple[str, str], Run]
+    documents: Mapping[str, int]  # number of documents by language
 
     @property
-    def paper(self) -> Sequence[float]:
-        """MAP of the paper's systems; empty if the paper lacks this pair of languages."""
-        return PAPER.get(self.langs, ())
-
-
-@dataclass(frozen=True)
-class ClefTable:
-    """Scores of pairs of languages, the paper's first and in its order."""
-
-    pairs: Sequence[PairScore]
+    def maps(self) -> dict[tuple[str, str], float]:
+        """Mean average precision by pair."""
+        return {langs: scores.means["AP"] for langs, scores in self.scores.items()}
 
     @property
-    def mean(self) -> float:
-        """Mean MAP of all pairs."""
-        return sum(pair.map for pair in self.pairs) / len(self.pairs)
-
-    @property
-    def paper_pairs_mean(self) -> float | None:
-        """Mean MAP of the paper's pairs; none if a pair is missing."""
-        scores = [pair.map for pair in self.pairs if pair.paper]
-        return sum(scores) / len(scores) if len(scores) == len(PAPER) else None
-
-    @property
-    def documents(self) -> dict[str, int]:
-        """Number of documents by language."""
-        return dict(sorted((pair.langs[1], pair.searched) for pair in self.pairs))
+    def means(self) -> tuple[float, float | None]:
+        """Mean MAP of all pairs, and of the paper's; none if one of these is missing."""
+        maps, has_all = self.maps, self.scores.keys() >= PAPER.keys()
+        return sum(maps.values()) / len(maps), sum(maps[langs] for langs in PAPER) / len(PAPER) if has_all else None
 
 
 def topics_by_pair(topics: Sequence[Topic], qrels: Mapping[str, Sequence[Qrel]]) -> dict[str, dict[str, list[Topic]]]:
-    """Topics in another language than the documents' that have a relevant document.
-
-    ``qrels`` are the judgements by language of the documents.
-    """
-    by_pair: dict[str, dict[str, list[Topic]]] = {}
+    """Topics that have a relevant document in another language; judgements are by language of the documents."""
+    by_pair: dict[str, dict[str, list[Topic]]] = {lang: {} for lang in qrels}
     for lang, lang_qrels in qrels.items():
         judged = relevant_topics(lang_qrels)
-        by_pair[lang] = {}
-        for topic_lang in dict.fromkeys(topic.lang for topic in topics if topic.lang != lang):
-            selected = [topic for topic in topics if topic.lang == topic_lang and topic.qid in judged]
-            if selected:
-                by_pair[lang][topic_lang] = selected
+        for topic in topics:
+            if topic.lang != lang and topic.qid in judged:
+                by_pair[lang].setdefault(topic.lang, []).append(topic)
     if not any(by_pair.values()):
         raise BadInput("no topic in another language than the documents' is judged; give topics in several languages")
     return by_pair
 
 
-def score_pairs(retrieval: RetrievalData, encoder: Encoder, console: Console) -> ClefTable:
+def score_pairs(retrieval: RetrievalData, encoder: Encoder, console: Console) -> PairScores:
     """Rank the documents of each language by plain cosine for the topics of each other language, as in the paper."""
-    pairs: list[PairScore] = []
+    runs: dict[tuple[str, str], Run] = {}
+    scores: dict[tuple[str, str], Scores] = {}
+    counts: dict[str, int] = {}
     measures = parse_measures(DEFAULT_MEASURES)
     for lang, paths in retrieval.documents.items():
         vectors = vectors_by_id(f"encoding {lang}", _documents(paths, lang, console), encoder, _BATCH, console)
         if not vectors:
             raise BadInput(f"no document could be read from {', '.join(paths)}; name the folder of the {lang} disks")
         doc_ids, rows = list(vectors), np.array(list(vectors.values()))
-        for query_lang, lang_topics in retrieval.topics[lang].items():
-            run = Run(tag(encoder.spec, RANKED_BY), _rankings(query_lang, lang_topics, doc_ids, rows, encoder))
-            scores = score(run, retrieval.qrels[lang], measures, [topic.qid for topic in lang_topics])
-            pairs.append(PairScore((query_lang, lang), scores, run, len(doc_ids)))
-    order = {langs: position for position, langs in enumerate(PAPER)}
-    return ClefTable(sorted(pairs, key=lambda pair: order.get(pair.langs, len(order))))
+        for query_lang, topics in retrieval.topics[lang].items():
+            queries = encoder.encode_queries([Document(topic.qid, query_lang, topic.text()) for topic in topics])
+            rankings = {}
+            for topic, query in zip(topics, queries, strict=True):
+                cosines = rows @ query
+                best = np.argsort(-cosines, kind="stable")[:_DEPTH]
+                rankings[topic.qid] = [(doc_ids[row], float(cosines[row])) for row in best.tolist()]
+            runs[query_lang, lang] = run = Run(tables.tag(encoder.spec, _RANKED_BY), rankings)
+            scores[query_lang, lang] = score(run, retrieval.qrels[lang], measures, list(rankings))
+            counts[lang] = len(doc_ids)
+    order = [*(langs for langs in PAPER if langs in scores), *(langs for langs in scores if langs not in PAPER)]
+    return PairScores({langs: scores[langs] for langs in order}, runs, dict(sorted(counts.items())))
 
 
 def _documents(paths: Sequence[str], lang: str, console: Console) -> Iterator[Document]:
     """Documents of the sources of one language; the console says what could not be read."""
-    refusals = 0
-    for reading in readings(paths, ReadOptions(lang=lang)):
-        match reading:
-            case Document():
-                yield reading
-            case Refusal():
-                refusals += 1
-            case Remark(place, text):
-                console.say(f"{place}: {text}")
-    if refusals:
-        console.warn(f"{counted(refusals, 'record')} in {lang} could not be read: left out; dragoman index names them")
-
-
-def _rankings(
-    query_lang: str, topics: Sequence[Topic], doc_ids: Sequence[str], vectors: FloatArray, encoder: Encoder
-) -> dict[str, list[tuple[str, float]]]:
-    """The nearest documents and their cosines by topic id; ``vectors`` are (documents, dim) unit rows."""
-    queries = encoder.encode_queries([Document(topic.qid, query_lang, topic.text()) for topic in topics])
-    rankings = {}
-    for topic, query in zip(topics, queries, strict=True):
-        cosines = vectors @ query
-        best = np.argsort(-cosines, kind="stable")[:_DEPTH]
-        rankings[topic.qid] = [(doc_ids[row], float(cosines[row])) for row in best.tolist()]
-    return rankings
+    documents = SourceDocuments(Sources(paths, ReadOptions(lang=lang)))
+    yield from documents.read()
+    for remark in documents.remarks:
+        console.say(f"{remark.place}: {remark.text}")
+    if count := len(documents.refused):
+        console.warn(f"{counted(count, 'record')} in {lang} could not be read: left out; dragoman index names them")
 
 
 def clef_options(*, required: bool) -> Decorator:
-    """``--documents``, ``--qrels``, ``--topics`` and ``--langs``; the command gets ``retrieval``.
-
-    ``retrieval`` is None if no documents are named, which only a command that requires them refuses.
-    """
+    """``--documents``, ``--qrels``, ``--topics`` and ``--langs`` as ``retrieval``, None if nothing need be named."""
     several: dict[str, Any] = {"multiple": True, "required": required}
     by_language: dict[str, Any] = {"callback": _by_language, **several}
     return gathered(
@@ -202,8 +188,7 @@ def _retrieval_data(
         topics_by_pair(selected_topics, judgements),
         judgements,
         ", ".join(file.name for file in topics),
-        file_hash(*topics),
-        file_hash(*(file for lang_files in files.values() for file in lang_files)),
+        (file_hash(*topics), file_hash(*(file for lang_files in files.values() for file in lang_files))),
     )
 
 
@@ -228,72 +213,46 @@ class RetrievalTable(Table):
 
     retrieval: RetrievalData = option(clef_options(required=True))
     encoder: str = option(default_encoder_option())
-    method: str | None = option(**METHOD)
+    method: str | None = option(method_option)
     device: Device = option(device_option)
 
     def compute(self) -> None:  # noqa: D102
-        engine = self.open_log()
+        engine, retrieval = self.open_log(), self.retrieval
         loaded = self.cached(open_method(self.encoder, self.method, self.device, self.console))
-        table = score_pairs(self.retrieval, loaded, self.console)
-        system = System(
-            "hmde-clef",
-            RANKED_BY,
-            loaded.spec,
-            table.documents,
-            runs_of_pairs(
-                {pair.langs: pair.scores for pair in table.pairs}, {pair.langs: pair.run for pair in table.pairs}
-            ),
-            self.retrieval.topics_name,
-            self.retrieval.topics_hash,
-            self.retrieval.qrels_hash,
-        )
-        number = system.log(engine)
-        self._show(table, f"{loaded.spec.name} by {loaded.spec.method}", number)
-        say_logged([number], self.console)
+        pairs = score_pairs(retrieval, loaded, self.console)
+        runs = tables.runs_of_pairs(pairs.scores, pairs.rankings)
+        about = (loaded.spec, pairs.documents, runs, retrieval.topics_name, retrieval.hashes)
+        number = tables.log(engine, "hmde-clef", _RANKED_BY, *about)
+        self._show(pairs, f"{loaded.spec.name} by {loaded.spec.method}", number)
+        self.say_logged([number])
         loaded.say_cached()
 
-    def _show(self, table: ClefTable, encoder: str, evaluation: int) -> None:
-        shown = PaperTable(
+    def _show(self, pairs: PairScores, encoder: str, evaluation: int) -> None:
+        table = PaperTable(
             "MAP; the paper, and ours",
-            [""],
-            SYSTEMS,
             [encoder],
-            ["topics"],
+            _FIGURES["systems"],
+            counts=["topics"],
             digits=3,
-            paper_data=PAPER_DATA,
-            our_data=f"topics of {self.retrieval.topics_name}; documents: {documents_in_words(table.documents)}",
+            paper_data=_FIGURES["data"],
+            our_data=f"topics of {self.retrieval.topics_name}; documents: {documents_in_words(pairs.documents)}",
         )
-        pairs = []
-        for pair in table.pairs:
-            topics = len(pair.scores.topics)
-            shown.add([" → ".join(pair.langs)], pair.paper, [pair.map], f"{topics:,} in {pair.searched:,}")
-            pairs.append(
-                {
-                    "query": pair.langs[0],
-                    "documents": pair.langs[1],
-                    "map": round(pair.map, 6),
-                    "topics": topics,
-                    "searched": pair.searched,
-                    "paper": dict(zip(SYSTEMS, pair.paper, strict=False)) or None,
-                }
-            )
-        mean = table.paper_pairs_mean
-        if mean is not None:
+        rows = []
+        for langs, value in pairs.maps.items():
+            topics, searched, paper = len(pairs.scores[langs].topics), pairs.documents[langs[1]], PAPER.get(langs, ())
+            table.add([" → ".join(langs)], paper, [value], f"{topics:,} in {searched:,}")
+            figures = {"map": round(value, 6), "topics": topics, "searched": searched}
+            named = dict(zip(table.paper, paper, strict=True)) if paper else None
+            rows.append({"query": langs[0], "documents": langs[1], **figures, "paper": named})
+        mean, nine = pairs.means
+        if nine is not None:
             means = [sum(column) / len(PAPER) for column in zip(*PAPER.values(), strict=True)]
-            shown.add(["mean of the paper's nine"], means, [mean], "")
-        if mean is None or len(table.pairs) > len(PAPER):
-            shown.add([f"mean of all {len(table.pairs)}"], [], [table.mean], "")
-        shown.show(self.console)
-        self.console.show(
-            {
-                "evaluation": evaluation,
-                "encoder": encoder,
-                **shown.data_json(),
-                "mean": round(table.mean, 6),
-                "paper_pairs_mean": None if mean is None else round(mean, 6),
-                "pairs": pairs,
-            }
-        )
+            table.add(["mean of the paper's nine"], means, [nine], "")
+        if nine is None or len(rows) > len(PAPER):
+            table.add([f"mean of all {len(rows)}"], [], [mean], "")
+        table.show(self.console)
+        about = {"evaluation": evaluation, "encoder": encoder, **table.data_json(), "mean": round(mean, 6)}
+        self.console.show({**about, "paper_pairs_mean": nine and round(nine, 6), "pairs": rows})
 
 
-command = command_of(RetrievalTable, "hmde-clef")
+command = tables.command_of(RetrievalTable, "hmde-clef")

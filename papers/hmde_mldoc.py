@@ -2,148 +2,128 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import click
 import numpy as np
-import numpy.typing as npt
 
 from encoders.console import Console
-from encoders.document import Document, Encoder
+from encoders.document import Encoder
 from encoders.languages import normalise
 from encoders.machine.placement import Device
+from onnx_export.huggingface.hub_source import require_torch
+from papers import classification
 from papers.cached_encoder import vectors_by_id
-from papers.classification import (
-    Labelled,
-    LabelledSplit,
-    all_documents,
-    classify,
-    labelled_documents,
-    read_mldoc,
-    split_of,
-    subsampled,
-)
-from papers.hmde_methods import (
-    EPOCHS,
-    METHOD,
-    MLDOC,
-    RATE,
-    TAUGHT,
-    FineTuning,
-    open_method,
-    require_fine_tuned,
-    trainable_encoder,
-)
-from papers.paper_table import PaperTable, documents_in_words, published
-from papers.runner import Table, command_of, option
+from papers.classification import Labelled, LabelledSplit, split_of
+from papers.data import read_mldoc
+from papers.hmde_clef import method_option, open_method
+from papers.table import PaperTable, Table, command_of, documents_in_words, option, published
+from query.commands.options.common_options import gathered
 from query.commands.options.encoder_options import default_encoder_option, device_option
-
-if TYPE_CHECKING:
-    from papers.trainable import Trainable
+from query.commands.options.option_types import PATH, Decorator, Number
 
 _FIGURES = published("hmde")["classification"]
-SYSTEMS: Sequence[str] = _FIGURES["systems"]
 PAPER: Mapping[str, Sequence[float]] = _FIGURES["languages"]
 """Accuracy in per cent of the paper's systems, fine-tuned on English (table 1)."""
-PAPER_DATA: str = _FIGURES["data"]
 _STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 _BATCH = 256
 
 
-def paper_means(langs: Sequence[str], taught: str) -> list[float]:
-    """Means of the paper's systems over languages, in per cent.
-
-    Empty if the paper lacks a language or ``taught`` is not English.
-    """
-    if taught != "en" or not PAPER.keys() >= set(langs):
-        return []
-    # 1e-6 rounds a half up, as in the paper.
-    return [float(np.mean(column)) + 1e-6 for column in zip(*(PAPER[lang] for lang in langs), strict=True)]
-
-
 @dataclass(frozen=True)
-class Accuracy:
+class FineTuning:
+    """Settings of a fine-tuning for classification; rate, batch, warm-up and patience are the paper's."""
+
+    rate: float = 2e-5  # peak learning rate of AdamW, without weight decay
+    epochs: int = 10  # maximum passes over the training documents; the paper's 50 are for GPUs
+    batch: int = 32
+    warmup: float = 0.125  # share of the steps until the peak; afterwards the rate falls linearly to 0
+    patience: int = 7  # epochs without a smaller loss on the dev part until training stops
+    seed: int = 0
+    checkpoints: Sequence[str] = ()  # Hugging Face models that the encoders were exported from
+
+    def rate_at(self, step: int, steps: int) -> float:
+        """Learning rate of a step; steps count from 0."""
+        rising = (step + 1) / max(self.warmup * steps, 1)
+        return self.rate * min(rising, (steps - step) / max((1 - self.warmup) * steps, 1), 1.0)
+
+
+mldoc_option = click.option("--mldoc", type=PATH, metavar="DIR", help="Folder that MLDoc's own script filled.")
+taught_option = click.option(
+    "--train", "taught", default="en", show_default=True, metavar="LANG", help="Language to learn from."
+)
+
+
+def tuning_options(text: str, checkpoint_text: str) -> Decorator:
+    """``--fine-tuned``, ``--checkpoint``, ``--epochs``, ``--rate``; the command gets ``tuning``, None if not wanted."""
+
+    def tuning(
+        checkpoints: tuple[str, ...], epochs: int | None, rate: float | None, *, fine_tuned: bool
+    ) -> FineTuning | None:
+        if fine_tuned:
+            return FineTuning(rate or FineTuning.rate, epochs or FineTuning.epochs, checkpoints=checkpoints)
+        if checkpoints or epochs or rate:
+            raise click.UsageError("--checkpoint, --epochs and --rate belong to --fine-tuned; give it too")
+        return None
+
+    with_tuned = "With --fine-tuned:"
+    epochs = f"{with_tuned} maximum passes over the training part.  [default: {FineTuning.epochs}]"
+    rate = f"{with_tuned} peak learning rate.  [default: {FineTuning.rate:g}]"
+    checkpoint = f"{with_tuned} {checkpoint_text}  [default: of the default encoder]"
+    return gathered(
+        "tuning",
+        tuning,
+        click.option("--fine-tuned", is_flag=True, help=text),
+        click.option("--checkpoint", "checkpoints", multiple=True, metavar="NAME|FOLDER", help=checkpoint),
+        click.option("--epochs", type=click.IntRange(1), help=epochs),
+        click.option("--rate", type=Number(0, min_open=True), help=rate),
+    )
+
+
+BySplit = Sequence[Mapping[str, float]]
+"""Accuracies of each split by language, 0 to 1; a split may lack documents of a language."""
+
+
+class Accuracy(NamedTuple):
     """Mean accuracy over splits and its standard deviation, in per cent, four decimals."""
 
     accuracy: float
     spread: float
 
     @classmethod
-    def of(cls, by_split: npt.NDArray[np.float64]) -> Accuracy:
-        """Mean and standard deviation of (splits,) accuracies in per cent."""
-        return cls(round(float(by_split.mean()), 4), round(float(by_split.std()), 4))
+    def of(cls, by_split: BySplit, langs: Collection[str]) -> Accuracy:
+        """The mean over some languages."""
+        of_splits = [[accuracy for lang, accuracy in by_lang.items() if lang in langs] for by_lang in by_split]
+        means = 100 * np.array([np.mean(of_split) for of_split in of_splits if of_split])
+        return cls(round(float(means.mean()), 4), round(float(means.std()), 4))
 
 
-@dataclass(frozen=True)
-class Accuracies:
-    """A classifier's accuracy by language, over all languages, and over all but the language of training if any."""
-
-    languages: Mapping[str, Accuracy]
-    mean: Accuracy
-    others: Accuracy | None
-
-    @classmethod
-    def of(cls, by_split: Sequence[Mapping[str, float]], taught: str) -> Accuracies:
-        """Means over the accuracies by language, 0 to 1, of each split; a split may lack documents of a language."""
-        langs = dict.fromkeys(lang for by_lang in by_split for lang in by_lang)
-
-        def mean(among: Collection[str]) -> Accuracy:
-            of_splits = [[accuracy for lang, accuracy in by_lang.items() if lang in among] for by_lang in by_split]
-            return Accuracy.of(100 * np.array([np.mean(of_split) for of_split in of_splits if of_split]))
-
-        others = langs.keys() - {taught}
-        return cls({lang: mean({lang}) for lang in langs}, mean(langs), mean(others) if others else None)
-
-    def as_json(self) -> dict[str, Any]:
-        """The accuracies as JSON."""
-        return {
-            "languages": {lang: asdict(accuracy) for lang, accuracy in self.languages.items()},
-            "others": self.others and self.others.accuracy,
-            "others_spread": self.others and self.others.spread,
-            "mean": self.mean.accuracy,
-            "mean_spread": self.mean.spread,
-        }
-
-
-def classify_frozen(splits: Sequence[LabelledSplit], taught: str, encoder: Encoder, console: Console) -> Accuracies:
+def classify_frozen(splits: Sequence[LabelledSplit], encoder: Encoder, console: Console) -> BySplit:
     """Accuracies of a softmax classifier over frozen vectors (HMDE eq. 2); each document is encoded once."""
-    vectors = vectors_by_id("encoding", all_documents(splits), encoder, _BATCH, console)
+    vectors = vectors_by_id("encoding", classification.all_documents(splits), encoder, _BATCH, console)
     by_split = []
     for split in splits:
         train, dev = (Labelled.of(documents, vectors) for documents in (split.train, split.dev))
         tests = {lang: Labelled.of(documents, vectors) for lang, documents in split.tests.items()}
-        by_split.append(classify(train, dev, tests, _STRENGTHS))
-    return Accuracies.of(by_split, taught)
+        by_split.append(classification.classify(train, dev, tests, _STRENGTHS))
+    return by_split
 
 
-def classify_fine_tuned(
-    splits: Sequence[LabelledSplit], taught: str, encoder: Trainable, settings: FineTuning, console: Console
-) -> Accuracies:
-    """Accuracies of the encoder with a linear layer, trained anew for each split."""
-    from papers.fine_tuning import Classifier, Examples, load_documents  # noqa: PLC0415 - torch
-    from papers.trainable import copy_weights, restore_weights  # noqa: PLC0415 - torch
+def open_fine_tuning(
+    encoder: Encoder, reference: str, checkpoint: str | None, settings: FineTuning, device: Device, console: Console
+) -> Callable[[Sequence[LabelledSplit]], BySplit]:
+    """What trains an open encoder with a linear layer, anew for each split; its trainable form is opened here."""
+    require_torch()
+    from papers.fine_tuning import fine_tune  # noqa: PLC0415 - torch
+    from papers.trainable import TorchEncoder, open_trainable  # noqa: PLC0415 - torch
 
-    documents = all_documents(splits)
-    with console.progress("reading", len(documents), "documents") as progress:
-        rows = load_documents(encoder, documents, progress)
-    untrained = copy_weights(encoder.parameters())
-
-    def examples(part: Sequence[Document]) -> Examples:
-        return Examples(
-            [rows[document.doc_id] for document in part], [str(document.fields["label"]) for document in part]
-        )
-
-    by_split = []
-    for seed, split in enumerate(splits):
-        restore_weights(encoder.parameters(), untrained)
-        train = examples(split.train)
-        classifier = Classifier(encoder, train.labels, replace(settings, seed=seed))
-        classifier.train(train, examples(split.dev), console)
-        by_split.append({lang: classifier.accuracy(examples(part)) for lang, part in split.tests.items()})
-    return Accuracies.of(by_split, taught)
+    if isinstance(encoder, TorchEncoder):
+        return partial(fine_tune, encoder.trainable, settings, console)
+    trainable = open_trainable(reference, encoder.spec.method, checkpoint, device, console)
+    return partial(fine_tune, trainable, settings, console)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,27 +136,19 @@ class ClassificationTable(Table):
     spread.
     """
 
-    mldoc: Path | None = option(**MLDOC)
-    documents: tuple[str, ...] = option(
-        multiple=True,
-        metavar="SOURCE",
-        help="Or documents with the fields label and split (or concept).",
-    )
-    taught: str = option("--train", "taught", **TAUGHT)
-    draws: int | None = option(type=click.IntRange(1), help="How often to draw 80 % of the training part.")
-    splits: int | None = option(
-        type=click.IntRange(1), help="Of --documents: split so often by concept, not as stored."
-    )
+    mldoc: Path | None = option(mldoc_option)
+    documents: tuple[str, ...] = option("Or documents with the fields label and split (or concept).", metavar="SOURCE")
+    taught: str = option(taught_option)
+    draws: int | None = option("How often to draw 80 % of the training part.")
+    splits: int | None = option("Of --documents: split so often by concept, not as stored.")
     encoder: str = option(default_encoder_option())
-    method: str | None = option(**METHOD)
-    fine_tuned: bool = option(is_flag=True, help="Train the encoder for the task, too; needs PyTorch.")
-    checkpoint: str | None = option(
-        metavar="NAME|FOLDER",
-        help="With --fine-tuned: Hugging Face model that the encoder was exported from.  "
-        "[default: of the default encoder]",
+    method: str | None = option(method_option)
+    tuning: FineTuning | None = option(
+        tuning_options(
+            "Train the encoder for the task, too; needs PyTorch.",
+            "Hugging Face model that the encoder was exported from.",
+        )
     )
-    epochs: int | None = option(**EPOCHS)
-    rate: float | None = option(**RATE)
     device: Device = option(device_option)
 
     def compute(self) -> None:  # noqa: D102
@@ -184,61 +156,67 @@ class ClassificationTable(Table):
             raise click.UsageError("name the data: --mldoc DIR, or --documents SOURCE")
         if self.splits and (self.mldoc or self.draws):
             raise click.UsageError("--splits are of --documents, without --draws")
-        require_fine_tuned([self.checkpoint, self.epochs, self.rate], fine_tuned=self.fine_tuned)
-        texts = read_mldoc(self.mldoc) if self.mldoc else labelled_documents(self.documents, self.console)
+        texts = (
+            read_mldoc(self.mldoc) if self.mldoc else classification.labelled_documents(self.documents, self.console)
+        )
         taught = normalise(self.taught)
         if self.splits:
             splits = [split_of(texts, taught, seed) for seed in range(self.splits)]
         else:
             whole = split_of(texts, taught)
-            splits = [subsampled(whole, seed) for seed in range(self.draws)] if self.draws else [whole]
-        loaded = open_method(self.encoder, self.method, self.device, self.console, self.checkpoint)
-        trainable = None
-        if self.fine_tuned:  # refused before documents are encoded
-            trainable = trainable_encoder(loaded, self.encoder, self.checkpoint, self.device, self.console)
+            splits = [classification.subsampled(whole, seed) for seed in range(self.draws)] if self.draws else [whole]
+        checkpoint = self.tuning.checkpoints[-1] if self.tuning and self.tuning.checkpoints else None
+        loaded = open_method(self.encoder, self.method, self.device, self.console, checkpoint)
+        fine_tune = None
+        if self.tuning:  # refused before documents are encoded
+            fine_tune = open_fine_tuning(loaded, self.encoder, checkpoint, self.tuning, self.device, self.console)
         cached = self.cached(loaded)
-        modes = {"frozen": classify_frozen(splits, taught, cached, self.console)}
-        if trainable:
-            tuning = FineTuning.of(self.epochs, self.rate)
-            modes["fine_tuned"] = classify_fine_tuned(splits, taught, trainable, tuning, self.console)
-        name = f"{loaded.spec.name} by {loaded.spec.method}"
-        table = self._table(modes, taught, name, splits)
-        table.show(self.console)
-        stated = {mode: accuracies.as_json() for mode, accuracies in modes.items()}
-        about = {"draws": self.draws or 1, "splits": self.splits, "encoder": name, "train": taught}
-        self.console.show({**about, **table.data_json(), **stated.pop("frozen"), **stated})
+        modes = {"frozen": classify_frozen(splits, cached, self.console)}
+        if fine_tune:
+            modes["fine_tuned"] = fine_tune(splits)
+        self._show(modes, taught, f"{loaded.spec.name} by {loaded.spec.method}", splits)
         cached.say_cached()
 
-    def _table(
-        self, modes: Mapping[str, Accuracies], taught: str, name: str, splits: Sequence[LabelledSplit]
-    ) -> PaperTable:
-        """The paper's columns and ours, a row for each language, with the spread over several splits."""
+    def _show(self, modes: Mapping[str, BySplit], taught: str, name: str, splits: Sequence[LabelledSplit]) -> None:
+        """Print the paper's columns and ours, a row for each language, with the spread over several splits."""
         first = splits[0]
         source = self.mldoc.name if self.mldoc else ", ".join(Path(file).name for file in self.documents)
         tests = documents_in_words({lang: len(part) for lang, part in first.tests.items()})
         table = PaperTable(
             f"Accuracy in %, learnt from {taught}; the paper fine-tunes its encoders; ours: {name}",
-            [""],
-            SYSTEMS,
             [mode.replace("_", " ") for mode in modes],
-            paper_data=PAPER_DATA,
+            _FIGURES["systems"],
+            paper_data=_FIGURES["data"],
             our_data=f"{source}: {len(first.train):,} documents in {taught} to learn from, "
             f"{len(first.dev):,} to choose by; to test: {tests}",
         )
+        langs = list(dict.fromkeys(lang for by_lang in modes["frozen"] for lang in by_lang))
+        others = [lang for lang in langs if lang != taught]
+        rows = {lang: [lang] for lang in langs} | ({f"mean without {taught}": others, "mean": langs} if others else {})
+        for label, among in rows.items():
+            values = [Accuracy.of(by_split, among) for by_split in modes.values()]
+            cells = [f"{value.accuracy:.1f}" + f" ± {value.spread:.1f}" * (len(splits) > 1) for value in values]
+            table.add([label], paper_means(among, taught), cells)
+        table.show(self.console)
 
-        def cell(value: Accuracy | None) -> str:
-            spread = f" ± {value.spread:.1f}" if value and len(splits) > 1 else ""
-            return f"{value.accuracy:.1f}{spread}" if value else ""
+        def as_json(by_split: BySplit) -> dict[str, Any]:
+            mean, of_others = Accuracy.of(by_split, langs), Accuracy.of(by_split, others) if others else (None, None)
+            return {
+                "languages": {lang: Accuracy.of(by_split, [lang])._asdict() for lang in langs},
+                **dict(zip(("others", "others_spread", "mean", "mean_spread"), (*of_others, *mean), strict=True)),
+            }
 
-        langs = list(modes["frozen"].languages)
-        other_langs = [lang for lang in langs if lang != taught]
-        for lang in langs:
-            table.add([lang], paper_means([lang], taught), [cell(mode.languages[lang]) for mode in modes.values()])
-        if other_langs:
-            others = [cell(mode.others) for mode in modes.values()]
-            table.add([f"mean without {taught}"], paper_means(other_langs, taught), others)
-            table.add(["mean"], paper_means(langs, taught), [cell(mode.mean) for mode in modes.values()])
-        return table
+        stated = {mode: as_json(by_split) for mode, by_split in modes.items()}
+        about = {"draws": self.draws or 1, "splits": self.splits, "encoder": name, "train": taught}
+        self.console.show({**about, **table.data_json(), **stated.pop("frozen"), **stated})
+
+
+def paper_means(langs: Sequence[str], taught: str) -> list[float]:
+    """Means of the paper's systems, in per cent; none if it lacks a language or ``taught``, which is English there."""
+    if taught != "en" or not PAPER.keys() >= set(langs):
+        return []
+    # 1e-6 rounds a half up, as in the paper.
+    return [float(np.mean(column)) + 1e-6 for column in zip(*(PAPER[lang] for lang in langs), strict=True)]
 
 
 command = command_of(ClassificationTable, "hmde-mldoc")

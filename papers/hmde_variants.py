@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -15,24 +16,13 @@ from encoders.languages import normalise
 from encoders.machine.placement import Device
 from encoders.phrases import counted
 from onnx_export.models import find_model
-from papers.classification import LabelledSplit, labelled_documents, read_mldoc, split_of
-from papers.hmde_clef import RetrievalData, clef_options, score_pairs
-from papers.hmde_methods import (
-    EPOCHS,
-    MLDOC,
-    RATE,
-    TAUGHT,
-    FineTuning,
-    open_method,
-    require_fine_tuned,
-    trainable_encoder,
-)
-from papers.hmde_mldoc import classify_fine_tuned, classify_frozen
-from papers.paper_table import PaperTable, documents_in_words, published
-from papers.runner import Table, command_of, option
-from query.commands.options import completion
-from query.commands.options.encoder_options import device_option
-from query.commands.options.option_types import FILLED
+from papers import hmde_mldoc
+from papers.classification import LabelledSplit, labelled_documents, split_of
+from papers.data import read_mldoc
+from papers.hmde_clef import RetrievalData, clef_options, open_method, score_pairs
+from papers.hmde_mldoc import Accuracy, FineTuning, classify_frozen, open_fine_tuning
+from papers.table import PaperTable, Table, command_of, documents_in_words, option, published
+from query.commands.options.encoder_options import device_option, encoder_option
 
 
 @dataclass(frozen=True)
@@ -52,7 +42,6 @@ class Variant:
 _FIGURES = published("hmde")["variants"]
 PAPER = tuple(Variant(**row) for row in _FIGURES["trainings"])
 """The paper's variants; the first is also in table 4 and in figure 2."""
-PAPER_DATA: str = _FIGURES["data"]
 
 
 def variant_of(folder: ModelFolder) -> Variant:
@@ -61,15 +50,10 @@ def variant_of(folder: ModelFolder) -> Variant:
         raise BadInput(f"{folder.path} was not trained by dragoman train hmde; name folders that were")
     file = UpperFile.read(folder)
     facts = read_json(folder.path / ABOUT)
-    languages = facts.get("languages", {})
-    triples = sum(facts.get("triples", {}).values())
-    return Variant(
-        source="",
-        lower=str(facts.get("lower", "")),
-        updates="frozen" if file.frozen else "updated",
-        segments=file.shape.segmentation,
-        data=f"{counted(triples, 'triple')} of {counted(len(languages), 'language')}",
-    )
+    triples, languages = sum(facts.get("triples", {}).values()), len(facts.get("languages", {}))
+    data = f"{counted(triples, 'triple')} of {counted(languages, 'language')}"
+    updates = "frozen" if file.frozen else "updated"
+    return Variant("", str(facts.get("lower", "")), updates, file.shape.segmentation, data)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,33 +66,19 @@ class VariantsTable(Table):
     folders over sentences and over windows (--segmentation plain-windows), figure 2 folders trained on other data.
     """
 
-    encoders: tuple[str, ...] = option(
-        "--encoder",
-        "encoders",
-        type=FILLED,
-        multiple=True,
-        required=True,
-        metavar="FOLDER",
-        help="Folder that dragoman train hmde made; several.",
-        shell_complete=completion.encoders,
+    encoder: tuple[str, ...] = option(
+        encoder_option("Folder that dragoman train hmde made; several.", multiple=True, required=True)
     )
     retrieval: RetrievalData | None = option(clef_options(required=False))
-    mldoc: Path | None = option(**MLDOC)
-    labelled: tuple[str, ...] = option(
-        multiple=True, metavar="SOURCE", help="Or documents with the fields label and split."
+    mldoc: Path | None = option(hmde_mldoc.mldoc_option)
+    labelled: tuple[str, ...] = option("Or documents with the fields label and split.", metavar="SOURCE")
+    taught: str = option(hmde_mldoc.taught_option)
+    tuning: FineTuning | None = option(
+        hmde_mldoc.tuning_options(
+            "Train each encoder for the task, as the paper does; needs PyTorch.",
+            "Hugging Face model of the lower encoders, or of each --encoder in turn.",
+        )
     )
-    taught: str = option("--train", "taught", **TAUGHT)
-    fine_tuned: bool = option(is_flag=True, help="Train each encoder for the task, as the paper does; needs PyTorch.")
-    checkpoints: tuple[str, ...] = option(
-        "--checkpoint",
-        "checkpoints",
-        multiple=True,
-        metavar="NAME|FOLDER",
-        help="With --fine-tuned: Hugging Face model of the lower encoders, or of each --encoder in turn.  "
-        "[default: of the default encoder]",
-    )
-    epochs: int | None = option(**EPOCHS)
-    rate: float | None = option(**RATE)
     device: Device = option(device_option)
 
     def compute(self) -> None:  # noqa: D102
@@ -116,39 +86,40 @@ class VariantsTable(Table):
             raise click.UsageError("name one collection to classify: --mldoc DIR or --labelled SOURCE")
         if not (self.retrieval or self.mldoc or self.labelled):
             raise click.UsageError("name the data: --documents, --qrels and --topics, or --mldoc or --labelled, or all")
-        require_fine_tuned([self.checkpoints, self.epochs, self.rate], fine_tuned=self.fine_tuned)
-        if len(self.checkpoints) > 1 and len(self.checkpoints) != len(self.encoders):
+        checkpoints = tuple(self.tuning.checkpoints) if self.tuning else ()
+        if len(checkpoints) not in (0, 1, len(self.encoder)):
             raise click.UsageError("give one --checkpoint for all, or as many as --encoder, in the same order")
-        checkpoint_of = dict(zip(self.encoders, self.checkpoints * len(self.encoders), strict=False))
-        variants = {encoder: variant_of(find_model(encoder, self.console)) for encoder in self.encoders}
+        checkpoint_of = dict(zip(self.encoder, checkpoints * len(self.encoder), strict=False))
+        variants = {encoder: variant_of(find_model(encoder, self.console)) for encoder in self.encoder}
         taught, split = normalise(self.taught), None
         if self.mldoc or self.labelled:
             documents = read_mldoc(self.mldoc) if self.mldoc else labelled_documents(self.labelled, self.console)
             split = split_of(documents, taught)
-        counts: dict[str, int] = {}
+        counts: Mapping[str, int] = {}
         for encoder, variant in variants.items():
             cached = self.cached(open_method(encoder, None, self.device, self.console))
             clir = xldc = None
             if self.retrieval:
-                table = score_pairs(self.retrieval, cached, self.console)
-                clir = table.mean if table.paper_pairs_mean is None else table.paper_pairs_mean
-                counts = table.documents
-            if split and self.fine_tuned:
-                trainable = trainable_encoder(cached, encoder, checkpoint_of.get(encoder), self.device, self.console)
-                tuning = FineTuning.of(self.epochs, self.rate)
-                xldc = classify_fine_tuned([split], taught, trainable, tuning, self.console).mean.accuracy
-            elif split:
-                xldc = classify_frozen([split], taught, cached, self.console).mean.accuracy
+                pairs = score_pairs(self.retrieval, cached, self.console)
+                mean, of_papers_pairs = pairs.means
+                clir, counts = mean if of_papers_pairs is None else of_papers_pairs, pairs.documents
+            if split:
+                if self.tuning:
+                    about = (checkpoint_of.get(encoder), self.tuning, self.device, self.console)
+                    by_split = open_fine_tuning(cached, encoder, *about)([split])
+                else:
+                    by_split = classify_frozen([split], cached, self.console)
+                xldc = Accuracy.of(by_split, split.tests).accuracy
             variants[encoder] = replace(variant, xldc=xldc, clir=clir)
             cached.say_cached()
         self._show(variants, self._our_data(counts, split))
 
-    def _our_data(self, counts: dict[str, int], split: LabelledSplit | None) -> str:
+    def _our_data(self, counts: Mapping[str, int], split: LabelledSplit | None) -> str:
         """In words what our figures are of."""
         parts = []
         if split:
             tests = documents_in_words({lang: len(part) for lang, part in split.tests.items()})
-            how = "fine-tuned on" if self.fine_tuned else "over frozen vectors, from"
+            how = "fine-tuned on" if self.tuning else "over frozen vectors, from"
             parts.append(f"accuracy {how} {len(split.train):,} documents, to test: {tests}")
         if self.retrieval:
             parts.append(f"MAP of the topics of {self.retrieval.topics_name}; documents: {documents_in_words(counts)}")
@@ -157,25 +128,22 @@ class VariantsTable(Table):
     def _show(self, variants: dict[str, Variant], our_data: str) -> None:
         table = PaperTable(
             "Trainings of HMDE; the paper's, and ours",
+            ["accuracy", "MAP"],
+            ["accuracy", "MAP"],
             ["", "lower", "learns", "segments", "trained on"],
-            ["accuracy", "MAP"],
-            ["accuracy", "MAP"],
-            paper_data=PAPER_DATA,
+            paper_data=_FIGURES["data"],
             our_data=our_data,
         )
         named = [(paper.source, paper) for paper in PAPER]
         for name, variant in [*named, *((Path(folder).name, variant) for folder, variant in variants.items())]:
-            cells = [
-                "" if variant.xldc is None else f"{variant.xldc:.1f}",
-                "" if variant.clir is None else f"{variant.clir:.3f}",
-            ]
+            scores = ((variant.xldc, 1), (variant.clir, 3))
+            cells = ["" if score is None else f"{score:.{digits}f}" for score, digits in scores]
             labels = [name, variant.lower, variant.updates, variant.segments, variant.data]
             table.add(labels, *((cells, ["", ""]) if variant.source else (["", ""], cells)))
         table.show(self.console)
         rows = []
         for folder, variant in variants.items():
-            xldc, clir = variant.xldc, variant.clir
-            rounded = {"xldc": xldc and round(xldc, 4), "clir": clir and round(clir, 6)}
+            rounded = {"xldc": variant.xldc and round(variant.xldc, 4), "clir": variant.clir and round(variant.clir, 6)}
             rows.append({"encoder": folder, **asdict(variant), **rounded})
         self.console.show({**table.data_json(), "paper": [asdict(variant) for variant in PAPER], "variants": rows})
 

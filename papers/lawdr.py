@@ -19,22 +19,18 @@ from encoders.machine.placement import Device
 from encoders.methods.sentences import Sentences
 from encoders.phrases import counted
 from onnx_export.models import open_sentence
-from papers.lawdr_alignment import Data, Recalls, alignment_tables
-from papers.lawdr_data import lett_files, read_commentary
+from papers.data import lett_files, read_commentary
+from papers.lawdr_alignment import VARIANTS, Data, Recalls, Variant, alignment_tables, unit_sentences
 from papers.lawdr_probe import Probe, sentences_figure
-from papers.lawdr_vectors import VARIANTS, Variant, unit_sentences
-from papers.paper_table import PaperTable, documents_in_words, published
-from papers.runner import Table, command_of, option
-from papers.systems import System, say_logged
+from papers.table import PaperTable, Table, command_of, documents_in_words, log, option, published
 from query.alignment.gold import stated_pairs
 from query.commands.options.common_options import plot_option
 from query.commands.options.encoder_options import default_encoder_option, device_option
-from query.commands.options.option_types import PATH
 from query.evaluation.drawing import save_figure
 
 Inputs = Literal["single", "multi"]
-"""What the encoder reads at once: a sentence, or as many sentences as fit (section 7)."""
 _INPUTS: Mapping[Inputs, str] = {"single": "single sentences", "multi": "sentences together"}
+"""What the encoder reads at once: a sentence, or as many sentences as fit (section 7)."""
 Column = tuple[str, str]
 """An encoder of the paper and its pooling: ST (special token) or MP (mean pooling)."""
 _NAMES = {
@@ -54,23 +50,13 @@ def paper_column(config: ModelConfig) -> Column | None:
 
 
 _FIGURES = published("lawdr")
-_COLUMNS: Sequence[Column] = [tuple(column.split()) for column in _FIGURES["columns"]]
-PAPER: Mapping[str, Mapping[Inputs, Mapping[Column, Mapping[Variant, float]]]] = {
-    task: {
-        inputs: {
-            column: dict(zip(VARIANTS, figures, strict=True))
-            for column, figures in zip(_COLUMNS, zip(*rows, strict=True), strict=True)
-        }
-        for inputs, rows in by_inputs.items()
-    }
-    for task, by_inputs in _FIGURES["recall"].items()
-}
-"""Recall in per cent by task, inputs, column and row (tables 3, 4, 7 and 8; table 5 is a part of table 8)."""
-BASELINES: Mapping[str, str] = _FIGURES["baselines"]
-PAPER_DATA: Mapping[str, str] = _FIGURES["data"]
-PAPER_PROBE: Mapping[Column, Sequence[float]] = {tuple(name.split()): row for name, row in _FIGURES["probe"].items()}
-"""Accuracy in per cent: vectors, language component, semantic component (tables 1 and 6)."""
-PAPER_RANK: Mapping[str, int] = _FIGURES["rank"]
+
+
+def published_recall(task: str, inputs: Inputs, column: Column, variant: Variant) -> float:
+    """Recall in per cent (tables 3, 4, 7 and 8; table 5 is a part of table 8)."""
+    row: Sequence[float] = _FIGURES["recall"][task][inputs][VARIANTS.index(variant)]
+    columns: Sequence[str] = _FIGURES["columns"]
+    return row[columns.index(" ".join(column))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,24 +68,16 @@ class AlignmentTables(Table):
     Language subspaces and densities are those of the task's own sentences, language by language.
     """
 
-    lett: Path | None = option("--wmt16", "lett", type=PATH, metavar="DIR", help="Folder of DOMAIN.lett.gz files.")
-    pairs: Path | None = option(type=PATH, metavar="FILE", help="True pairs of WMT16: URL in English, tab, in French.")
+    lett: Path | None = option("Folder of DOMAIN.lett.gz files.", "--wmt16", "lett", metavar="DIR")
+    pairs: Path | None = option("True pairs of WMT16: URL in English, tab, in French.", metavar="FILE")
     commentary: Path | None = option(
-        "--wmt19", "commentary", type=PATH, metavar="DIR", help="Unpacked documents.tgz, or the .tsv.gz files."
+        "Unpacked documents.tgz, or the .tsv.gz files.", "--wmt19", "commentary", metavar="DIR"
     )
     rank: str = option(
-        default="auto",
-        show_default=True,
-        metavar="auto|M",
-        help="Rank of the language subspaces; auto: by the paper's rule; 0: the mean.",
+        "Rank of the language subspaces; auto: by the paper's rule; 0: the mean.", default="auto", metavar="auto|M"
     )
-    inputs: str = option(
-        type=click.Choice([*get_args(Inputs), "both"]),
-        default="single",
-        show_default=True,
-        help="Read single sentences, or as many together as fit.",
-    )
-    unnormalised: bool = option(is_flag=True, help="Add up sentences' vectors as they are, not scaled to unit length.")
+    inputs: Literal[Inputs, "both"] = option("Read single sentences, or as many together as fit.", default="single")
+    unnormalised: bool = option("Add up sentences' vectors as they are, not scaled to unit length.")
     plot: Path | None = option(plot_option("Draw the sentences by language, figure 1"))
     encoder: str = option(default_encoder_option())
     device: Device = option(device_option)
@@ -109,12 +87,12 @@ class AlignmentTables(Table):
             raise click.UsageError("name the data: --wmt16 DIR --pairs FILE, --wmt19 DIR, or both")
         if bool(self.lett) != bool(self.pairs):
             raise click.UsageError("--wmt16 and --pairs belong together; give both")
-        asked_rank = _asked_rank(self.rank)
-        data = Data(
-            lett_files(self.lett) if self.lett else [],
-            stated_pairs(self.pairs) if self.pairs else set(),
-            list(read_commentary(self.commentary)) if self.commentary else [],
-        )
+        if not re.fullmatch(r"auto|0*([0-9]{1,3}|1000)", self.rank):
+            raise click.UsageError(f"--rank takes auto, 0, or a rank such as 1, not {self.rank!r}")
+        asked_rank = None if self.rank == "auto" else int(self.rank)
+        gold = stated_pairs(self.pairs) if self.pairs else set()
+        corpora = list(read_commentary(self.commentary)) if self.commentary else []
+        data = Data(lett_files(self.lett) if self.lett else [], gold, corpora)
         engine = self.open_log()
         sentence = open_sentence(self.encoder, self.console, self.device, unnormalised=self.unnormalised)
         numbers: list[int] = []
@@ -122,36 +100,21 @@ class AlignmentTables(Table):
         for read in get_args(Inputs) if self.inputs == "both" else (self.inputs,):
             method = Sentences(sentence, together=read == "multi")
             cached = self.cached(method)
-            vectors = (
-                partial(cached.sentences, method.sentence_vectors) if self.unnormalised else unit_sentences(cached)
-            )
+            encode = method.sentence_vectors if self.unnormalised else partial(unit_sentences, method)
+            vectors = partial(cached.sentences, "unnormalised" if self.unnormalised else "unit", encode)
             recalls, probes = alignment_tables(data, asked_rank, vectors, method.spec.dim, self.console)
             tables = _Tables(read, paper_column(sentence.folder.config), method.spec, data, self.console)
-            results.append(
-                {
-                    "inputs": read,
-                    "paper_column": list(tables.column) if tables.column else None,
-                    "recall": [tables.show_recall(recall, engine, numbers) for recall in recalls],
-                    "probes": [tables.show_probe(*probe) for probe in probes.items()],
-                }
-            )
+            shown: dict[str, Any] = {"inputs": read, "paper_column": list(tables.column) if tables.column else None}
+            shown["recall"] = [tables.show_recall(recall, engine, numbers) for recall in recalls]
+            results.append({**shown, "probes": [tables.show_probe(*probe) for probe in probes.items()]})
             if self.plot:
                 drawn = self.plot.with_stem(f"{self.plot.stem}-{read}") if self.inputs == "both" else self.plot
                 save_figure(sentences_figure(probes, method.spec.name), drawn)
                 self.console.say(f"drawn: {drawn}")
             cached.say_cached()
-        self.console.show(
-            {"encoder": sentence.folder.config.name, "unnormalised": self.unnormalised, "inputs": results}
-        )
-        say_logged(numbers, self.console)
-
-
-def _asked_rank(text: str) -> int | None:
-    if text == "auto":
-        return None
-    if not (text.isascii() and text.isdigit() and int(text) <= 1000):
-        raise click.UsageError(f"--rank takes auto, 0, or a rank such as 1, not {text!r}")
-    return int(text)
+        about = {"encoder": sentence.folder.config.name, "unnormalised": self.unnormalised}
+        self.console.show({**about, "inputs": results})
+        self.say_logged(numbers)
 
 
 @dataclass(frozen=True)
@@ -174,59 +137,55 @@ class _Tables:
         topics = recall.task if is_wmt19 else self.data.lett[0].parent.name
         pairs_of = "pairs of languages" if is_wmt19 else "true pairs"
         source = (
-            counted(recall.pairs, "pair") + " of languages" if is_wmt19 else counted(len(self.data.lett), "website")
+            f"{counted(recall.pairs, 'pair')} of languages" if is_wmt19 else counted(len(self.data.lett), "website")
         )
         taken_out = f"subspaces of rank {recall.rank}" if recall.rank else "the mean"
         table = PaperTable(
             f"{recall.task}, {_INPUTS[self.inputs]}, recall in %, {recall.pairs:,} {pairs_of}",
-            [""],
-            [self._head],
             [self.spec.name],
-            paper_data=PAPER_DATA[recall.task],
+            [self._head],
+            paper_data=_FIGURES["data"][recall.task],
             our_data=f"{source}; documents: {documents_in_words(recall.documents)}; taken out: {taken_out}",
         )
         variants = []
         for variant in VARIANTS:
             settings = {"rank": recall.rank} if variant.debiased else {}
             about = (f"lawdr, {recall.task}, {self.inputs}", variant.name, self.spec, recall.documents)
-            numbers.append(System(*about, recall.runs(variant), topics, settings=settings).log(engine))
-            paper = PAPER[recall.task][self.inputs][self.column][variant] if self.column else None
-            table.add([variant.name], [paper], [recall.recall[variant]])
-            ours = round(recall.recall[variant], 3)
-            variants.append({**asdict(variant), "evaluation": numbers[-1], "paper": paper, "ours": ours})
+            numbers.append(log(engine, *about, recall.runs(variant), topics, settings=settings))
+            paper = published_recall(recall.task, self.inputs, self.column, variant) if self.column else None
+            ours = recall.recall(variant)
+            table.add([variant.name], [paper], [ours])
+            variants.append({**asdict(variant), "evaluation": numbers[-1], "paper": paper, "ours": round(ours, 3)})
         table.show(self.console)
-        self.console.print(f"the paper's baselines: {BASELINES[recall.task]}")
+        self.console.print(f"the paper's baselines: {_FIGURES['baselines'][recall.task]}")
         shown = {"task": recall.task, "pairs": recall.pairs, "rank": recall.rank}
         return {**shown, **table.data_json(), "variants": variants}
 
     def show_probe(self, task: str, probe: Probe) -> dict[str, Any]:
         """Print the probe of a task's languages, and return it as JSON; the paper's read single sentences."""
         langs = sorted(set(probe.langs))
-        paper = PAPER_PROBE[self.column] if self.column and self.inputs == "single" else None
-        rank = f", rank {PAPER_RANK[self.column[0]]}" if self.column else ""
+        paper = _FIGURES["probe"][" ".join(self.column)] if self.column and self.inputs == "single" else None
+        rank = f", rank {_FIGURES['rank'][self.column[0]]}" if self.column else ""
         table = PaperTable(
             f"Telling {len(langs)} languages apart, accuracy in % of a linear SVM",
-            [""],
-            [f"{self._head}{rank}"],
             [f"{self.spec.name}, rank {probe.rank}"],
-            paper_data=PAPER_DATA["probe"],
+            [f"{self._head}{rank}"],
+            paper_data=_FIGURES["data"]["probe"],
             our_data=f"{task}; {len(probe.langs):,} sentences in {', '.join(langs)}",
         )
         labels = ("vectors", "their language component", "what is left")
-        for row, (label, ours) in enumerate(zip(labels, probe.accuracies, strict=True)):
-            table.add([label], [paper[row] if paper else None], [ours])
+        for label, figure, accuracy in zip(labels, paper or [None] * 3, probe.accuracies, strict=True):
+            table.add([label], [figure], [accuracy])
         table.show(self.console)
         if probe.smallest is None:
             self.console.say(f"no rank tried came below {probe.bar:.0%}")
-        return {
-            "languages": langs,
-            **table.data_json(),
-            "paper": paper,
-            "rank": probe.smallest,
+        by_rank = {str(rank): round(value, 6) for rank, value in probe.by_rank.items()}
+        ours = {
             "bar": round(probe.bar, 6),
-            "by_rank": {str(rank): round(value, 6) for rank, value in probe.by_rank.items()},
+            "by_rank": by_rank,
             "accuracies": [round(value, 3) for value in probe.accuracies],
         }
+        return {"languages": langs, **table.data_json(), "paper": paper, "rank": probe.smallest, **ours}
 
 
 command = command_of(AlignmentTables, "lawdr")

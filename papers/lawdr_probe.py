@@ -13,7 +13,6 @@ import numpy.typing as npt
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.methods.moments import Moments
-from papers.lawdr_vectors import LanguageCorpus
 from query.evaluation.drawing import empty_figure, plain_texts
 
 if TYPE_CHECKING:
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
 IntArray = npt.NDArray[np.int64]
 
-_SENTENCES = 2_000
-"""Greatest number of a language's sentences that the probe takes."""
 _MOST, _IN_ALL, _FEWEST = 2_000, 4_000, 5
 """Vectors of a language at most, of all languages at most, and of a language at least, for training and test."""
 _TEST = 0.2
@@ -43,20 +40,6 @@ class Probe:
     langs: Sequence[str]
 
 
-def probe_sentences(corpora: Mapping[str, LanguageCorpus], rank: int | None = None) -> Probe:
-    """Probe a sample of each language's sentences.
-
-    A document's sentences, and those of its translations, are all of the classifier's training or all of its test.
-    """
-    vectors, langs, names = [], list[str](), list[str]()
-    for lang, corpus in sorted(corpora.items()):
-        rows, of_documents = corpus.sample()
-        vectors.append(rows[:_SENTENCES])
-        names += of_documents[:_SENTENCES]
-        langs += [lang] * len(vectors[-1])
-    return probe(np.concatenate(vectors), langs, names, rank)
-
-
 def probe(
     vectors: FloatArray, langs: Sequence[str], documents: Sequence[str], rank: int | None = None, seed: int = 0
 ) -> Probe:
@@ -69,68 +52,64 @@ def probe(
     names, codes, counts = np.unique(np.asarray(langs), return_inverse=True, return_counts=True)
     if len(names) < 2:
         raise BadInput("telling languages apart takes two of them at least; there is one")
-    if counts.min() < _FEWEST:
-        raise BadInput(
-            f"{counts.min()} vectors in {names[counts.argmin()]} are too few to tell languages apart; take {_FEWEST}"
-        )
+    few, lang = counts.min(), names[counts.argmin()]
+    if few < _FEWEST:
+        raise BadInput(f"{few} vectors in {lang} are too few to tell languages apart; take {_FEWEST}")
     train, test = _split(codes, documents, seed)
 
     def accuracy(rows: FloatArray) -> float:
         return _accuracy(rows, codes, train, test, seed)
 
+    def within(rank: int) -> FloatArray:
+        """Each vector's component in its language's subspace (eq. 1); zero for rows in no split."""
+        components = np.zeros_like(vectors)
+        for code in range(len(names)):
+            moments = Moments(vectors.shape[1])
+            moments.add(vectors[train[codes[train] == code]])
+            subspace = moments.subspace(rank)
+            for rows in (train[codes[train] == code], test[codes[test] == code]):
+                components[rows] = vectors[rows] @ subspace.T @ subspace
+        return components
+
     bar = 1 / len(names) + 0.1 * (1 - 1 / len(names))
     by_rank, smallest = {0: accuracy(vectors)}, None
-    for power in range(max(1, (vectors.shape[1] // 2).bit_length())):
-        by_rank[1 << power] = accuracy(vectors - _language_parts(vectors, 1 << power, train, test))
-        if by_rank[1 << power] < bar:
-            smallest = 1 << power
+    for tried in (1 << power for power in range(max(1, (vectors.shape[1] // 2).bit_length()))):
+        by_rank[tried] = accuracy(vectors - within(tried))
+        if by_rank[tried] < bar:
+            smallest = tried
             break
     chosen = rank or smallest or max(by_rank)
-    within = _language_parts(vectors, chosen, train, test)
-    accuracies = (100 * by_rank[0], 100 * accuracy(within), 100 * accuracy(vectors - within))
+    component = within(chosen)
+    accuracies = (100 * by_rank[0], 100 * accuracy(component), 100 * accuracy(vectors - component))
     return Probe(smallest, bar, by_rank, chosen, accuracies, vectors, langs)
 
 
-def _split(codes: IntArray, documents: Sequence[str], seed: int) -> tuple[list[IntArray], list[IntArray]]:
-    """Training rows and test rows of each language; a fifth of the documents, drawn at random, are in the test."""
+def _split(codes: IntArray, documents: Sequence[str], seed: int) -> tuple[IntArray, IntArray]:
+    """Training rows and test rows; a fifth of the documents, drawn at random, are in the test."""
     random = np.random.default_rng(seed)
-    limit = max(_FEWEST, min(_MOST, _IN_ALL // len(np.unique(codes))))
+    languages = range(codes.max() + 1)
+    limit = max(_FEWEST, min(_MOST, _IN_ALL // len(languages)))
     names, numbers = np.unique(np.asarray(documents), return_inverse=True)
-    tested_names = np.zeros(len(names), dtype=np.bool_)
-    tested_names[random.permutation(len(names))[: max(1, round(_TEST * len(names)))]] = True
-    tested = tested_names[numbers]
-    drawn = [random.permutation(np.flatnonzero(codes == code))[:limit] for code in np.unique(codes)]
-    train, test = [rows[~tested[rows]] for rows in drawn], [rows[tested[rows]] for rows in drawn]
-    if not all(len(rows) for rows in (*train, *test)):
+    tested_names = random.permutation(len(names))[: max(1, round(_TEST * len(names)))]
+    drawn = np.concatenate([random.permutation(np.flatnonzero(codes == code))[:limit] for code in languages])
+    is_tested = np.isin(numbers[drawn], tested_names)
+    train, test = drawn[~is_tested], drawn[is_tested]
+    if not set(codes[train]) == set(codes[test]) == set(languages):
         raise BadInput("a language has too few documents to be tested on others than it is learnt from; take more")
     return train, test
 
 
-def _accuracy(
-    vectors: FloatArray, codes: IntArray, train: Sequence[IntArray], test: Sequence[IntArray], seed: int
-) -> float:
+def _accuracy(vectors: FloatArray, codes: IntArray, train: IntArray, test: IntArray, seed: int) -> float:
     """Mean over languages of the classifier's accuracy on the test rows."""
     from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415 - a second that other commands need not pay
+    from sklearn.metrics import balanced_accuracy_score  # noqa: PLC0415
     from sklearn.svm import LinearSVC  # noqa: PLC0415
 
-    training = np.concatenate(train)
     classifier = LinearSVC(class_weight="balanced", dual="auto", tol=1e-3, max_iter=_ROUNDS, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the last thousandth of accuracy decides nothing
-        classifier.fit(unit_rows(vectors[training]), codes[training])
-    return float(np.mean([(classifier.predict(unit_rows(vectors[rows])) == codes[rows]).mean() for rows in test]))
-
-
-def _language_parts(vectors: FloatArray, rank: int, train: Sequence[IntArray], test: Sequence[IntArray]) -> FloatArray:
-    """(n, dim) each vector's component in its language's subspace (eq. 1); zero for rows in no split."""
-    within = np.zeros_like(vectors)
-    for train_rows, test_rows in zip(train, test, strict=True):
-        moments = Moments(vectors.shape[1])
-        moments.add(vectors[train_rows])
-        subspace = moments.subspace(rank)
-        for rows in (train_rows, test_rows):
-            within[rows] = vectors[rows] @ subspace.T @ subspace
-    return within
+        classifier.fit(unit_rows(vectors[train]), codes[train])
+    return float(balanced_accuracy_score(codes[test], classifier.predict(unit_rows(vectors[test]))))
 
 
 def sentences_figure(probes: Mapping[str, Probe], encoder: str) -> Figure:

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable
-from itertools import pairwise, permutations
+from itertools import permutations
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,6 @@ from onnx_export.training.device import seed_torch
 IntArray = npt.NDArray[np.intp]
 HIDDEN = 500
 """Number of NCA's ELU units."""
-_PATIENCE = 10
-"""Epochs without a smaller validation loss until NCA's training stops."""
-_WIDTHS, _DROPOUT = (10, 8), 0.2
-"""Widths of the classifier's tanh layers, and the dropout of its input and of each hidden layer."""
 
 
 class Nca:
@@ -38,7 +34,7 @@ class Nca:
         variance 1 and Huber's δ of 1 means the same for every encoder. The weights are rounded to float16.
         """
         means = [side.mean(axis=0) for side in training]
-        scales = [float(np.sqrt((side - mean).var())) or 1.0 for side, mean in zip(training, means, strict=True)]
+        scales = [float((side - mean).std()) or 1.0 for side, mean in zip(training, means, strict=True)]
         x, y, x_held_out, y_held_out = (
             torch.from_numpy(np.asarray((rows - means[side]) / scales[side], dtype=np.float32))
             for sides in (training, validation)
@@ -53,7 +49,7 @@ class Nca:
         def held_out() -> float:
             return float(loss(self.network(x_held_out), y_held_out))
 
-        _fit(self.network, x, y, loss, held_out, rate=5e-4, batch=32, epochs=epochs, patience=_PATIENCE)
+        _fit(self.network, x, y, loss, held_out, rate=5e-4, batch=32, epochs=epochs, patience=10)
         self.network.half().float()
         self.mean: FloatArray = means[0].astype(np.float32)
         self.scale, self._target_scale = scales
@@ -72,16 +68,13 @@ def nca_comparer(split: ConceptSplit, seed: int) -> Comparer:
     """
     training, validation = split.training.rows, split.validation.rows
     networks = {
-        pair: Nca((training[pair[0]], training[pair[1]]), (validation[pair[0]], validation[pair[1]]), seed)
-        for pair in permutations(training, 2)
+        (lang, other): Nca((training[lang], training[other]), (validation[lang], validation[other]), seed)
+        for lang, other in permutations(training, 2)
     }
 
     def compared(lang: str, other: str, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        forward, backward = networks[lang, other], networks[other, lang]
-        return (
-            np.concatenate([x - forward.mean, forward.transform(x)], axis=1),
-            np.concatenate([backward.transform(y), y - backward.mean], axis=1),
-        )
+        f, g = networks[lang, other], networks[other, lang]
+        return np.hstack([x - f.mean, f.transform(x)]), np.hstack([g.transform(y), y - g.mean])
 
     return compared
 
@@ -96,17 +89,15 @@ def predict(network: torch.nn.Module, vectors: FloatArray) -> IntArray:
 def train_classifier(
     training: tuple[FloatArray, IntArray], development: tuple[FloatArray, IntArray], epochs: int = 500
 ) -> torch.nn.Sequential:
-    """Train the feed-forward classifier with the settings of LASER's script for MLDoc; the last best epoch is kept.
-
-    Both are (n, dim) vectors and (n,) classes from 0; a class that training lacks is never predicted.
-    """
+    """Train the feed-forward classifier, on vectors and classes from 0, with the settings of LASER's script."""
     vectors, classes = (torch.from_numpy(np.ascontiguousarray(values)) for values in training)
     seed_torch(1)
-    parts: list[torch.nn.Module] = []
-    for inputs, outputs in pairwise([vectors.shape[1], *_WIDTHS, int(classes.max()) + 1]):
-        parts += [torch.nn.Tanh()] if parts else []
-        parts += [torch.nn.Dropout(_DROPOUT), torch.nn.Linear(inputs, outputs)]
-    network = torch.nn.Sequential(*parts)
+    linear, tanh, dropout = torch.nn.Linear, torch.nn.Tanh(), torch.nn.Dropout(0.2)
+    network = torch.nn.Sequential(
+        *(dropout, linear(vectors.shape[1], 10), tanh),
+        *(dropout, linear(10, 8), tanh),
+        *(dropout, linear(8, int(classes.max()) + 1)),
+    )
 
     def error() -> float:
         return float(np.mean(predict(network, development[0]) != development[1]))
@@ -127,10 +118,7 @@ def _fit(
     epochs: int,
     patience: int | None = None,
 ) -> None:
-    """Train by Adam, and keep the weights of the epoch with the smallest error: the first; without patience the last.
-
-    ``patience`` is how many epochs without a smaller error stop the training; none: nothing does.
-    """
+    """Train by Adam until ``patience`` epochs had no smaller error, and keep the first best epoch; else the last."""
     optimizer = torch.optim.Adam(network.parameters(), lr=rate)
     best_error, best_weights, epochs_since_best = float("inf"), network.state_dict(), 0
     for _ in range(epochs):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import click
 import numpy as np
@@ -15,106 +14,31 @@ import numpy.typing as npt
 from encoders.cr5.bags_of_words import BagsOfWords, is_cr5
 from encoders.document import Document
 from encoders.errors import BadInput
-from encoders.folder.model_folder import ModelFolder
-from encoders.languages import UNDETERMINED, normalise
 from encoders.machine.placement import Device
 from encoders.methods.combined_encoder import SEPARATOR
 from encoders.methods.method_registry import SENTENCE_METHODS
 from encoders.methods.token_windows import First
 from encoders.phrases import counted
 from encoders.tlaser.similarity import search_error
-from indexer.readers.records.files import text_lines
 from onnx_export.huggingface.hub_source import require_torch
 from onnx_export.models import find_model, open_named
+from papers import classification
 from papers.cached_encoder import CachedEncoder, vectors_by_id
-from papers.classification import (
-    PARTS,
-    Classifier,
-    Labelled,
-    Part,
-    averages,
-    by_language,
-    labelled_documents,
-    read_mldoc,
-    split,
-    stated_parts,
-    zero_shot,
-)
-from papers.paper_table import PaperTable, documents_in_words, published
-from papers.runner import Table, command_of, option
+from papers.classification import PARTS, Classifier, Labelled, Part, averages
+from papers.data import Translations, read_mldoc, read_tatoeba
+from papers.table import PaperTable, Table, command_of, documents_in_words, option, published
 from query.commands.options.encoder_options import device_option, encoder_option, languages_option
-from query.commands.options.option_types import PATH
 from query.report.language_pairs import PairTable
 
 FIGURES = published("tlaser")
 """Accuracies of the paper's encoders on MLDoc in %, by table."""
 _BATCH = 512
-_PAIR = re.compile(r"^tatoeba\.([a-z]{3})-([a-z]{3})\.\1$")
 
 Corpus = Mapping[str, Mapping[Part, Sequence[Document]]]
 """Labelled documents by language and part."""
-Translations = Mapping[tuple[str, str], tuple[Sequence[str], Sequence[str]]]
-"""Sentences and their translations by pair of languages."""
-
-
-def mldoc_corpus(folder: Path, languages: Sequence[str]) -> Corpus:
-    """MLDoc in some languages, of those that have all three parts."""
-    documents = read_mldoc(folder)
-    corpus = by_language(documents, stated_parts(documents))
-    complete = {lang: parts for lang, parts in corpus.items() if len(parts) == len(PARTS)}
-    if not complete:
-        raise BadInput(
-            f"{folder} has no language of MLDoc whole (english.train.1000, english.dev, english.test and so on); "
-            "make them with the corpus's own scripts"
-        )
-    selected = {lang: complete[lang] for lang in languages if lang in complete}
-    if not selected:
-        raise BadInput(f"MLDoc's folder has {', '.join(complete)} and none of {', '.join(languages)}; say --languages")
-    return selected
-
-
-def first_words(documents: Sequence[Document], words: int | None) -> Sequence[Document]:
-    """Documents with the first words of their texts alone, blanks between them; no number: unchanged documents."""
-    if not words:
-        return documents
-    return [replace(document, text=" ".join(document.text.split()[:words])) for document in documents]
-
-
-def read_tatoeba(folder: Path, languages: Sequence[str]) -> Translations:
-    """Tatoeba's sentences as in LASER's repository, of the pairs of some languages; of all pairs if none is named.
-
-    Lines of the same number of ``tatoeba.deu-eng.deu`` and ``tatoeba.deu-eng.eng`` are translations.
-    """
-    sentences = {}
-    for file in sorted(folder.glob("tatoeba.*-*.*")):
-        match = _PAIR.match(file.name)
-        if not match:
-            continue
-        other_file = file.with_name(f"tatoeba.{match[1]}-{match[2]}.{match[2]}")
-        first, second = ([line for _, line in text_lines(side)] for side in (file, other_file))
-        if len(first) != len(second):
-            raise BadInput(
-                f"{file} has {len(first)} lines and {other_file.name} {len(second)}; "
-                "get files with equally many lines, where equal line numbers are translations"
-            )
-        if not first:
-            raise BadInput(f"{file} and {other_file.name} are empty; get both again")
-        langs = normalise(match[1]), normalise(match[2])
-        if UNDETERMINED in langs:
-            code = match[langs.index(UNDETERMINED) + 1]
-            raise BadInput(f"{file} has {code!r} in its name, which is no language; rename it, or take it out")
-        sentences[langs] = (first, second)
-    if not sentences:
-        raise BadInput(f"{folder} has no pair of files such as tatoeba.deu-eng.deu and tatoeba.deu-eng.eng")
-    selected = {pair: sides for pair, sides in sentences.items() if not languages or set(pair) <= set(languages)}
-    if not selected:
-        pairs = ", ".join(f"{first}-{second}" for first, second in sentences)
-        raise BadInput(f"Tatoeba's folder has {pairs} and no pair of {', '.join(languages)}; say other --languages")
-    return selected
 
 
 _AVERAGES = ["cross", "same", "all"]
-_BILINGUAL = {"en", "es"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,27 +52,19 @@ class TlaserTables(Table):
     """
 
     encoder: str = option(encoder_option("Made by train tlaser, or any other.", required=True))
-    mldoc: Path | None = option(type=PATH, metavar="DIR", help="Folder of english.train.1000, english.dev and so on.")
-    tatoeba: Path | None = option(type=PATH, metavar="DIR", help="Folder of tatoeba.deu-eng.deu and so on.")
-    documents: tuple[str, ...] = option(
-        multiple=True, metavar="SOURCE", help="Documents of your own with label and concept."
-    )
+    mldoc: Path | None = option("Folder of english.train.1000, english.dev and so on.", metavar="DIR")
+    tatoeba: Path | None = option("Folder of tatoeba.deu-eng.deu and so on.", metavar="DIR")
+    documents: tuple[str, ...] = option("Documents of your own with label and concept.", metavar="SOURCE")
     languages: list[str] = option(languages_option("[default: en,de,fr,es,it of MLDoc, else all]"))
-    splits: int = option(type=click.IntRange(1), default=5, show_default=True, help="Random splits of --documents.")
+    splits: int = option("Random splits of --documents.", default=5)
     method: str | None = option(
-        type=click.Choice(SENTENCE_METHODS),
-        help="How a document's vector is made.  [default: as for index]",
+        "How a document's vector is made.  [default: as for index]", type=click.Choice(SENTENCE_METHODS)
     )
     words: int | None = option(
-        type=click.IntRange(1),
-        metavar="N",
-        help="Encode the first N words of a document as one sequence.  [the paper's T-LASER: 750]",
+        "Encode the first N words of a document as one sequence.  [the paper's T-LASER: 750]", metavar="N"
     )
     classifier: Classifier = option(
-        type=click.Choice(get_args(Classifier)),
-        default="logistic",
-        show_default=True,
-        help="feed-forward: the paper's network, which needs the train extra.",
+        "feed-forward: the paper's network, which needs the train extra.", default="logistic"
     )
     device: Device = option(device_option)
 
@@ -159,56 +75,69 @@ class TlaserTables(Table):
             raise click.UsageError("--words makes one sequence of a document; leave --method out")
         if self.classifier == "feed-forward":
             require_torch()  # before documents are encoded
-        corpus = mldoc_corpus(self.mldoc, self.languages or list(FIGURES["pairs"])) if self.mldoc else {}
+        corpus = self._mldoc_corpus(self.mldoc) if self.mldoc else {}
         pairs = read_tatoeba(self.tatoeba, self.languages) if self.tatoeba else {}
-        labelled = labelled_documents(self.documents, self.console, self.languages) if self.documents else []
-        if self.words:
-            self._warn_short(self.words)
+        labelled = self._first_words(
+            classification.labelled_documents(self.documents, self.console, self.languages) if self.documents else []
+        )
+        for name in self.encoder.split(SEPARATOR) if self.words else ():
+            folder = find_model(name, self.console)
+            if self.words and not is_cr5(folder) and folder.config.max_tokens < self.words:
+                limit = folder.config.max_tokens
+                self.console.warn(f"{name} reads {limit:,} tokens at most, fewer than {self.words:,} words")
         if corpus or labelled:
-            loaded = self._open(self._whole_text_method() if self.words else self.method)
+            loaded = self._open(self.method, whole=bool(self.words))
             if corpus:
                 self._classify_mldoc(corpus, loaded)
             if labelled:
-                self._classify_documents(first_words(labelled, self.words), loaded)
+                self._classify_documents(labelled, loaded)
             loaded.say_cached()
         if pairs:
-            loaded = self._open(self._whole_text_method())
+            loaded = self._open(None, whole=True)
             self._search(pairs, loaded)
             loaded.say_cached()
 
-    def _open(self, method: str | None) -> CachedEncoder:
+    def _mldoc_corpus(self, folder: Path) -> Corpus:
+        """MLDoc in the wanted languages, of those that have all three parts."""
+        corpus = classification.by_language(self._first_words(read_mldoc(folder)), None)
+        complete = {lang: parts for lang, parts in corpus.items() if len(parts) == len(PARTS)}
+        if not complete:
+            raise BadInput(
+                f"{folder} has no language of MLDoc whole (english.train.1000, english.dev, english.test and so on); "
+                "make them with the corpus's own scripts"
+            )
+        languages = self.languages or list(FIGURES["pairs"])
+        selected = {lang: complete[lang] for lang in languages if lang in complete}
+        if not selected:
+            raise BadInput(
+                f"MLDoc's folder has {', '.join(complete)} and none of {', '.join(languages)}; say --languages"
+            )
+        return selected
+
+    def _first_words(self, documents: Sequence[Document]) -> Sequence[Document]:
+        """Documents with the first words of their texts alone, blanks between them; unchanged without --words."""
+        if not self.words:
+            return documents
+        return [replace(document, text=" ".join(document.text.split()[: self.words])) for document in documents]
+
+    def _open(self, method: str | None, *, whole: bool) -> CachedEncoder:
+        """The encoders by a method, or each by the method that encodes a whole text as one sentence."""
+        if whole:
+            folders = [find_model(name, self.console) for name in self.encoder.split(SEPARATOR)]
+            method = SEPARATOR.join(BagsOfWords.method if is_cr5(folder) else First.method for folder in folders)
         return self.cached(open_named(self.encoder, method, self.console, device=self.device))
-
-    def _folders(self) -> dict[str, ModelFolder]:
-        """The folders of the encoders by the names that ``encoder`` joins."""
-        return {name: find_model(name, self.console) for name in self.encoder.split(SEPARATOR)}
-
-    def _whole_text_method(self) -> str:
-        """Names of the methods by which the encoders encode a whole text as one sentence."""
-        return SEPARATOR.join(
-            BagsOfWords.method if is_cr5(folder) else First.method for folder in self._folders().values()
-        )
-
-    def _warn_short(self, words: int) -> None:
-        """Warn of encoders that read fewer tokens than a document has words."""
-        for name, folder in self._folders().items():
-            limit = words if is_cr5(folder) else folder.config.max_tokens
-            if limit < words:
-                self.console.warn(f"{name} reads {limit:,} tokens at most, fewer than {words:,} words")
 
     def _classify_mldoc(self, corpus: Corpus, encoder: CachedEncoder) -> None:
         """Print tables 2 to 6: ours by pair of languages, trained in English, bilingual, and averages."""
-        data: dict[str, dict[Part, Labelled]] = {}
+        data: dict[str, dict[Part, Labelled]] = {lang: {} for lang in corpus}
         for lang, parts in corpus.items():
-            data[lang] = {}
-            for part, whole_documents in parts.items():
-                documents = first_words(whole_documents, self.words)
+            for part, documents in parts.items():
                 vectors = vectors_by_id(f"encoding {lang} {part}", documents, encoder, _BATCH, self.console)
                 data[lang][part] = Labelled.of(documents, vectors)
-        pair_table = zero_shot(data, self.classifier)
+        pair_table = classification.zero_shot(data, self.classifier)
         accuracies, ours = _accuracies(pair_table), f"ours: {encoder.spec.name}"
         title = "MLDoc, accuracy in %: the paper's LASER (2018) and cT-LASER, ours (tables 3, 5)"
-        matrix = PaperTable(title, ["trained in"], [], pair_table.documents)
+        matrix = PaperTable(title, pair_table.documents, labels=["trained in"])
         for lang, by_test in accuracies.items():
             papers = [FIGURES[name].get(lang, {}) for name in ("laser_pairs", "pairs")]
             figures = {test: [str(paper.get(test, "–")) for paper in papers] for test in by_test}
@@ -216,15 +145,15 @@ class TlaserTables(Table):
         matrix.show(self.console)
         tested = [lang for lang in accuracies if lang != "en"]
         if "en" in accuracies and tested:
-            english = PaperTable("MLDoc, trained in English, accuracy in % (table 2)", [""], [], tested)
+            english = PaperTable("MLDoc, trained in English, accuracy in % (table 2)", tested)
             for system, paper in FIGURES["english"].items():
                 english.add([system], [], [str(paper.get(lang, "–")) for lang in tested])
             english.add([ours], [], [_percent(accuracies["en"][lang]) for lang in tested])
             english.show(self.console)
-        if accuracies.keys() == _BILINGUAL:
+        if accuracies.keys() == {"en", "es"}:
             pairs = [(lang, test) for lang, by_test in accuracies.items() for test in by_test]
             title = "MLDoc, encoders trained on English and Spanish alone, accuracy in % (table 6)"
-            bilingual = PaperTable(title, [""], [], [f"{lang}-{test}" for lang, test in pairs])
+            bilingual = PaperTable(title, [f"{lang}-{test}" for lang, test in pairs])
             for system, paper in FIGURES["bilingual"].items():
                 bilingual.add([system], [], [str(paper[lang][test]) for lang, test in pairs])
             bilingual.add([ours], [], [_percent(accuracies[lang][test]) for lang, test in pairs])
@@ -232,10 +161,8 @@ class TlaserTables(Table):
         counts = documents_in_words({lang: len(parts["test"]) for lang, parts in corpus.items()})
         means = PaperTable(
             "MLDoc, averages in %, the paper's over five languages; words/s in training (table 4)",
-            [""],
-            [],
             _AVERAGES,
-            ["words/s"],
+            counts=["words/s"],
             paper_data=FIGURES["data"],
             our_data=f"MLDoc; documents to test: {counts}",
         )
@@ -260,9 +187,9 @@ class TlaserTables(Table):
         vectors = vectors_by_id("encoding documents", documents, encoder, _BATCH, self.console)
         results = []
         for seed in range(self.splits):
-            corpus = sorted(by_language(documents, split(documents, seed)).items())
+            corpus = sorted(classification.by_language(documents, seed).items())
             data = {lang: {part: Labelled.of(parts.get(part, []), vectors) for part in PARTS} for lang, parts in corpus}
-            results.append(zero_shot(data, self.classifier))
+            results.append(classification.zero_shot(data, self.classifier))
         values = np.array([table.values for table in results])
         taught = np.isfinite(values).any(axis=2).sum(axis=0).tolist()
         if not any(taught):
@@ -274,11 +201,11 @@ class TlaserTables(Table):
                 lacking = f"{self.splits - count} of {self.splits} splits"
                 self.console.warn(f"{lang} has too few documents or labels to learn from in {lacking}")
         title = f"Own documents, accuracy in %, mean ± deviation over {self.splits} splits by concept"
-        matrix = PaperTable(title, ["trained in"], [], results[0].documents)
+        matrix = PaperTable(title, results[0].documents, labels=["trained in"])
         for row, lang in enumerate(results[0].documents):
             matrix.add([lang], [], [_spread(column) for column in values[:, row].T])
         matrix.show(self.console)
-        table_of_means = PaperTable("", [""], [], _AVERAGES, paper_data=FIGURES["data"], our_data="your documents")
+        table_of_means = PaperTable("", _AVERAGES, paper_data=FIGURES["data"], our_data="your documents")
         means = np.array([list(averages(table).values()) for table in results])
         table_of_means.add([encoder.spec.name], [], [_spread(column) for column in means.T])
         table_of_means.show(self.console)
@@ -289,10 +216,8 @@ class TlaserTables(Table):
         """Print the errors of searching each sentence's translation in the other language, there and back."""
         table = PaperTable(
             "Similarity search, error in %",
-            [""],
-            [],
             ["error there", "error back"],
-            ["sentences"],
+            counts=["sentences"],
             paper_data="none: the paper has no table of similarity search",
             our_data=f"Tatoeba, {counted(len(pairs), 'pair')} of languages",
         )
@@ -333,10 +258,7 @@ def _as_json(table: PairTable) -> dict[str, Any]:
     def rounded(values: Mapping[str, float]) -> dict[str, float | None]:
         return {name: round(value, 6) if np.isfinite(value) else None for name, value in values.items()}
 
-    return {
-        **rounded(averages(table)),
-        "pairs": {lang: rounded(row) for lang, row in _accuracies(table).items()},
-    }
+    return {**rounded(averages(table)), "pairs": {lang: rounded(row) for lang, row in _accuracies(table).items()}}
 
 
 command = command_of(TlaserTables, "tlaser")

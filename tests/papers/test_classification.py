@@ -31,10 +31,8 @@ def test_languages_in_one_space_teach_each_other_and_one_in_a_space_of_its_own_t
     assert table.values.diagonal() == pytest.approx([1.0, 1.0, 1.0])
     assert table.values[0, 1] == table.values[1, 0] == 1.0
     assert table.values[0, 2] < 0.5
-    found = averages(table)
-    assert found["same"] == pytest.approx(1.0)
-    assert found["cross"] == pytest.approx(np.mean([table.values[i, j] for i in range(3) for j in range(3) if i != j]))
-    assert found["all"] == pytest.approx(table.values.mean())
+    cross = table.values[~np.eye(3, dtype=np.bool_)].mean()
+    assert averages(table) == pytest.approx({"same": 1.0, "cross": cross, "all": table.values.mean()})
 
 
 @pytest.mark.torch
@@ -48,9 +46,7 @@ def test_a_language_with_one_class_teaches_nothing_and_is_tested_all_the_same() 
     games = alone["train"].labels == "games"
     alone["train"] = Labelled(alone["train"].vectors[games], alone["train"].labels[games])
     table = zero_shot({"de": alone, "en": _language(np.eye(6), 1)})
-    assert list(table.queries) == list(table.documents) == ["de", "en"]
-    assert np.isnan(table.values[0]).all()
-    assert np.isfinite(table.values[1]).all()
+    assert np.isfinite(table.values).tolist() == [[False, False], [True, True]]
 
 
 def test_the_language_of_a_labelled_document_that_names_none_is_detected(tmp_path: Path) -> None:

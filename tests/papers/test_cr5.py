@@ -1,19 +1,21 @@
 """``python -m papers cr5``, on files of the published layouts that are written here."""
 
 import gzip
-import json
 import shutil
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
-from papers.__main__ import run as compute
-from papers.cr5_data import Wikipedia, read_dictionary, read_europarl
-from papers.cr5_retrieval import _candidates
-from query.cli import run
+from papers.cr5_retrieval import _candidates, equivalents_ranks, precision
+from papers.data import Wikipedia, read_dictionary, read_europarl
+from tests.papers.conftest import Ask
 
 LANGS = ("en", "it", "da", "vi")
 TOPICS = 7
@@ -44,10 +46,8 @@ def wikipedia(tmp_path_factory: pytest.TempPathFactory) -> Path:
             for word, count in Counter(words).items():
                 number = numbers.setdefault(word, len(numbers) + 1)
                 lines.append(f"Q{concept} {number} {count + int(chance.integers(0, 3))}\n")
-        with gzip.open(
-            folder / "matlab_input" / "sparse_matrices" / f"sparse_matrix_{lang}.txt.gz", "wt", encoding="utf-8"
-        ) as out:
-            out.writelines(lines)
+        matrix = folder / "matlab_input" / "sparse_matrices" / f"sparse_matrix_{lang}.txt.gz"
+        matrix.write_bytes(gzip.compress("".join(lines).encode()))
         index = "".join(f"{number}\t{word}\n" for word, number in numbers.items())
         (folder / "matlab_input" / "word_indices" / f"word_index_{lang}.tsv").write_text(index, encoding="utf-8")
     return folder
@@ -81,31 +81,26 @@ def test_articles_are_read_as_words_by_concept(wikipedia: Path) -> None:
     assert all(word == word.lower() for word in words)
 
 
+def by_pair(task: dict[str, Any]) -> dict[tuple[str, str, str], dict[str, Any]]:
+    return {(row["query"], row["candidates"], row["measure"]): row for row in task["rows"]}
+
+
 @pytest.mark.parametrize("training", [["joint"], ["pairwise"], ["transitive", "--pivot", "en"]])
 def test_every_training_prints_the_papers_figures_beside_ours(
-    training: list[str],
-    wikipedia: Path,
-    europarl: Path,
-    dictionary: Path,
-    capsys: pytest.CaptureFixture[str],
+    training: list[str], wikipedia: Path, europarl: Path, dictionary: Path, ask: Ask
 ) -> None:
     arguments = ["--wikipedia", str(wikipedia), "--europarl", str(europarl), "--dictionary", str(dictionary)]
-    assert compute(["cr5", *arguments, *QUICK, "--pairs", *training, "--json", "-q"]) == 0
-    documents, sentences, words = map(json.loads, capsys.readouterr().out.splitlines())
+    documents, sentences, words = ask("cr5", *arguments, *QUICK, "--pairs", *training, "--json", "-q").values
     assert documents["task"] == f"Documents, {training[0]} training"
-    assert len(documents["rows"]) == 24
-    by_pair = {(row["query"], row["candidates"], row["measure"]): row for row in documents["rows"]}
     published = {"joint": [36.4, 60.2, 67.3], "pairwise": [35.6, 60.4, 68.9], "transitive": None}
-    assert by_pair["da", "vi", "csls"]["paper"] == published[training[0]]
+    assert by_pair(documents)["da", "vi", "csls"]["paper"] == published[training[0]]
     by_chance = 100 * 10 / 70
     assert np.mean([row["ours"][2] for row in documents["rows"]]) > 1.5 * by_chance
     baselines = {(row["query"], row["candidates"], row["method"]): row["paper"] for row in documents["baselines"]}
     assert baselines["vi", "da", "ADVREFINE, CSLS"] == [11.9, 24.1, 30.2]
-    assert len(baselines) == 24
-    assert {"query": "en", "candidates": "it", "method": "Procrustes, CSLS", "paper": [69.5, 79.6, 83.5]} in sentences[
-        "baselines"
-    ]
-    assert len(words["baselines"]) == 14
+    assert (len(documents["rows"]), len(baselines), len(words["baselines"])) == (24, 24, 14)
+    procrustes = {"query": "en", "candidates": "it", "method": "Procrustes, CSLS", "paper": [69.5, 79.6, 83.5]}
+    assert procrustes in sentences["baselines"]
     assert sentences["rows"][0]["paper"] == [45.8, 56.6, 61.6]
     assert words["rows"][1]["paper"] == [41.3, 55.8, 58.0]
     assert documents["our_data"].startswith(f"{wikipedia.name}; 3 queries a pair among ")
@@ -113,56 +108,42 @@ def test_every_training_prints_the_papers_figures_beside_ours(
     assert all(row["ours"][2] > 2 * by_chance for row in words["rows"])
 
 
-def test_transitive_training_as_published_is_beside_table_1_e(
-    wikipedia: Path, capsys: pytest.CaptureFixture[str]
+def test_transitive_training_as_published_and_few_concepts_are_beside_table_1_d_and_e(
+    wikipedia: Path, ask: Ask
 ) -> None:
-    training = ["--pairs", "transitive-published", "--pivot", "en", "--languages", "en,da,vi"]
-    assert compute(["cr5", "--wikipedia", str(wikipedia), *QUICK, "--json", "-q", *training]) == 0
-    task = json.loads(capsys.readouterr().out)
-    by_pair = {(row["query"], row["candidates"], row["measure"]): row for row in task["rows"]}
-    assert by_pair["da", "vi", "csls"]["paper"] == [27.8, 49.3, 60.0]
-    assert by_pair["da", "vi", "csls"]["in_common"] == 0
-    assert by_pair["da", "en", "csls"]["in_common"] > 0
-    assert by_pair["da", "en", "csls"]["paper"] is None
-    training[-1] = "en,it,da,vi"  # Italian has every concept that Danish and Vietnamese have
-    assert compute(["cr5", "--wikipedia", str(wikipedia), *QUICK, "-q", *training]) == 1
-    assert "no concept has documents in two languages" in capsys.readouterr().err
-    training[-1] = "en,it,da"  # and concepts of its own
-    assert compute(["cr5", "--wikipedia", str(wikipedia), *QUICK, "-q", *training]) == 1
-    assert "no article in da is left to train with; leave it out of --languages" in capsys.readouterr().err
-
-
-def test_pairwise_training_with_few_concepts_in_common_is_beside_table_1_d(
-    wikipedia: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ["--wikipedia", str(wikipedia), *QUICK, "--json", "-q"]
-    few = ["--pairs", "pairwise", "--intersection", "25", "--languages", "da,vi"]
-    assert compute(["cr5", *arguments, *few]) == 0
-    task = json.loads(capsys.readouterr().out)
+    command = ["cr5", "--wikipedia", str(wikipedia), *QUICK, "--json", "-q"]
+    training = [*command, "--pairs", "transitive-published", "--pivot", "en", "--languages"]
+    rows = by_pair(ask(*training, "en,da,vi").json)
+    assert rows["da", "vi", "csls"]["paper"] == [27.8, 49.3, 60.0]
+    assert rows["da", "vi", "csls"]["in_common"] == 0 < rows["da", "en", "csls"]["in_common"]
+    assert rows["da", "en", "csls"]["paper"] is None
+    # Italian has every concept that Danish and Vietnamese have, and concepts of its own
+    for langs, said in (
+        ("en,it,da,vi", "no concept has documents in two languages"),
+        ("en,it,da", "no article in da is left to train with; leave it out of --languages"),
+    ):
+        assert said in ask(*training, langs, status=1).err
+    task = ask(*command, "--pairs", "pairwise", "--intersection", "25", "--languages", "da,vi").json
     assert task["task"] == "Documents, pairwise training, 25 concepts in common"
     assert {row["in_common"] for row in task["rows"]} == {25}
-    assert next(row["paper"] for row in task["rows"] if row["measure"] == "csls") == [24.3, 44.4, 53.3]
-    assert compute(["cr5", *arguments, "--intersection", "25"]) == 2
-    assert "--intersection is for --pairs pairwise; give both" in capsys.readouterr().err
+    assert by_pair(task)["da", "vi", "csls"]["paper"] == [24.3, 44.4, 53.3]
+    assert "--intersection is for --pairs pairwise; give both" in ask(*command, "--intersection", "25", status=2).err
 
 
-def test_concepts_whose_articles_teach_nothing_are_not_in_common(
-    wikipedia: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_concepts_whose_articles_teach_nothing_are_not_in_common(wikipedia: Path, tmp_path: Path, ask: Ask) -> None:
     copy = shutil.copytree(wikipedia, tmp_path / "copy") / "matlab_input"
-    command = ["cr5", "--wikipedia", str(copy), *QUICK, "--json", "-q", "--languages", "da,vi"]
 
     def in_common() -> int:
-        assert compute([*command, "--pairs", "pairwise"]) == 0
-        (number,) = {row["in_common"] for row in json.loads(capsys.readouterr().out)["rows"]}
+        command = ["cr5", "--wikipedia", str(copy), *QUICK, "--json", "-q", "--languages", "da,vi"]
+        (number,) = {row["in_common"] for row in ask(*command, "--pairs", "pairwise").json["rows"]}
         return int(number)
 
     before = in_common()
-    changed = {f"Q{number}" for number in range(2, 70, 8)}  # each now has a single word, which no other article has
+    changed = sorted(f"Q{number}" for number in range(2, 70, 8))  # each gets a single word, of no other article
     file = copy / "sparse_matrices" / "sparse_matrix_vi.txt.gz"
     lines = gzip.decompress(file.read_bytes()).decode().splitlines()
     lines = [line for line in lines if line.split()[0] not in changed]
-    lines += [f"{concept} {9000 + number} 1" for number, concept in enumerate(sorted(changed))]
+    lines += [f"{concept} {9000 + number} 1" for number, concept in enumerate(changed)]
     file.write_bytes(gzip.compress(("\n".join(lines) + "\n").encode()))
     with (copy / "word_indices" / "word_index_vi.tsv").open("a", encoding="utf-8") as index:
         index.writelines(f"{9000 + number}\tunique{number}\n" for number in range(len(changed)))
@@ -170,39 +151,34 @@ def test_concepts_whose_articles_teach_nothing_are_not_in_common(
 
 
 def test_a_table_is_printed_and_precision_at_k_is_drawn_for_each_pair_of_languages(
-    wikipedia: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    wikipedia: Path, tmp_path: Path, ask: Ask
 ) -> None:
     arguments = ["--wikipedia", str(wikipedia), *QUICK, "-q"]
     plot = tmp_path / "figure2.svg"
-    assert compute(["cr5", *arguments, "--languages", "en,it,da", "--plot", str(plot)]) == 0
-    printed = capsys.readouterr().out
+    printed = ask("cr5", *arguments, "--languages", "en,it,da", "--plot", str(plot)).out
     assert "Documents, joint training, in %" in printed
     assert "70.5 85.4 90.1" in printed
     drawn = plot.read_text()
     assert all(f"<!-- {text} -->" in drawn for text in ("en – it", "da – en", "da – it", "paper: ADVREFINE"))
-    assert compute(["cr5", *arguments, "--plot", str(tmp_path / "figure2")]) == 1
+    ask("cr5", *arguments, "--plot", str(tmp_path / "figure2"), status=1)
 
 
 def test_each_measure_is_logged_with_every_querys_rank(
-    wikipedia: Path, europarl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    wikipedia: Path, europarl: Path, tmp_path: Path, ask: Ask
 ) -> None:
     home = ["--home", str(tmp_path / "home")]
     sizes = ["--queries", "5", "--dimensions", "16", "--ridge", "0.3", "--languages", "en,it"]
     arguments = ["--wikipedia", str(wikipedia), "--europarl", str(europarl)]
-    assert compute(["cr5", *arguments, *sizes, *home, "--json", "-q"]) == 0
-    documents, sentences = map(json.loads, capsys.readouterr().out.splitlines())
+    documents, sentences = ask("cr5", *arguments, *sizes, *home, "--json", "-q").values
     assert (documents["evaluations"], sentences["evaluations"]) == ({"cosine": 1, "csls": 2}, {"cosine": 3, "csls": 4})
     for row in documents["rows"]:
         run_id = f"{documents['evaluations'][row['measure']]}.{row['query']}-{row['candidates']}"
-        assert run(["runs", "show", run_id, *home, "--json"]) == 0
-        shown = json.loads(capsys.readouterr().out)
+        shown = ask("runs", "show", run_id, *home, "--json").json
         assert [100 * shown["means"][f"Success@{k}"] for k in (1, 5, 10)] == pytest.approx(row["ours"], abs=1e-3)
         assert len(shown["scores"]) == 5
-    assert run(["runs", "compare", "1", "2", *home, "--measures", "RR", "--json"]) == 0
-    compared = json.loads(capsys.readouterr().out)
+    compared = ask("runs", "compare", "1", "2", *home, "--measures", "RR", "--json").json
     assert compared["differences"]["2.all"] == ["ranked by csls (not cosine)"]
-    assert run(["runs", "list", *home]) == 0
-    assert "csls, reproduce cr5, sentences" in " ".join(capsys.readouterr().out.split())
+    assert "csls, reproduce cr5, sentences" in " ".join(ask("runs", "list", *home).out.split())
 
 
 def test_candidates_are_first_those_that_taught_nothing() -> None:
@@ -225,33 +201,64 @@ def test_sentences_keep_their_translations_when_one_is_empty_and_a_word_may_have
     assert read_dictionary(tmp_path / "d.txt", "en", "it") == {"bank": {"banca", "riva"}}
 
 
-def test_what_is_not_of_the_layout_is_one_sentence(tmp_path: Path, wikipedia: Path, europarl: Path) -> None:
+def test_what_is_not_of_the_layout_is_one_sentence(tmp_path: Path, europarl: Path) -> None:
     with pytest.raises(BadInput, match=r"has no sparse_matrices/sparse_matrix_LL.txt.gz; unpack the paper's data"):
         Wikipedia(tmp_path)
     with pytest.raises(BadInput, match=r"has no europarl-v7.da-en.en and .da"):
         read_europarl(europarl, "en", "da")
-    (tmp_path / "d.txt").write_text("alone\n")
-    with pytest.raises(BadInput, match=r"d.txt:1 has 1 column and should have 2"):
-        read_dictionary(tmp_path / "d.txt", "en", "it")
-    (tmp_path / "d.txt").write_text("\n")
-    with pytest.raises(BadInput, match=r"d.txt has no words; get it again"):
-        read_dictionary(tmp_path / "d.txt", "en", "it")
-    for lang, text in (("it", "Buongiorno.\n"), ("en", "\n")):
-        (tmp_path / f"europarl-v7.it-en.{lang}").write_text(text)
+    for text, said in (("alone\n", r"d.txt:1 has 1 column and should have 2"), ("\n", r"d.txt has no words; get it")):
+        (tmp_path / "d.txt").write_text(text)
+        with pytest.raises(BadInput, match=said):
+            read_dictionary(tmp_path / "d.txt", "en", "it")
+    files = {"europarl-v7.it-en.it": "Buongiorno.\n", "europarl-v7.it-en.en": "\n"}
+    files |= {"sparse_matrices/sparse_matrix_en.txt": "Q1 7 2\n", "word_indices/word_index_en.tsv": "1\tword\n"}
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
     with pytest.raises(BadInput, match=r"europarl-v7.it-en.en and europarl-v7.it-en.it have no line with text in both"):
         read_europarl(tmp_path, "en", "it")
-    (tmp_path / "sparse_matrices").mkdir()
-    (tmp_path / "word_indices").mkdir()
-    (tmp_path / "sparse_matrices" / "sparse_matrix_en.txt").write_text("Q1 7 2\n")
-    (tmp_path / "word_indices" / "word_index_en.tsv").write_text("1\tword\n")
     with pytest.raises(BadInput, match=r"counts word '7' '2' times; the word index has no such word"):
         list(Wikipedia(tmp_path).articles("en"))
 
 
-def test_too_many_queries_and_unknown_languages_are_refused(
-    wikipedia: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert compute(["cr5", "--wikipedia", str(wikipedia), "--queries", "40"]) == 1
-    assert "70 concepts in common, too few to hold 40 out; ask fewer with --queries" in capsys.readouterr().err
-    assert compute(["cr5", "--wikipedia", str(wikipedia), "--languages", "en,ja"]) == 2
-    assert compute(["cr5", "--wikipedia", str(wikipedia), "--pairs", "transitive"]) == 2
+def test_too_many_queries_and_unknown_languages_are_refused(wikipedia: Path, ask: Ask) -> None:
+    assert (
+        "70 concepts in common, too few to hold 40 out; ask fewer with --queries"
+        in ask("cr5", "--wikipedia", str(wikipedia), "--queries", "40", status=1).err
+    )
+    ask("cr5", "--wikipedia", str(wikipedia), "--languages", "en,ja", status=2)
+    ask("cr5", "--wikipedia", str(wikipedia), "--pairs", "transitive", status=2)
+
+
+def _random(seed: int, count: int) -> FloatArray:
+    return unit_rows(np.random.default_rng(seed).standard_normal((count, 5)).astype(np.float32))
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 1000), st.integers(1, 30), st.integers(12, 40))
+def test_it_is_the_definition(seed: int, queries: int, candidates: int) -> None:
+    asked, among = _random(seed, queries), _random(seed + 1, candidates)
+    right = [{row % candidates, (row + 3) % candidates} for row in range(queries)]
+    found = equivalents_ranks(asked, among, right)
+    cosines = (asked @ among.T).astype(np.float64)
+    near_query = np.sort(cosines, axis=1)[:, -10:].mean(axis=1)
+    near_candidate = np.sort(cosines, axis=0)[-10:].mean(axis=0)
+    csls = 2 * cosines - near_query[:, None] - near_candidate[None]
+    for scores, ours in ((cosines, found["cosine"]), (csls, found["csls"])):
+        orders = np.argsort(-scores, axis=1)
+        for k, share in zip((1, 5, 10), precision(ours), strict=True):
+            hits = [bool(set(order[:k].tolist()) & rows) for order, rows in zip(orders, right, strict=True)]
+            assert abs(share - 100 * np.mean(hits)) < 150 / queries  # equal scores may go either way
+
+
+def test_a_query_without_an_equivalent_is_not_found_and_csls_holds_back_what_is_near_everything() -> None:
+    vectors = _random(0, 4)
+    found = equivalents_ranks(vectors, vectors, [{0}, {1}, set(), {3}])
+    assert precision(found["cosine"]) == [75, 75, 75]
+    angles = np.radians([0, 20, 40, 60, 80])
+    queries = np.stack([np.cos(angles), np.sin(angles), np.zeros(5)], axis=1).astype(np.float32)
+    mates = queries + np.array([0, 0, 1.0], np.float32)
+    hub = np.array([[np.cos(0.7), np.sin(0.7), 0.2]], np.float32)
+    candidates = unit_rows(np.concatenate([mates, hub]).astype(np.float32))
+    found = equivalents_ranks(queries, candidates, [{row} for row in range(5)])
+    assert precision(found["csls"])[0] > precision(found["cosine"])[0]

@@ -21,12 +21,12 @@ from onnx_export.hmde import lower_base as bases
 from onnx_export.hmde.hmde_folder import publish
 from onnx_export.hmde.hmde_settings import Settings
 from onnx_export.hmde.upper_model import Upper
-from papers.__main__ import run as compute
 from papers.fine_tuning import Classifier, Examples, load_documents
-from papers.hmde_methods import FineTuning
+from papers.hmde_mldoc import FineTuning
 from papers.trainable import copy_weights, open_trainable, restore_weights
 from query.cli import run
 from tests.onnx_export.conftest import SaveModel
+from tests.papers.conftest import Ask
 
 pytestmark = [pytest.mark.torch, pytest.mark.train]
 QUIET = Console(quiet=True)
@@ -66,11 +66,15 @@ def texts(pages: Sequence[Document]) -> list[Document]:
     return [*pages[:4], long, Document("none", "de", " \n ")]
 
 
-@pytest.mark.parametrize("method", ["segments", "first", "hmde"])
+@pytest.mark.parametrize("method", ["segments", "first", "first of cls", "hmde"])
 def test_it_begins_with_the_vectors_of_the_exported_encoder(
-    method: str, exported: ModelFolder, hmde: ModelFolder, small_model: Path, pages: list[Document]
+    method: str, exported: ModelFolder, hmde: ModelFolder, small_model: Path, pages: list[Document], tmp_path: Path
 ) -> None:
     folder = hmde if method == "hmde" else exported
+    if method == "first of cls":  # it learns with the pooling that it was exported with
+        options = ["--precision", "fp32", "--pooling", "cls", "-q"]
+        assert run(["export", str(small_model), "-o", str(tmp_path / "small"), *options]) == 0
+        folder, method = ModelFolder.open(tmp_path / "small"), "first"
     encoder = opened(folder, method, small_model)
     asked = texts(pages)
     rows = load_documents(encoder, asked)
@@ -108,36 +112,32 @@ def stories(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 def test_it_learns_what_a_classifier_over_frozen_vectors_can_not(
-    exported: ModelFolder, small_model: Path, stories: Path, capsys: pytest.CaptureFixture[str]
+    exported: ModelFolder, small_model: Path, stories: Path, ask: Ask
 ) -> None:
     given = ["--mldoc", str(stories), "--encoder", str(exported.path), "--device", "cpu", "--json"]
     learnt = ["--fine-tuned", "--checkpoint", str(small_model), "--rate", "0.003", "--epochs", "9"]
-    assert compute(["hmde-mldoc", *given, *learnt]) == 0
-    captured = capsys.readouterr()
+    captured = ask("hmde-mldoc", *given, *learnt)
     told = json.loads(captured.out)
     assert told["languages"]["de"]["accuracy"] < 75
     assert told["fine_tuned"]["languages"]["de"]["accuracy"] > 85
     assert "epoch 1: loss" in captured.err
-    assert compute(["hmde-mldoc", "--mldoc", str(stories), "--epochs", "3"]) == 2  # it belongs to --fine-tuned
+    ask("hmde-mldoc", "--mldoc", str(stories), "--epochs", "3", status=2)  # it belongs to --fine-tuned
 
 
 def test_trainings_over_several_lower_encoders_are_fine_tuned(
-    hmde: ModelFolder, small_model: Path, stories: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    hmde: ModelFolder, small_model: Path, stories: Path, tmp_path: Path, ask: Ask
 ) -> None:
     second = shutil.copytree(hmde.path, tmp_path / "second")
     given = [f"--encoder={hmde.path}", f"--encoder={second}", "--mldoc", str(stories), "--device", "cpu", "--json"]
     learnt = ["--fine-tuned", "--rate", "0.003", "--epochs", "1"]
     checkpoint = ["--checkpoint", str(small_model)]
-    assert compute(["hmde-variants", *given, *learnt, *checkpoint, *checkpoint]) == 0
-    captured = capsys.readouterr()
+    captured = ask("hmde-variants", *given, *learnt, *checkpoint, *checkpoint)
     first, other = (variant["xldc"] for variant in json.loads(captured.out)["variants"])
     assert first == other > 0
     assert captured.err.count("epoch 1: loss") == 2
     assert "epoch 2" not in captured.err
-    assert compute(["hmde-variants", *given, *learnt, *checkpoint * 3]) == 2
-    assert "as many as --encoder" in capsys.readouterr().err
-    assert compute(["hmde-variants", *given, "--epochs", "1"]) == 2
-    assert "belong to --fine-tuned" in capsys.readouterr().err
+    assert "as many as --encoder" in ask("hmde-variants", *given, *learnt, *checkpoint * 3, status=2).err
+    assert "belong to --fine-tuned" in ask("hmde-variants", *given, "--epochs", "1", status=2).err
 
 
 def test_the_upper_encoder_learns_too_and_the_best_epoch_is_kept(
@@ -151,7 +151,7 @@ def test_the_upper_encoder_learns_too_and_the_best_epoch_is_kept(
     classifier = Classifier(encoder, labels, FineTuning(rate=0.02, epochs=5, batch=16))
     classifier.train(examples, examples, QUIET)
     assert classifier.losses[classifier.best - 1] == min(classifier.losses)
-    assert abs(classifier._loss(classifier._all_scores(examples), examples) - min(classifier.losses)) < 1e-4
+    assert abs(classifier.scores(examples)[0] - min(classifier.losses)) < 1e-4
     assert all((one != other).any() for one, other in zip(before, encoder.parameters(), strict=True) if one.ndim > 1)
     restore_weights(encoder.parameters(), before)
     assert all((one == other).all() for one, other in zip(before, encoder.parameters(), strict=True))
@@ -162,19 +162,16 @@ def test_the_dev_part_is_encoded_once_in_an_epoch() -> None:
     encoded: list[Sequence[int]] = []
 
     def documents(rows: Sequence[int], training: int | None = None) -> torch.Tensor:
-        if training is None:
-            encoded.append(rows)
+        encoded.extend([rows] if training is None else [])
         return vectors[rows]
 
-    lower = SimpleNamespace(learn=lambda: None)
-    encoder: Any = SimpleNamespace(
-        config=SimpleNamespace(dim=8), lower=lower, parameters=lambda: [vectors], documents=documents
-    )
+    lower, config = SimpleNamespace(learn=lambda: None), SimpleNamespace(dim=8)
+    encoder: Any = SimpleNamespace(config=config, lower=lower, parameters=lambda: [vectors], documents=documents)
     train, dev = Examples(range(6), ["a", "b"] * 3), Examples([6, 7], ["a", "b"])
     classifier = Classifier(encoder, train.labels, FineTuning(epochs=3, patience=3))
     classifier.train(train, dev, QUIET)
     assert encoded == [[6, 7]] * 3
-    assert classifier.accuracy(Examples([0, 0, 0], ["a", "b", "c"])) == pytest.approx(1 / 3)
+    assert classifier.scores(Examples([0, 0, 0], ["a", "b", "c"]))[1] == pytest.approx(1 / 3)
 
 
 def test_what_can_not_choose_an_epoch_or_has_no_loss_is_told(
@@ -184,13 +181,13 @@ def test_what_can_not_choose_an_epoch_or_has_no_loss_is_told(
     encoder = opened(hmde, "hmde", small_model)
     rows = list(load_documents(encoder, pages[:8]).values())
     train = Examples(rows, ["a", "b"] * 4)
-    for labels in (["c"] * 8, []):
-        dev = Examples(rows[: len(labels)], labels)
+    classifier = Classifier(encoder, train.labels, FineTuning())
+    for dev in (Examples(rows, ["c"] * 8), Examples([], [])):
         with pytest.raises(BadInput, match="no document of the part 'dev' has a label of the part 'train'"):
-            Classifier(encoder, train.labels, FineTuning()).train(train, dev, QUIET)
+            classifier.train(train, dev, QUIET)
     encoder.parameters()[0].data.fill_(float("nan"))
     with pytest.raises(BadInput, match="no number any more at step 1; train with a smaller --rate"):
-        Classifier(encoder, train.labels, FineTuning()).train(train, train, QUIET)
+        classifier.train(train, train, QUIET)
 
 
 def test_an_upper_encoder_over_one_that_learnt_before_keeps_its_weights(
@@ -203,45 +200,33 @@ def test_an_upper_encoder_over_one_that_learnt_before_keeps_its_weights(
     assert (hmde.path / "weights.safetensors").read_bytes() == before
 
 
-def test_what_can_not_learn_is_refused(
-    exported: ModelFolder, hmde: ModelFolder, small_model: Path, save_model: SaveModel
+def test_what_can_not_learn_or_is_damaged_is_refused(
+    exported: ModelFolder, hmde: ModelFolder, small_model: Path, save_model: SaveModel, tmp_path: Path
 ) -> None:
-    with pytest.raises(BadInput, match=r"can't learn; name the Hugging Face folder .* --checkpoint FOLDER"):
-        opened(exported, "segments", None)
-    with pytest.raises(BadInput, match=r"is not what .* was exported from"):
-        opened(exported, "segments", save_model("bert", "other", seed=1))
-    with pytest.raises(BadInput, match="is of another shape than the lower encoder of"):
-        opened(hmde, "hmde", save_model("xlm-r", "sideways"))
-    with pytest.raises(BadInput, match="by method windows can't be trained; give --method hmde or segments or first"):
-        opened(exported, "windows", small_model)
-
-
-def test_damaged_weights_are_refused(hmde: ModelFolder, small_model: Path, tmp_path: Path) -> None:
-    for file in hmde.path.iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    weights = tmp_path / "weights.safetensors"
+    for folder, method, checkpoint, said in (
+        (exported, "segments", None, r"can't learn; name the Hugging Face folder .* --checkpoint FOLDER"),
+        (exported, "segments", save_model("bert", "other", seed=1), r"is not what .* was exported from"),
+        (hmde, "hmde", save_model("xlm-r", "sideways"), "is of another shape than the lower encoder of"),
+        (
+            exported,
+            "windows",
+            small_model,
+            "by method windows can't be trained; give --method hmde or segments",
+        ),
+    ):
+        with pytest.raises(BadInput, match=said):
+            opened(folder, method, checkpoint)
+    damaged = ModelFolder.open(shutil.copytree(hmde.path, tmp_path / "damaged"))
+    weights = damaged.path / "weights.safetensors"
     data = bytearray(weights.read_bytes())
     data[-1] ^= 0x40
-    weights.write_bytes(data)
-    with pytest.raises(BadInput, match=r"is damaged or of another training; train it again"):
-        opened(ModelFolder.open(tmp_path), "hmde", small_model)
-    weights.write_bytes(data[:100])
-    with pytest.raises(BadInput, match=r"weights.safetensors can't be read"):
-        opened(ModelFolder.open(tmp_path), "hmde", small_model)
-    weights.unlink()
-    with pytest.raises(BadInput, match=r"has no weights.safetensors"):
-        opened(ModelFolder.open(tmp_path), "hmde", small_model)
-
-
-def test_an_encoder_that_was_exported_with_another_pooling_learns_with_it(
-    small_model: Path, pages: list[Document], tmp_path: Path
-) -> None:
-    target = tmp_path / "small"
-    assert run(["export", str(small_model), "-o", str(target), "--precision", "fp32", "--pooling", "cls", "-q"]) == 0
-    folder = ModelFolder.open(target)
-    encoder = opened(folder, "first", small_model)
-    rows = load_documents(encoder, pages[:4])
-    with torch.no_grad():
-        ours = encoder.documents(list(rows.values())).numpy()
-    theirs = open_encoder(folder, "first", device="cpu").encode_documents(pages[:4])
-    np.testing.assert_allclose(ours, theirs.vectors, atol=1e-5)
+    for content, said in (
+        (data, r"is damaged or of another training; train it again"),
+        (data[:100], r"weights.safetensors can't be read"),
+        (None, r"has no weights.safetensors"),
+    ):
+        weights.unlink()
+        if content:
+            weights.write_bytes(content)
+        with pytest.raises(BadInput, match=said):
+            opened(damaged, "hmde", small_model)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,13 +10,13 @@ import pytest
 from encoders.document import unit_rows
 from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
-from papers.__main__ import run as compute
-from papers.classification import Labelled, classify, read_mldoc, split_of, subsampled
+from papers.classification import Labelled, classify, split_of, subsampled
+from papers.data import read_mldoc
 from papers.hmde_clef import PAPER as PAPER_CLIR
 from papers.hmde_mldoc import PAPER as PAPER_XLDC
-from papers.hmde_mldoc import Accuracies
+from papers.hmde_mldoc import Accuracy
 from papers.hmde_variants import PAPER as PAPER_VARIANTS
-from query.cli import run
+from tests.papers.conftest import Ask
 from trials import DEMO
 
 STORIES = {
@@ -36,29 +37,26 @@ def test_the_papers_tables_have_the_means_that_it_states() -> None:
 @pytest.fixture
 def disks(tmp_path: Path) -> Path:
     """Newspapers, topics and judgements as they come on the disks of CLEF."""
-    for lang, name, stories in (
-        (
-            "de",
-            "FR940101",
-            ("Der Fluss trat über die Ufer und die Stadt stand unter Wasser.", "Die Oper hat Premiere."),
-        ),
-        ("it", "AGZ.940101", ("Il fiume ha rotto gli argini e la città è allagata.", "La prima dell'opera a Milano.")),
+    german = ("Der Fluss trat über die Ufer und die Stadt stand unter Wasser.", "Die Oper hat Premiere.")
+    italian = ("Il fiume ha rotto gli argini e la città è allagata.", "La prima dell'opera a Milano.")
+    for lang, name, stories, titles in (
+        ("de", "FR940101", german, ("Hochwasser", "Opernpremiere")),
+        ("it", "AGZ.940101", italian, ("Alluvione", "Prima dell'opera")),
     ):
-        folder = tmp_path / lang
-        folder.mkdir()
         records = [
             f"<DOC>\n<DOCNO>{name}.{at:04}</DOCNO>\n<TITLE>{at}</TITLE>\n<TEXT>\n{story}\n</TEXT>\n</DOC>\n"
             for at, story in enumerate(stories)
         ]
-        (folder / f"{name}.sgml").write_bytes("".join(records).encode("latin-1"))
+        (tmp_path / lang).mkdir()
+        (tmp_path / lang / f"{name}.sgml").write_bytes("".join(records).encode("latin-1"))
         (tmp_path / f"qrels.{lang}").write_text(f"141 0 {name}.0000 1\n141 0 {name}.0001 0\n142 0 {name}.0001 1\n")
-    for lang, flood, opera in (("de", "Hochwasser", "Opernpremiere"), ("it", "Alluvione", "Prima dell'opera")):
-        tops = [
-            f"<top>\n<num> C{qid} </num>\n<{lang.upper()}-title> {title} </{lang.upper()}-title>\n"
-            f"<{lang.upper()}-desc> {title} </{lang.upper()}-desc>\n</top>\n"
-            for qid, title in ((141, flood), (142, opera))
+        tag = lang.upper()
+        topics = [
+            f"<top>\n<num> C{qid} </num>\n<{tag}-title> {title} </{tag}-title>\n"
+            f"<{tag}-desc> {title} </{tag}-desc>\n</top>\n"
+            for qid, title in zip((141, 142), titles, strict=True)
         ]
-        (tmp_path / f"top-{lang}.txt").write_text("".join(tops))
+        (tmp_path / f"top-{lang}.txt").write_text("".join(topics))
     return tmp_path
 
 
@@ -69,74 +67,59 @@ def clef(disks: Path) -> list[str]:
     return given + [f"--topics={disks / f'top-{lang}.txt'}" for lang in ("de", "it")]
 
 
-def test_clef_gives_the_papers_figures_beside_ours_and_no_mean_of_theirs_without_all_of_their_pairs(
-    disks: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = ["hmde-clef", *clef(disks), "-q", "--device", "cpu"]
-    assert compute([*command, "--json"]) == 0
-    by_pair = {(one["query"], one["documents"]): one for one in json.loads(capsys.readouterr().out)["pairs"]}
+def test_clef_gives_the_papers_figures_beside_ours_and_says_what_could_not_be_read(disks: Path, ask: Ask) -> None:
+    command = ["hmde-clef", *clef(disks), "--device", "cpu"]
+    told = ask(*command, "--json")
+    assert "FR940101.sgml: records are not UTF-8 and taken for windows-1252" in told.err
+    assert "warning" not in told.err
+    by_pair = {(one["query"], one["documents"]): one for one in json.loads(told.out)["pairs"]}
     assert by_pair.keys() == {("de", "it"), ("it", "de")}
     assert by_pair["de", "it"]["map"] == 1.0
     assert by_pair["de", "it"]["paper"]["HMDE"] == 0.259
     assert by_pair["it", "de"]["paper"] is None
-    assert compute([*command, "--method", "first"]) == 0
-    out = capsys.readouterr().out
-    assert "multilingual-e5-small by first" in out
-    assert "mean of all 2" in out
-    assert "nine" not in out
+    with (disks / "de" / "FR940101.sgml").open("ab") as file:
+        file.write(b"<DOC>\n<TEXT>Ohne Nummer.</TEXT>\n</DOC>\n")
+    told = ask(*command, "--method", "first")
+    assert "warning: 1 record in de could not be read" in told.err
+    assert "multilingual-e5-small by first" in told.out
+    assert "mean of all 2" in told.out
+    assert "nine" not in told.out  # without all of the paper's pairs
 
 
 def test_the_table_is_logged_by_pairs_and_a_second_call_encodes_nothing_again(
-    disks: Path, small: ModelFolder, capsys: pytest.CaptureFixture[str]
+    disks: Path, small: ModelFolder, ask: Ask
 ) -> None:
     home = ["--home", str(disks / "home")]
     command = ["hmde-clef", *clef(disks), *home, "--encoder", str(small.path), "--device", "cpu"]
-    assert compute([*command, "--json"]) == 0
-    told = capsys.readouterr()
+    told = ask(*command, "--json")
     first = json.loads(told.out)
     assert "Logged as evaluation 1" in told.err
     assert first["paper_data"].startswith("CLEF-2003")
     assert first["our_data"] == "topics of top-de.txt, top-it.txt; documents: de 2, it 2"
-    assert compute([*command, "--json"]) == 0
-    told = capsys.readouterr()
+    told = ask(*command, "--json")
     assert "The vectors of 8 of 8 texts were cached" in told.err
     assert json.loads(told.out) == {**first, "evaluation": 2}
-    assert compute([*command, "--method", "first", "-q"]) == 0
-    out = capsys.readouterr().out
-    assert "the paper's data: CLEF-2003" in out
-    assert run(["runs", "show", "1.de-it", *home, "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert shown["scores"].keys() == {"141", "142"}
+    assert "the paper's data: CLEF-2003" in ask(*command, "--method", "first", "-q").out
+
+    def shown(*arguments: str) -> str:
+        return ask("runs", *arguments, *home).out
+
+    logged = json.loads(shown("show", "1.de-it", "--json"))
+    assert (logged["scores"].keys(), logged["ranking"]) == ({"141", "142"}, "cosine, reproduce hmde-clef")
     maps = {f"{pair['query']}-{pair['documents']}": pair["map"] for pair in first["pairs"]}
-    assert shown["means"]["AP"] == pytest.approx(maps["de-it"], abs=1e-6)
-    assert shown["ranking"] == "cosine, reproduce hmde-clef"
-    assert run(["runs", "compare", "1", "3", *home, "-o", str(disks / "table.tex"), "--json"]) == 0
-    compared = json.loads(capsys.readouterr().out)
+    assert logged["means"]["AP"] == pytest.approx(maps["de-it"], abs=1e-6)
+    compared = json.loads(shown("compare", "1", "3", "-o", str(disks / "table.tex"), "--json"))
     assert compared["differences"]["3.all"][1:] == ["method first (not segments)"]
     assert "first-cosine" in (disks / "table.tex").read_text()
-    assert run(["runs", "pairs", "1", "--against", "2", *home]) == 0
-    assert "over the 2 pairs that both have" in capsys.readouterr().out
-    assert run(["runs", "export", "1", *home]) == 0
-    exported = capsys.readouterr().out.splitlines()
-    assert {line.split()[0] for line in exported} == {"141.de-it", "142.de-it", "141.it-de", "142.it-de"}
-    assert {line.split()[-1] for line in exported} == {shown["tag"]}
+    assert "over the 2 pairs that both have" in shown("pairs", "1", "--against", "2")
+    exported = [line.split() for line in shown("export", "1").splitlines()]
+    assert {line[0] for line in exported} == {"141.de-it", "142.de-it", "141.it-de", "142.it-de"}
+    assert {line[-1] for line in exported} == {logged["tag"]}
     written = ["-o", str(disks / "run"), "--qrels", str(disks / "qrels.it")]
-    assert run(["runs", "export", "1.de-it", *home, *written]) == 1
-    assert "python -m papers, whose data has the judgements" in capsys.readouterr().err
-
-
-def test_a_guessed_encoding_is_said_and_only_records_that_could_not_be_read_are_warned_of(
-    disks: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = ["hmde-clef", *clef(disks), "--device", "cpu"]
-    assert compute(command) == 0
-    told = capsys.readouterr().err
-    assert "FR940101.sgml: records are not UTF-8 and taken for windows-1252" in told
-    assert "warning" not in told
-    with (disks / "de" / "FR940101.sgml").open("ab") as file:
-        file.write(b"<DOC>\n<TEXT>Ohne Nummer.</TEXT>\n</DOC>\n")
-    assert compute(command) == 0
-    assert "warning: 1 record in de could not be read" in capsys.readouterr().err
+    assert (
+        "python -m papers, whose data has the judgements"
+        in ask("runs", "export", "1.de-it", *home, *written, status=1).err
+    )
 
 
 FLOODS = {"de": "Hochwasser", "fi": "Tulva", "it": "Alluvione", "ru": "Наводнение", "en": "Flood"}
@@ -144,7 +127,7 @@ FLOODS = {"de": "Hochwasser", "fi": "Tulva", "it": "Alluvione", "ru": "Наво�
 
 @pytest.mark.parametrize(("langs", "pairs"), [([], 16), (["--langs=en,de,fi"], 10)])
 def test_the_papers_nine_pairs_are_compared_whatever_others_there_are(
-    langs: list[str], pairs: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    langs: list[str], pairs: int, tmp_path: Path, ask: Ask
 ) -> None:
     given = []
     for lang, flood in FLOODS.items():
@@ -159,39 +142,31 @@ def test_the_papers_nine_pairs_are_compared_whatever_others_there_are(
         (tmp_path / f"qrels.{lang}").write_text(f"141 0 {lang}{2 if lang == 'ru' else 1} 1\n")
         given += [f"--documents={lang}={tmp_path / f'{lang}.jsonl'}", f"--qrels={lang}={tmp_path / f'qrels.{lang}'}"]
     command = ["hmde-clef", *given, *langs, "-q", "--device", "cpu"]
-    assert compute([*command, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = ask(*command, "--json").json
     assert len(told["pairs"]) == pairs
     nine = [one["map"] for one in told["pairs"] if one["paper"]]
     assert len(nine) == 9
     assert told["paper_pairs_mean"] == pytest.approx(np.mean(nine), abs=1e-6)
     assert told["mean"] == pytest.approx(np.mean([one["map"] for one in told["pairs"]]), abs=1e-6)
     assert told["mean"] != told["paper_pairs_mean"]
-    assert compute(command) == 0
-    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    lines = ask(*command).lines
     assert f"mean of the paper's nine 0.186 0.136 0.159 0.109 0.249 {np.mean(nine):.3f}" in lines
     assert f"mean of all {pairs} {told['mean']:.3f}" in lines
 
 
-def test_topics_and_judgements_are_looked_at_before_anything_is_encoded(
-    disks: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_topics_and_judgements_are_looked_at_before_anything_is_encoded(disks: Path, ask: Ask) -> None:
     (disks / "irrelevant").write_text("141 0 FR940101.0000 0\n")
 
-    def refusal(qrels: str, topics: str, *more: str) -> tuple[int, str]:
+    def refusal(status: int, qrels: str, topics: str, *more: str) -> str:
         given = [f"--documents=de={disks / 'de'}", f"--qrels={qrels.format(disks)}", f"--topics={disks / topics}"]
-        status = compute(["hmde-clef", *given, *more, "--encoder", str(disks / "no encoder")])
-        return status, capsys.readouterr().err
+        return ask("hmde-clef", *given, *more, "--encoder", str(disks / "no encoder"), status=status).err
 
-    assert refusal("it={}/qrels.it", "top-de.txt")[0] == 2
+    refusal(2, "it={}/qrels.it", "top-de.txt")
     italian = [f"--documents=it={disks / 'it'}", f"--qrels=it={disks / 'nosuch'}"]
-    status, said = refusal("de={}/qrels.de", "top-it.txt", *italian)
-    assert status == 1
-    assert "nosuch" in said
+    assert "nosuch" in refusal(1, "de={}/qrels.de", "top-it.txt", *italian)
     for qrels, topics in (("de={}/qrels.de", "top-de.txt"), ("de={}/irrelevant", "top-it.txt")):
-        status, said = refusal(qrels, topics)
-        assert status == 1
-        assert "no topic in another language than the documents' is judged" in said
+        said = "no topic in another language than the documents' is judged"
+        assert said in refusal(1, qrels, topics)
 
 
 @pytest.fixture
@@ -206,92 +181,73 @@ def mldoc(tmp_path: Path) -> Path:
 
 
 def test_a_split_without_documents_of_a_language_counts_in_the_others() -> None:
-    accuracies = Accuracies.of([{"de": 1.0}, {"de": 0.5, "fi": 0.25}], "de")
-    assert {lang: one.accuracy for lang, one in accuracies.languages.items()} == {"de": 75.0, "fi": 25.0}
-    assert accuracies.mean.accuracy == pytest.approx((100 + 37.5) / 2)
-    assert accuracies.others
-    assert accuracies.others.accuracy == 25.0
+    by_split = [{"de": 1.0}, {"de": 0.5, "fi": 0.25}]
+    means = [Accuracy.of(by_split, langs).accuracy for langs in ({"de"}, {"fi"}, {"de", "fi"})]
+    assert means == pytest.approx([75.0, 25.0, (100 + 37.5) / 2])
 
 
-def test_mldoc_learns_from_english_with_the_papers_means_over_the_same_languages(
-    mldoc: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mldoc_learns_from_english_with_the_papers_means_over_the_same_languages(mldoc: Path, ask: Ask) -> None:
     command = ["hmde-mldoc", "--mldoc", str(mldoc), "-q", "--device", "cpu"]
-    assert compute([*command, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = ask(*command, "--json").json
     assert {lang: one["accuracy"] for lang, one in told["languages"].items()} == {"de": 100.0, "en": 100.0}
     assert (told["mean"], told["mean_spread"]) == (100.0, 0.0)
-    assert compute(command) == 0
-    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    lines = ask(*command).lines
     assert "de 89.6 92.5 88.3 90.2 93.4 91.2 100.0" in lines
     assert "mean without en 89.6 92.5 88.3 90.2 93.4 91.2 100.0" in lines
     assert "mean 92.6 92.8 92.6 92.1 94.6 93.3 100.0" in lines
-    assert compute([*command, "--train", "de"]) == 0  # the paper learns from English alone
-    assert "mean 100.0" in [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "mean 100.0" in ask(*command, "--train", "de").lines  # the paper learns from English alone
 
 
-def test_own_documents_are_classified_in_several_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = tmp_path / "docs.jsonl"
+def test_own_documents_are_classified_in_several_draws_or_splits_by_concept(tmp_path: Path, ask: Ask) -> None:
     records = [
-        {"id": f"{label}{lang}{part}{at}", "lang": lang, "text": f"{text} {at}", "label": label, "split": part}
+        {"id": f"{label}{lang}{at}", "lang": lang, "text": text, "label": label, "concept": f"{label}{at}"}
         for label, texts in STORIES.items()
         for lang, text in zip(("en", "de"), texts, strict=True)
-        for part in ("train", "dev", "test")
-        for at in range(5 if part == "train" else 1)
+        for at in range(20)
     ]
-    source.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    given = ["--documents", str(source), "--train", "de", "--draws", "3", "-q", "--device", "cpu"]
-    assert compute(["hmde-mldoc", *given, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["train"], told["draws"], set(told["languages"])) == ("de", 3, {"de", "en"})
-    assert told["languages"]["en"]["accuracy"] == 100.0
-    assert told["languages"]["en"]["spread"] == 0.0
-    assert (told["others"], told["others_spread"]) == (100.0, 0.0)
+    source = tmp_path / "docs.jsonl"
+    given = ["hmde-mldoc", "--documents", str(source), "-q", "--device", "cpu"]
+
+    def classified(*more: str) -> dict[str, Any]:
+        source.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+        told: dict[str, Any] = ask(*given, *more, "--json").json
+        assert (told["others"], told["others_spread"]) == (100.0, 0.0)
+        return told
+
+    told = classified("--splits", "3")
+    assert told["splits"] == 3
+    assert told["languages"]["de"] == {"accuracy": 100.0, "spread": 0.0}
+    assert "no document has the field split" in ask(*given, status=1).err
+    for at, record in enumerate(records):
+        record["split"] = ("dev", "test")[at % 20] if at % 20 < 2 else "train"
+    told = classified("--train", "de", "--draws", "3")
+    assert (told["train"], told["draws"]) == ("de", 3)
+    assert told["languages"]["en"] == {"accuracy": 100.0, "spread": 0.0}
 
 
 @pytest.mark.torch
 def test_trainings_are_compared_by_both_tasks(
-    disks: Path, mldoc: Path, small: ModelFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    disks: Path, mldoc: Path, small: ModelFolder, tmp_path: Path, ask: Ask
 ) -> None:
     sources = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "es")]
     target = tmp_path / "trained"
     options = ["--segmentation", "plain-windows", "--steps", "2", "--batch", "4", "--held-out", "0", "-q"]
-    assert run(["train", "hmde", *sources, "-o", str(target), "--encoder", str(small.path), *options]) == 0
+    ask("train", "hmde", *sources, "-o", str(target), "--encoder", str(small.path), *options)
     command = ["hmde-variants", f"--encoder={target}", "-q", "--device", "cpu"]
-    capsys.readouterr()
-    assert compute([*command, *clef(disks), "--mldoc", str(mldoc), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = ask(*command, *clef(disks), "--mldoc", str(mldoc), "--json").json
     (ours,) = told["variants"]
     assert (ours["segments"], ours["updates"]) == ("plain-windows", "frozen")
     assert ours["data"] == "8 triples of 2 languages"
     assert 50 <= ours["xldc"] <= 100
     assert 0 < ours["clir"] <= 1
     assert (told["paper"][0]["xldc"], told["paper"][0]["clir"]) == (86.8, 0.249)
-    assert compute([*command, "--mldoc", str(mldoc)]) == 0
-    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    lines = ask(*command, "--mldoc", str(mldoc)).lines
     assert "table 3 LaBSE frozen sentences XLW-4L 85.9 0.167" in lines
-    assert compute(command) == 2
-    assert compute(["hmde-variants", f"--encoder={small.path}", "--mldoc", str(mldoc)]) == 1
-    assert "was not trained by dragoman train hmde" in capsys.readouterr().err
-
-
-def test_documents_are_split_several_times_by_concept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    records = [
-        {"id": f"{lang}{label}{n}", "lang": lang, "text": text, "label": label, "concept": f"{label}{n}"}
-        for n in range(20)
-        for label, texts in STORIES.items()
-        for lang, text in zip(("en", "de"), texts, strict=True)
-    ]
-    file = tmp_path / "packages.jsonl"
-    file.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    given = ["hmde-mldoc", "--documents", str(file), "-q", "--device", "cpu"]
-    assert compute([*given, "--splits", "3", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["splits"] == 3
-    assert told["languages"]["de"] == {"accuracy": 100.0, "spread": 0.0}
-    assert (told["others"], told["others_spread"]) == (100.0, 0.0)
-    assert compute(given) == 1
-    assert "no document has the field split" in capsys.readouterr().err
+    ask(*command, status=2)
+    assert (
+        "was not trained by dragoman train hmde"
+        in ask("hmde-variants", f"--encoder={small.path}", "--mldoc", str(mldoc), status=1).err
+    )
 
 
 def test_mldoc_is_read_with_labels_and_parts_and_a_draw_takes_four_fifths_of_the_training(mldoc: Path) -> None:
@@ -307,20 +263,18 @@ def test_mldoc_is_read_with_labels_and_parts_and_a_draw_takes_four_fifths_of_the
     assert (first.dev, first.tests) == (whole.dev, whole.tests)
 
 
-def test_data_that_can_not_be_classified_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert compute(["hmde-mldoc", "--mldoc", str(tmp_path), "--splits", "2"]) == 2
+def test_data_that_can_not_be_classified_is_refused(tmp_path: Path, ask: Ask) -> None:
+    ask("hmde-mldoc", "--mldoc", str(tmp_path), "--splits", "2", status=2)
     (tmp_path / "x.jsonl").write_text('{"id": "1", "lang": "en", "text": "x"}\n')
-    capsys.readouterr()
-    assert compute(["hmde-mldoc", "--documents", str(tmp_path / "x.jsonl"), "-q"]) == 1
-    assert "has no document with the field label" in capsys.readouterr().err
+    assert (
+        "has no document with the field label"
+        in ask("hmde-mldoc", "--documents", str(tmp_path / "x.jsonl"), "-q", status=1).err
+    )
     with pytest.raises(BadInput, match=r"has no english.train.1000 or the like"):
         read_mldoc(tmp_path)
     (tmp_path / "english.dev").write_text("no label here\n")
     with pytest.raises(BadInput, match=r"english.dev.*has no class before a tab"):
         read_mldoc(tmp_path)
-
-
-def test_one_label_teaches_nothing() -> None:
     side = Labelled(unit_rows(np.eye(4, dtype=np.float32)), np.array(["x"] * 4))
     with pytest.raises(BadInput, match="have the label 'x' alone"):
         classify(side, side, {"en": side}, [1.0])

@@ -1,6 +1,5 @@
 """mLongformer begins as the encoder it is made of: the same on short texts, and it reads on where that one ends."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,19 +14,13 @@ from encoders.document import Document
 from encoders.errors import BadInput
 from onnx_export.huggingface.hub_layout import choose_pooling, read_layout
 from onnx_export.huggingface.hub_source import load, reference_vectors
-from papers import longformer
-from papers.__main__ import run as compute
-from papers.longformer import TILES, WholeText, converted
-from papers.trainable import TorchEncoder, open_trainable
+from papers import trainable
+from papers.trainable import TILES, TorchEncoder, WholeText, converted, open_trainable
 from tests.onnx_export.conftest import POSITIONS
+from tests.papers.conftest import Ask
 
 pytestmark = pytest.mark.torch
 QUIET = Console(quiet=True)
-
-
-def base_of(folder: Path) -> Any:
-    """The encoder as ``transformers`` loads it."""
-    return transformers.AutoModel.from_pretrained(folder).eval()
 
 
 def tokens(model: Any, *lengths: int) -> tuple[Any, Any]:
@@ -39,19 +32,16 @@ def tokens(model: Any, *lengths: int) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("shape", ["bert", "xlm-r"])
-def test_up_to_half_a_window_its_states_are_those_of_the_encoder(shape: str, hugging_face: Mapping[str, Path]) -> None:
-    base = base_of(hugging_face[shape])
+def test_up_to_half_a_window_its_states_are_those_of_the_encoder_and_it_reads_on_where_that_ends(
+    shape: str, hugging_face: Mapping[str, Path]
+) -> None:
+    base = transformers.AutoModel.from_pretrained(hugging_face[shape]).eval()
     ids, mask = tokens(base, POSITIONS // 2 + 1, 9, 1)
     with torch.no_grad():
         expected = base(input_ids=ids, attention_mask=mask).last_hidden_state
-        states = WholeText(converted(base)).states(ids, mask)
-    here = mask.bool()
-    torch.testing.assert_close(states[here], expected[here], atol=1e-4, rtol=1e-4)
-
-
-@pytest.mark.parametrize("shape", ["bert", "xlm-r"])
-def test_what_comes_after_the_encoders_last_position_counts(shape: str, hugging_face: Mapping[str, Path]) -> None:
-    whole = WholeText(converted(base_of(hugging_face[shape])))
+        whole = WholeText(converted(base))
+        states = whole.states(ids, mask)
+    torch.testing.assert_close(states[mask.bool()], expected[mask.bool()], atol=1e-4, rtol=1e-4)
     assert whole.longest == TILES * POSITIONS
     ids, mask = tokens(whole.longformer, whole.longest)
     other = ids.clone()
@@ -77,23 +67,22 @@ def test_as_an_encoder_short_texts_have_the_vectors_of_its_base_and_nothing_has_
     np.testing.assert_allclose(encoded.vectors[:2], expected, atol=1e-4)
     np.testing.assert_allclose(encoder.encode_queries(documents[:2]), expected, atol=1e-4)
     np.testing.assert_allclose(np.linalg.norm(encoded.vectors, axis=1), [1, 1, 0, 1], atol=1e-5)
-    assert [len(one.vectors) for one in encoded.passages] == [1, 1, 0, 1]
     assert encoded.known[:, 0].tolist() == [True, True, False, True]
 
 
 def test_on_a_cpu_texts_are_encoded_one_by_one_to_the_vectors_that_they_have_together(
     hugging_face: Mapping[str, Path],
 ) -> None:
-    trainable = open_trainable(str(hugging_face["xlm-r"]), "longformer", None, "cpu", QUIET)
-    encoder, given = TorchEncoder(trainable, "longformer"), []
-    trainable.lower.module.register_forward_pre_hook(lambda _, batch: given.append(batch))
+    opened = open_trainable(str(hugging_face["xlm-r"]), "longformer", None, "cpu", QUIET)
+    encoder, given = TorchEncoder(opened, "longformer"), []
+    opened.lower.module.register_forward_pre_hook(lambda _, batch: given.append(batch))
     documents = [Document(str(length), "de", "la marée " * length) for length in (150, 1, 20)]
     vectors = encoder.encode_documents(documents).vectors
     assert [len(ids) for ids, _ in given] == [1, 1, 1]
-    ids, mask = tokens(trainable.lower.module.longformer, *(ids.shape[1] for ids, _ in reversed(given)))
+    ids, mask = tokens(opened.lower.module.longformer, *(ids.shape[1] for ids, _ in reversed(given)))
     for row, (alone, _) in enumerate(reversed(given)):
         ids[row, : alone.shape[1]] = alone[0]
-    together = trainable.lower.module(ids, mask).detach().numpy()
+    together = opened.lower.module(ids, mask).detach().numpy()
     np.testing.assert_allclose(vectors[[0, 2, 1]], together, atol=1e-5)
 
 
@@ -107,21 +96,20 @@ def test_the_papers_table_is_made_by_it_opened_once(
     hugging_face: Mapping[str, Path],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    ask: Ask,
 ) -> None:
-    made, opened = longformer.converted, []
+    made, opened = trainable.converted, []
 
     def counted(encoder: Any) -> Any:
         opened.append(encoder)
         return made(encoder)
 
-    monkeypatch.setattr(longformer, "converted", counted)
+    monkeypatch.setattr(trainable, "converted", counted)
     for language in ("english", "german"):
         for part in ("train.1000", "dev", "test"):
             (tmp_path / f"{language}.{part}").write_text("CCAT\taaaa bbbb\nGCAT\t1234 5678\n" * 3, encoding="utf-8")
     given = ["--mldoc", str(tmp_path), "--encoder", str(hugging_face["bert"]), "--device", "cpu", "--json", "-q"]
-    assert compute(["hmde-mldoc", *given, "--method", "longformer", "--fine-tuned", "--epochs", "1"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = ask("hmde-mldoc", *given, "--method", "longformer", "--fine-tuned", "--epochs", "1").json
     assert told["encoder"] == "tiny-bert by longformer"
     assert told["languages"]["de"]["accuracy"] == 100.0
     assert told["fine_tuned"]["languages"].keys() == {"de", "en"}

@@ -9,9 +9,8 @@ import pytest
 from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
 from onnx_export.models import DEFAULT
-from papers.__main__ import run as compute
-from papers.mappings import read_jrc, read_wikicomp
-from query.cli import run
+from papers.data import read_jrc, read_wikicomp
+from tests.papers.conftest import Ask
 from trials import DEMO
 
 
@@ -26,21 +25,16 @@ def shared(lang: str, other: str) -> int:
 @pytest.fixture
 def jrc(tmp_path: Path) -> Path:
     for lang in ("en", "fr"):
-        for number, record in enumerate(demo(lang)):
-            file = tmp_path / lang / "1958" / f"jrc2{record['concept']}_01-{lang}.xml"
-            file.parent.mkdir(parents=True, exist_ok=True)
+        folder = tmp_path / lang / "1958"
+        folder.mkdir(parents=True)
+        for record in demo(lang):
             text = record["text"].replace("é", "%eacute;") if lang == "fr" else record["text"]
             paragraphs = "".join(f'<p n="{at}">{part}</p>\n' for at, part in enumerate(text.split("\n")))
-            header = f"<teiHeader lang='en'><title>JRC-ACQUIS {number}</title></teiHeader>"
             body = f"<head n='1'>{record['title']}</head>\n<div type='body'>\n{paragraphs}</div>"
-            file.write_text(
-                f'<?xml version="1.0" encoding="UTF-8"?>\n<TEI.2 id="jrc{number}-{lang}" lang="{lang}">\n{header}\n'
-                f"<text>\n<body>\n{body}\n</body>\n</text>\n</TEI.2>\n",
-                encoding="utf-8",
-            )
-    for lang in ("en", "fr"):
-        empty = tmp_path / lang / "1958" / f"jrc2zero-{lang}.xml"
-        empty.write_text("<TEI.2><text><body></body></text></TEI.2>")
+            header = "<teiHeader lang='en'><title>JRC-ACQUIS</title></teiHeader>"
+            markup = f"<TEI.2 lang='{lang}'>\n{header}\n<text>\n<body>\n{body}\n</body>\n</text>\n</TEI.2>\n"
+            (folder / f"jrc2{record['concept']}_01-{lang}.xml").write_text(f"<?xml?>\n{markup}", encoding="utf-8")
+        (folder / f"jrc2zero-{lang}.xml").write_text("<TEI.2><text><body></body></text></TEI.2>")
     (tmp_path / "en" / "1958" / "jrc2only-en.xml").write_text("<TEI.2><text><body><p>Alone</p></body></text></TEI.2>")
     return tmp_path
 
@@ -49,19 +43,19 @@ def jrc(tmp_path: Path) -> Path:
 def wikicomp(tmp_path: Path) -> Path:
     file = tmp_path / "wikicomp-2014_ende.xml.bz2"
     german = {record["concept"]: record for record in demo("de")}
-    lines = ['<?xml version="1.0"?>\n<wikipediaComparable name="en-de">\n']
-    for number, record in enumerate(one for one in demo("en") if one["concept"] in german):
-        lines.append(f'<articlePair id="{number}">\n')
-        for lang, one in (("en", record), ("de", german[record["concept"]])):
-            body = "".join(f"<p>{part} <link target='x'>see</link></p>\n" for part in one["text"].split("\n"))
-            title = one["title"].replace('"', "")
-            lines.append(f'<article lang="{lang}" name="{title}">\n<categories name="a|b"/>\n<content>\n')
-            lines.append(f"<h>Heading</h>\n{body}</content>\n</article>\n")
-        lines.append("</articlePair>\n")
-    lines.append(
-        '<articlePair id="empty">\n<article lang="en" name="x"><content></content></article>\n</articlePair>\n'
-    )
-    file.write_bytes(bz2.compress("".join([*lines, "</wikipediaComparable>\n"]).encode()))
+
+    def article(lang: str, record: dict[str, str]) -> str:
+        body = "".join(f"<p>{part} <link target='x'>see</link></p>\n" for part in record["text"].split("\n"))
+        title = record["title"].replace('"', "")
+        content = f"<content>\n<h>Heading</h>\n{body}</content>"
+        return f'<article lang="{lang}" name="{title}">\n<categories name="a|b"/>\n{content}\n</article>\n'
+
+    english = [record for record in demo("en") if record["concept"] in german]
+    pairs = [article("en", record) + article("de", german[record["concept"]]) for record in english]
+    pairs.append('<article lang="en" name="x"><content></content></article>\n')
+    blocks = "".join(f'<articlePair id="{number}">\n{pair}</articlePair>\n' for number, pair in enumerate(pairs))
+    header = '<?xml version="1.0"?>\n<wikipediaComparable name="en-de">\n'
+    file.write_bytes(bz2.compress(f"{header}{blocks}</wikipediaComparable>\n".encode()))
     return file
 
 
@@ -93,7 +87,7 @@ def test_pairs_of_articles_are_read_out_of_a_compressed_file(wikicomp: Path, tmp
 
 @pytest.mark.parametrize("encoder", ["small", pytest.param(DEFAULT, marks=pytest.mark.long)])
 def test_the_papers_figures_stand_beside_ours(
-    encoder: str, small: ModelFolder, jrc: Path, wikicomp: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    encoder: str, small: ModelFolder, jrc: Path, wikicomp: Path, ask: Ask, tmp_path: Path
 ) -> None:
     named = str(small.path) if encoder == "small" else encoder
     picture = tmp_path / "mates.png"
@@ -101,8 +95,7 @@ def test_the_papers_figures_stand_beside_ours(
     asked += ["--encoder", named]
     options = ["--methods", "raw,lca-published,lca,lcc-published,lcc", "--splits", "2", "--device", "cpu"]
     options += ["--plot", str(picture)]
-    assert compute([*asked, *options, "--json", "-q"]) == 0
-    acquis, wikipedia = map(json.loads, capsys.readouterr().out.splitlines())
+    acquis, wikipedia = ask(*asked, *options, "--json", "-q").values
     assert (acquis["documents"], wikipedia["documents"]) == (shared("en", "fr"), shared("en", "de"))
     published = {one["method"]: one["paper"] for one in acquis["points"]}
     assert published["lca-published"]["mBERT"] == [0.963, 0.975]
@@ -111,56 +104,42 @@ def test_the_papers_figures_stand_beside_ours(
     assert published["lca"] == published["lcc"] == {}
     assert all(0 <= one["rate"] <= one["mrr"] <= 1 for one in [*acquis["points"], *wikipedia["points"]])
     assert picture.stat().st_size > 1000
-    assert compute([*asked[:2]]) == 2
+    ask(*asked[:2], status=2)
 
 
 @pytest.mark.torch
 def test_every_method_of_the_paper_is_measured_unless_methods_are_named(
-    small: ModelFolder, jrc: Path, capsys: pytest.CaptureFixture[str]
+    small: ModelFolder, jrc: Path, ask: Ask
 ) -> None:
     asked = ["mappings", "--jrc", str(jrc), "--languages", "en,fr", "--encoder", str(small.path)]
-    assert compute([*asked, "--splits", "1", "--device", "cpu", "--json", "-q"]) == 0
-    points = json.loads(capsys.readouterr().out)["points"]
+    points = ask(*asked, "--splits", "1", "--device", "cpu", "--json", "-q").json["points"]
     assert {point["method"] for point in points if point["paper"]} == {"raw", "lca-published", "lcc-published", "nca"}
 
 
 def test_each_method_is_logged_with_a_score_for_each_concept(
-    small: ModelFolder, jrc: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    small: ModelFolder, jrc: Path, tmp_path: Path, ask: Ask
 ) -> None:
     home = ["--home", str(tmp_path / "home")]
     asked = ["mappings", "--jrc", str(jrc), "--languages", "en,fr", "--encoder", str(small.path), *home]
     asked += ["--methods", "raw,lca", "--splits", "1", "--device", "cpu"]
-    assert compute([*asked, "--json"]) == 0
-    told = capsys.readouterr()
+    told = ask(*asked, "--json")
     raw, lca = json.loads(told.out)["points"]
     assert (raw["evaluation"], lca["evaluation"]) == (1, 2)
     assert "Logged as evaluations 1 to 2" in told.err
     for point in (raw, lca):
-        assert run(["runs", "show", str(point["evaluation"]), *home, "--json"]) == 0
-        shown = json.loads(capsys.readouterr().out)
+        shown = ask("runs", "show", str(point["evaluation"]), *home, "--json").json
         assert shown["means"] == pytest.approx({"Success@1": point["rate"], "RR": point["mrr"]}, abs=1e-6)
         assert len(shown["scores"]) == shown["topics"] > 3
         assert shown["ranking"] == f"{point['method']}, reproduce mappings, JRC-Acquis"
-    assert run(["runs", "compare", "1", "2", *home, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["differences"]["2.all"] == ["ranked by lca (not raw)"]
-    assert run(["runs", "export", "1", *home]) == 1
-    assert "run 1.all was logged without rankings" in capsys.readouterr().err
+    assert ask("runs", "compare", "1", "2", *home, "--json").json["differences"]["2.all"] == ["ranked by lca (not raw)"]
+    assert "run 1.all was logged without rankings" in ask("runs", "export", "1", *home, status=1).err
     before = tmp_path / "before.trec"
     before.write_text("1 Q0 d 1 1.0 before\n", encoding="utf-8")
-    assert run(["runs", "export", "1", *home, "-o", str(before)]) == 1
+    ask("runs", "export", "1", *home, "-o", str(before), status=1)
     assert before.read_text(encoding="utf-8") == "1 Q0 d 1 1.0 before\n"
-    assert compute([*asked, "--json"]) == 0
-    told = capsys.readouterr()
+    told = ask(*asked, "--json")
     assert "texts were cached" in told.err
     assert json.loads(told.out)["points"][1] == {**lca, "evaluation": 4}
-
-
-def test_a_concept_that_two_splits_test_counts_once(
-    small: ModelFolder, jrc: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    home = ["--home", str(tmp_path / "home")]
-    asked = ["mappings", "--jrc", str(jrc), "--languages", "en,fr", "--encoder", str(small.path), *home]
-    assert compute([*asked, "--methods", "raw", "--splits", "30", "--device", "cpu", "-q"]) == 0
-    assert run(["runs", "show", "1", *home, "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert shown["topics"] == shared("en", "fr")
+    asked[asked.index("raw,lca")] = "raw"
+    ask(*asked[:-3], "30", "--device", "cpu", "-q")  # a concept that two splits test counts once
+    assert ask("runs", "show", "5", *home, "--json").json["topics"] == shared("en", "fr")
