@@ -71,16 +71,6 @@ def dictionary(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def test_articles_are_read_as_words_by_concept(wikipedia: Path) -> None:
-    data = Wikipedia(wikipedia)
-    assert data.languages == sorted(LANGS)
-    assert data.concepts("en") == [f"Q{number}" for number in range(70)]
-    concept, words = next(data.articles("en"))
-    assert concept == "Q0"
-    assert set(_words("en", 0)) <= set(words)
-    assert all(word == word.lower() for word in words)
-
-
 def by_pair(task: dict[str, Any]) -> dict[tuple[str, str, str], dict[str, Any]]:
     return {(row["query"], row["candidates"], row["measure"]): row for row in task["rows"]}
 
@@ -183,19 +173,19 @@ def test_each_measure_is_logged_with_every_querys_rank(
 
 def test_candidates_are_first_those_that_taught_nothing() -> None:
     own, taught = {"a", "b", "c", "d", "q"}, {"a", "c", "q"}
-    assert [_candidates({"q"}, own, taught, count) for count in (1, 3, 4, 9)] == [
-        {"q"},
-        {"q", "b", "d"},
-        {"q", "b", "d", "a"},
-        own,
-    ]
+    for count, expected in ((1, {"q"}), (3, {"q", "b", "d"}), (4, {"q", "b", "d", "a"}), (9, own)):
+        assert _candidates({"q"}, own, taught, count) == expected
 
 
-def test_sentences_keep_their_translations_when_one_is_empty_and_a_word_may_have_several(
-    europarl: Path, tmp_path: Path
-) -> None:
+def test_articles_sentences_and_words_are_read(wikipedia: Path, europarl: Path, tmp_path: Path) -> None:
+    data = Wikipedia(wikipedia)
+    assert data.languages == sorted(LANGS)
+    assert data.concepts("en") == [f"Q{number}" for number in range(70)]
+    concept, words = next(data.articles("en"))
+    assert (concept, [word.lower() for word in words]) == ("Q0", words)
+    assert set(_words("en", 0)) <= set(words)
     english, italian = read_europarl(europarl, "en", "it")
-    assert len(english) == len(italian) == 29
+    assert len(english) == len(italian) == 29  # without the pair of which one is empty
     assert english[5].split()[0].removeprefix("en") == italian[5].split()[0].removeprefix("it")
     (tmp_path / "d.txt").write_text("Bank banca\nbank riva\n\n")
     assert read_dictionary(tmp_path / "d.txt", "en", "it") == {"bank": {"banca", "riva"}}

@@ -143,7 +143,9 @@ def test_documents_that_teach_nothing_are_one_sentence_and_lines_that_are_none_a
     assert "1 document has no field label and was left out" in said
 
 
-def test_other_layouts_are_one_sentence(mldoc: Path, tatoeba: Path, ask: Ask) -> None:
+def test_languages_choose_pairs_too_and_other_layouts_are_one_sentence(
+    mldoc: Path, tatoeba: Path, encoder: object, ask: Ask
+) -> None:
     def refused(said: str, *data: str) -> None:
         assert said in ask(*TLASER, *data, status=1).err
 
@@ -152,6 +154,12 @@ def test_other_layouts_are_one_sentence(mldoc: Path, tatoeba: Path, ask: Ask) ->
     for file in mldoc.glob("*.dev"):
         file.unlink()
     refused("has no language of MLDoc", "--mldoc", str(mldoc))
+    for side in list(tatoeba.iterdir()):
+        (tatoeba / side.name.replace("deu", "fra")).write_text(side.read_text(encoding="utf-8"), encoding="utf-8")
+    told = ask(*TLASER, "--tatoeba", str(tatoeba), "--json", "--languages", "en,de").json
+    assert [row["pair"] for row in told["rows"]] == [["de", "en"]]
+    said = "Tatoeba's folder has de-en, fr-en and no pair of en, ja"
+    refused(said, "--tatoeba", str(tatoeba), "--languages", "en,ja")
     (tatoeba / "tatoeba.deu-eng.eng").write_text("one\n", encoding="utf-8")
     refused("tatoeba.deu-eng.deu has 3 lines and tatoeba.deu-eng.eng 1", "--tatoeba", str(tatoeba))
     for side in list(tatoeba.iterdir()):
@@ -163,11 +171,3 @@ def test_other_layouts_are_one_sentence(mldoc: Path, tatoeba: Path, ask: Ask) ->
         side.rename(tatoeba / side.name.replace("deu", "mul"))
     with pytest.raises(BadInput, match="has 'mul' in its name, which is no language"):
         read_tatoeba(tatoeba, [])
-
-
-def test_languages_choose_pairs_too(tatoeba: Path, encoder: object, ask: Ask) -> None:
-    for side in list(tatoeba.iterdir()):
-        (tatoeba / side.name.replace("deu", "fra")).write_text(side.read_text(encoding="utf-8"), encoding="utf-8")
-    command = [*TLASER, "--tatoeba", str(tatoeba), "--json", "--languages"]
-    assert [row["pair"] for row in ask(*command, "en,de").json["rows"]] == [["de", "en"]]
-    assert "Tatoeba's folder has de-en, fr-en and no pair of en, ja" in ask(*command, "en,ja", status=1).err
