@@ -32,6 +32,8 @@ _DUMP_NAME = re.compile(rf"({_DATED})-pages-")
 _TABLE_NAME = re.compile(rf"{_DATED}-(?:\w+\.sql|[\w-]+-multistream-index\d*\.txt)(?:[.-]\w+)*")
 _ITEM = re.compile(rb"\((\d{1,9}),'wikibase_item','Q(\d{1,9})',")
 _NO_ITEMS = "no page_props.sql.gz of the same dump lies beside it, so that its articles have no concept"
+_REDIRECT = re.compile(r"\s*#[^\s#:\[\]]{3,}\s*:?\s*\[\[")
+"""How the text of a redirect begins; its word is of the wiki's language."""
 _LEFT_OUT = "redirects and pages that are no articles were left out"
 _PAGE_VALUES = {
     f"page/{name}" for name in ("title", "ns", "id", "redirect", "revision/id", "revision/model", "revision/text")
@@ -203,11 +205,12 @@ def _record(page: Mapping[str, str], site: _Site, items: _Items | None) -> dict[
     """The values of an article; none if the page is a redirect, of another namespace, or no wikitext."""
     if page.get("page/ns", "0") != "0" or "page/redirect" in page:
         return None
-    if page.get("page/revision/model", "wikitext") != "wikitext":
+    markup = page.get("page/revision/text", "")
+    if page.get("page/revision/model", "wikitext") != "wikitext" or _REDIRECT.match(markup):
         return None
     number = page.get("page/id", "")
     names = [[site.namespaces[key]] if site.namespaces.get(key) else [] for key in (_CATEGORIES, _FILES)]
-    text, categories = plain_text(page.get("page/revision/text", ""), *names)
+    text, categories = plain_text(markup, *names)
     return {
         "id": f"{site.name}:{number}",
         "lang": site.lang,

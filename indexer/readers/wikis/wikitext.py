@@ -8,6 +8,9 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from encoders.errors import BadInput
+from encoders.languages import UNDETERMINED, normalise
+
 _DROPPED = (
     "ref|references|gallery|math|chem|timeline|score|syntaxhighlight|source|imagemap|templatestyles|hiero|graph|"
     "mapframe"
@@ -29,6 +32,7 @@ _MARKS = {ord(mark): f"&#{ord(mark)};" for mark in "<>[]{}|'_"}
 _FILE = re.compile(
     r"\.(?:jpe?g|png|svg|gif|tiff?|webp|og[agv]|mp3|wav|midi?|flac|opus|webm|pdf|djvu)\s*\Z", re.IGNORECASE
 )
+_LANGUAGE = re.compile(r"simple|[a-z]{2,3}|[a-z]{2,3}(?:-[a-z]{1,9})+")
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 _BREAK = re.compile(r"</?(?:br|p|li|dd|dt|div|blockquote)\b[^<>]*>", re.IGNORECASE)
 _EXTERNAL_LINK = re.compile(r"\[(?:https?:|ftp:)?//[^\s\[\]]*+[ \t]*+([^\[\]\n]*+)\]")
@@ -115,7 +119,7 @@ class _Reduction:
         self._frames[-1].parts.extend(frame.parts)
 
     def _link(self, content: str) -> str:
-        """What a reader sees of a link: its label or target; nothing of a category, a file or a picture."""
+        """What a reader sees of a link: its label or target; nothing of a category, file, picture or other language."""
         target, _, label = content.partition("|")
         namespace, colon, name = target.partition(":")
         namespace = _plain_name(namespace)
@@ -123,6 +127,8 @@ class _Reduction:
             category = " ".join(html.unescape(name).replace("_", " ").split())
             if category:
                 self.categories[category[0].upper() + category[1:]] = None
+            return ""
+        if colon and name[:1].strip() and _is_language(target[: -len(name) - 1]):
             return ""
         if namespace and colon and (namespace in self._file_names or _FILE.search(name)):
             return ""
@@ -144,6 +150,14 @@ def plain_text(
     text = _EXTERNAL_LINK.sub(r"\1", "\n".join(map(_without_quotes, text.split("\n"))))
     text = _SWITCH.sub("", _TAG.sub("", _BREAK.sub("\n", text)))
     return _lines(html.unescape(text)), list(reduction.categories)
+
+
+def _is_language(prefix: str) -> bool:
+    """Whether a link with this prefix leads to the page in another language; a reader sees it beside the text."""
+    try:
+        return bool(_LANGUAGE.fullmatch(prefix)) and (len(prefix) > 3 or normalise(prefix) != UNDETERMINED)
+    except BadInput:
+        return False
 
 
 def _plain_name(namespace: str) -> str:

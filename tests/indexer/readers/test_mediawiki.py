@@ -98,6 +98,7 @@ def dumps(tmp_path: Path) -> Path:
         page(6, "Elb", "#WEITERLEITUNG [[Elbe]]", redirect="Elbe"),
         page(7, "Diskussion:Elbe", "Wo?", ns=1),
         page(9, "Q64", '{"type": "item"}', model="wikibase-item"),
+        page(10, "Elv", "#WEITERLEITUNG [[Elbe]]"),  # of old dumps
         page(8, "Saale", "Die Saale mündet in die Elbe."),
     )
     middle = len(german) // 2
@@ -236,10 +237,12 @@ def test_a_torn_or_cut_dump_keeps_what_came_before(dumps: Path, tmp_path: Path) 
         ("-{zh-hans:软件; zh-hant:軟體}-是-{A}--{H|zh-cn:x;zh-tw:y}-", "软件是A"),
         ("A {{lost [[link|label]] and [[Category:X]] end", "A lost label and  end"),
         ("A ]] }} </ref>b", "A   b"),
+        ("A [[de:Elbe]][[zh-min-nan:E|e]] [[simple:E]]\n[[:de:B]]", "A\nde:B"),
+        ("[[Alien: Covenant]], [[re:Mind]], [[s:Source|source]]", "Alien: Covenant, re:Mind, source"),
     ],
 )
 def test_wikitext_is_the_text_that_mediawiki_shows(markup: str, text: str) -> None:
-    """Quotes; comments, formulas, notes and nowiki; breaks, headings, pictures, variants; what is never closed."""
+    """Quotes; comments, formulas, notes and nowiki; breaks, headings, pictures; unclosed marks; languages."""
     assert plain_text(markup)[0] == text
 
 
