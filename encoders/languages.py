@@ -19,6 +19,19 @@ _TAGS = (
 _KNOWN = {tag: tag for tag in _TAGS.split()} | _NORWEGIAN | {"bcl": "bik", "gug": "gn", "kik": "ki", "tl": "fil"}
 """Common codes, those of the language detector among them, and their tags: so a search need not load langcodes."""
 
+_COUNTRIES = (
+    "al=sq by=be ch=zh-Hant cn=zh cz=cs dk=da gb=en ge=ka gr=el hk=zh-Hant il=he ir=fa jp=ja kr=ko kz=kk rs=sr se=sv "
+    "tw=zh-Hant ua=uk us=en vn=vi"
+)
+COUNTRIES = {pair[:2]: pair[3:] for pair in _COUNTRIES.split()}
+"""Codes of countries that people write for the language, and its tag; ``ch`` is NTCIR's code of Chinese."""
+MISTAKABLE = {
+    "ch": "Chamorro, and Chinese is 'zh'",
+    "kr": "Kanuri, and Korean is 'ko'",
+    "se": "Northern Sami, and Swedish is 'sv'",
+}
+"""Those of the countries' codes that are a language's tag, too: what they are, and what people may mean."""
+
 
 @lru_cache(maxsize=4096)
 def normalise(code: str) -> str:
@@ -41,6 +54,8 @@ def normalise(code: str) -> str:
         language = langcodes.Language.get(code)
     except (LanguageTagError, ValueError) as error:
         raise BadInput(f"{code!r} is no language code; use a BCP 47 tag such as 'de', 'pt' or 'zh-Hant'") from error
+    if not language.is_valid() and code.lower() in COUNTRIES:
+        raise BadInput(f"{code!r} is a country's code; the language is {COUNTRIES[code.lower()]!r}")
     if not language.is_valid():
         raise BadInput(f"{code!r} is no known language; use a BCP 47 tag such as 'de', 'pt' or 'zh-Hant'")
     script = language.maximize().script

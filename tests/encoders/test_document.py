@@ -112,6 +112,12 @@ def test_what_is_no_language_is_refused_with_an_example(given: str) -> None:
         normalise(given)
 
 
+@pytest.mark.parametrize(("given", "tag"), [("jp", "ja"), ("CN", "zh"), ("cz", "cs"), ("gr", "el"), ("dk", "da")])
+def test_a_country_is_asked_back_with_its_language(given: str, tag: str) -> None:
+    with pytest.raises(BadInput, match=f"'{given}' is a country's code; the language is '{tag}'"):
+        normalise(given)
+
+
 def test_a_list_holds_tags_and_an_empty_text_has_none_and_separators_alone_are_refused() -> None:
     assert language_list("de, pt-BR en") == ["de", "pt", "en"]
     assert language_list("") == []
