@@ -10,9 +10,9 @@ from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
 
-from encoders.document import short_hash
+from encoders.document import Document, short_hash
 from encoders.errors import BadInput
-from encoders.languages import UNDETERMINED, normalise
+from encoders.languages import MISTAKABLE, UNDETERMINED, normalise
 from indexer.readers import elastic_source, irdatasets
 from indexer.readers.delimited import read_csv, read_tsv
 from indexer.readers.jsonl import read_jsonl
@@ -55,6 +55,10 @@ _BY_SUFFIX = {
 
 
 _ARRAY_OF_OBJECTS = re.compile(rb"\[\s*\{")
+_XML_START = re.compile(
+    rb"(?:<!--.*?-->\s*|<!doctype[^<>\[]*\[.*?\]\s*>\s*|<[?!][^<>]*>\s*)*+<([a-z_][\w.:-]*)(?:\s[^<>]*)?/?>", re.DOTALL
+)
+_XML_SUFFIXES = (".xml", ".rss", ".atom", ".rdf", ".tei", ".opml")
 _DUMP_START = re.compile(rb"(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*+<(?:!doctype\s+)?mediawiki\b", re.DOTALL)
 
 
@@ -71,7 +75,20 @@ def read(source: str, options: ReadOptions) -> Iterator[Reading]:
     BadInput: at once, the source does not exist or is an empty folder, or an option is unusable; MissingPart: at once,
     the source needs an extra that is not installed.
     """
-    options = _checked(options)
+    return _asked_back(_read(source, _checked(options)))
+
+
+def _asked_back(readings: Iterator[Reading]) -> Iterator[Reading]:
+    """The readings, and a remark on each language that may be a country."""
+    asked = set()
+    for reading in readings:
+        yield reading
+        if isinstance(reading, Document) and reading.lang in MISTAKABLE and reading.lang not in asked:
+            asked.add(reading.lang)
+            yield Remark(reading.place, f"{reading.lang!r} is {MISTAKABLE[reading.lang]}")
+
+
+def _read(source: str, options: ReadOptions) -> Iterator[Reading]:
     if source.startswith(irdatasets.PREFIX):
         name = source.removeprefix(irdatasets.PREFIX)
         return irdatasets.read_dataset(name, irdatasets.load(name), options)
@@ -183,7 +200,10 @@ def _format_by_name(file: SourceFile) -> str:
 
 
 def _format(file: SourceFile, start: bytes) -> str:
-    """The format by a file's name, else by its first bytes; empty: the file is binary."""
+    """The format by a file's name, else by its first bytes; empty: the file is binary.
+
+    Raises UnreadFormatError: it is XML of another kind.
+    """
     if named_format := _format_by_name(file):
         return named_format
     if b"\0" in start:
@@ -193,7 +213,13 @@ def _format(file: SourceFile, start: bytes) -> str:
         return "trec"
     if _DUMP_START.match(head):
         return "mediawiki"
-    if head.startswith((b"<!doctype html", b"<html")):
+    root = _XML_START.match(head)
+    if head.startswith((b"<!doctype html", b"<html")) or (root and root[1] == b"html"):
         return "html"
+    if root and (file.suffix in _XML_SUFFIXES or b"xmlns" in root[0] or head.startswith((b"<?xml", b"<!doctype"))):
+        raise UnreadFormatError(
+            f"it is XML of <{root[1].decode()}>, whose tags are not known here; write its documents as JSON lines, or "
+            "say --format html to take its text as one document"
+        )
     is_json = (head.startswith(b"{") or _ARRAY_OF_OBJECTS.match(head)) and b'"' in head
     return "jsonl" if is_json and file.suffix != ".txt" else "text"

@@ -1,8 +1,9 @@
-"""Collections of the ``ir_datasets`` library: ``ir-datasets:NAME``."""
+"""Documents, topics and judgements of the ``ir_datasets`` library: ``ir-datasets:NAME``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from encoders.errors import BadInput, MissingPart
@@ -15,10 +16,16 @@ PREFIX = "ir-datasets:"
 
 _TITLES = ("title", "headline", "subject")
 _TEXTS = ("text", "body", "contents", "abstract", "passage")
+_PARTS = {"docs": "documents", "queries": "topics", "qrels": "judgements"}
 
 
-def load(name: str) -> Any:
-    """Load a data set, without download. Raises MissingPart; BadInput: there is no such set, or it has no documents."""
+def dataset_name(source: str | Path) -> str:
+    """The name of the data set that a source is; empty: it is none."""
+    return str(source).removeprefix(PREFIX) if str(source).startswith(PREFIX) else ""
+
+
+def load(name: str, part: str = "docs") -> Any:
+    """Load a data set, without download. Raises MissingPart; BadInput: there is no such set, or it lacks the part."""
     try:
         import ir_datasets  # noqa: PLC0415 - an extra
     except ImportError as error:
@@ -27,9 +34,22 @@ def load(name: str) -> Any:
         dataset = ir_datasets.load(name)
     except KeyError as error:
         raise BadInput(f"{PREFIX}{name} is no data set of ir_datasets; see its catalogue for the names") from error
-    if not dataset.has_docs():
-        raise BadInput(f"{PREFIX}{name} has no documents; name a data set with some")
+    if not getattr(dataset, f"has_{part}")():
+        raise BadInput(f"{PREFIX}{name} has no {_PARTS[part]}; name a data set with some, perhaps a part of this")
     return dataset
+
+
+def rows(name: str, part: str) -> Iterator[tuple[Any, str]]:
+    """Yield the ``queries`` or ``qrels`` of a data set, each with its language; the library may download them.
+
+    An unknown language is empty. Raises as ``load``; BadInput: they can't be read to their end.
+    """
+    dataset = load(name, part)
+    lang = dataset.queries_lang() if part == "queries" else ""
+    try:
+        yield from ((row, lang or "") for row in getattr(dataset, f"{part}_iter")())
+    except (OSError, RuntimeError) as error:
+        raise BadInput(f"the {_PARTS[part]} of {PREFIX}{name} can't be read ({error}); run this again") from error
 
 
 def read_dataset(name: str, dataset: Any, options: ReadOptions) -> Iterator[Reading]:

@@ -7,17 +7,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
+from encoders.languages import COUNTRIES
 from indexer.readers.newspapers.markup import Tag, tokens
 from indexer.readers.records.record import clean_line
 
-TITLES = ("TITLE", "HEADLINE", "TI", "HD")
-LEADS = ("LEAD", "LEAD1", "LD", "LE", "RETRO")
+TITLES = ("TITLE", "HEADLINE", "TI", "HD", "HEAD", "HL", "TTL", "DOCTITLE")
+LEADS = ("LEAD", "LEAD1", "LD", "LE", "RETRO", "LP", "LEADPARA", "ABST", "SUMMARY")
 TEXTS = ("TEXT", "TX", "TE")
 IDS = ("DOCNO", "DOCID")
 LANGUAGES = ("LANG", "LANGUAGE")
 ASIDE = (
-    *("AUTHOR", "BYLINE", "CATEGORY", "CO", "COUNTRY", "DATE", "DATELINE", "DATETIME", "DT", "EDITION", "GEOGRAPHY"),
-    *("IN", "KW", "LENGTH", "OS", "PAGE", "PUB", "RECORDNO", "SECTION", "SOURCE", "ST", "SUBJECT", "SUBJECTS", "TYPE"),
+    *("AE", "AU", "AUTHOR", "BYLINE", "CATEGORY", "CO", "COUNTRY", "DATE", "DATELINE", "DATETIME", "DATE_TIME", "DD"),
+    *("DESCRIPT", "DOCTYPE", "DT", "EDITION", "FILEID", "FIRST", "GEOGRAPHY", "IN", "JOURNAL", "KEYWORD", "KW"),
+    *("LENGTH", "OS", "PAGE", "PUB", "PUBDATE", "RECORDNO", "SECOND", "SECTION", "SLUG", "SO", "SOURCE", "ST"),
+    *("SUBJECT", "SUBJECTS", "TYPE", "URL", "WORDS"),
 )
 """Tags with metadata of the article; their content goes into the document's fields."""
 
@@ -48,12 +51,13 @@ def parse_article(markup: str, names: Mapping[str, str], *, first_line_is_title:
     """
     sections = [section for section in _sections(markup, _roles(names)) if section.text.strip()]
     title, lines = _title_and_lines(sections, first_line_is_title=first_line_is_title)
-    other_sections = [] if lines else [section for section in sections if section.role == "other"]
+    has_text = any(section.role == "text" for section in sections)
+    other_sections = [section for section in sections if section.role == "other" and not has_text]
     ids = [section for section in sections if section.role == "id"]
     codes = [section.text.strip() for section in sections if section.role == "lang"]
     return Article(
         doc_id=min(ids, key=_rank).text.strip() if ids else None,
-        lang=next(filter(_LANGUAGE_CODE.fullmatch, codes), ""),
+        lang=next((COUNTRIES.get(code.lower(), code) for code in codes if _LANGUAGE_CODE.fullmatch(code)), ""),
         title=title,
         lines=lines + [line for section in other_sections for line in section.lines],
         fields={
@@ -85,23 +89,27 @@ class _Section:
 def _roles(names: Mapping[str, str]) -> dict[str, str]:
     """Map each tag to its role: ``id``, ``title`` …, or ``=name`` for a field."""
     tags = {"title": TITLES, "lead": LEADS, "text": TEXTS, "id": IDS, "lang": LANGUAGES}
-    for name, tag in names.items():
-        tags[name if name in tags else f"={name}"] = (tag.upper(),)
-    metadata_roles = {tag: f"={tag.lower()}" for tag in ASIDE}
-    return metadata_roles | {tag: role for role, role_tags in tags.items() for tag in role_tags}
+    named = {(name if name in tags else f"={name}"): (tag.upper(),) for name, tag in names.items()}
+    roles = {tag: f"={tag.lower()}" for tag in ASIDE}
+    for role, role_tags in [*(pair for pair in tags.items() if pair[0] not in named), *named.items()]:
+        roles |= dict.fromkeys(role_tags, role)
+    return roles
 
 
 def _sections(markup: str, roles: Mapping[str, str]) -> list[_Section]:
     sections = [_Section("DOC", "other")]
+    text_tag = ""  # the open tag of a text, which goes on after tags in it
     for token in tokens(markup.replace("\f", "\n")):
         current = sections[-1]
         if isinstance(token, str):
             current.pieces.append(token)
         elif token.name == "DOC":
             sections += _doc_tag_sections(token)
-        elif token.closes and token.name == current.tag:
-            sections.append(_Section("DOC", "other"))
+        elif token.closes and token.name in (current.tag, text_tag):
+            text_tag = "" if token.name == text_tag else text_tag
+            sections.append(_Section(text_tag, "text") if text_tag else _Section("DOC", "other"))
         elif token.name in roles and not token.closes:
+            text_tag = token.name if roles[token.name] == "text" else text_tag
             sections.append(_Section(token.name, roles[token.name]))
         elif token.name in _PARAGRAPH_TAGS:
             current.pieces.append("\f")

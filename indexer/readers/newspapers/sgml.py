@@ -6,15 +6,18 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from indexer.readers.newspapers.article import TEXTS, parse_article
+from indexer.readers.newspapers.article import TEXTS, Article, parse_article
 from indexer.readers.newspapers.clef import newspaper
 from indexer.readers.records.files import RECORD_LIMIT, SourceFile
 from indexer.readers.records.record import make_document
 from indexer.readers.records.source import Reading, ReadOptions, Refusal, Remark
+from indexer.readers.whole_files import read_page
 
 _BOUNDARY = re.compile(rb"<(/?)DOC(?=[\s>])[^<>]*>", re.IGNORECASE)
 _ID_TAGS = [re.compile(rb"<%s\s*>\s*([^<\s]+)" % tag, re.IGNORECASE) for tag in (b"DOCNO", b"DOCID")]
 _ANY_TAG = re.compile(rb"<[^<>]*>")
+_PAGE = re.compile(r"</DOCHDR\s*>|(?=<!DOCTYPE\s+html|<html[\s>])", re.IGNORECASE)
+"""What stands before a web page in a record: the end of its transfer's header, or nothing."""
 _CHUNK = 64 << 10
 _LONGEST_TAG = 1024
 
@@ -69,7 +72,13 @@ def _read_record(data: bytes, file: SourceFile, line: int, options: ReadOptions,
     paper = newspaper(_first_id(data), file.path)
     lang = options.lang or (paper.lang if paper else "")
     markup = data.decode("utf-8", "replace")
+    web = _PAGE.search(markup)
+    markup, page = (markup[: web.start()], markup[web.end() :]) if web else (markup, "")
     article = parse_article(markup, options.fields, first_line_is_title=paper is not None and paper.first_line_is_title)
+    if web:
+        title, text, page_lang = read_page(page)
+        lines = [] if web[0] or article.other_tags else article.lines
+        article = Article(article.doc_id, article.lang or page_lang, title, [*lines, text], article.fields)
     summary.other_tags |= dict.fromkeys(article.other_tags)
     record = {**article.fields, "id": article.doc_id, "title": article.title, "text": "\n".join(article.lines)}
     return make_document({**record, "lang": article.lang or lang}, file.at(line), ReadOptions())

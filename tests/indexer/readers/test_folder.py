@@ -48,6 +48,13 @@ PAGE = (
 SHOWN = "Kopf\nEin fetter Satz & mehr.\nZwei\nDrei\na\nb"
 DECLARED = '<html lang="ru"><meta http-equiv="Content-Type" content="text/html; charset={}"><p>Снег выпал</p></html>'
 NONSENSE = b'<html lang="xx-nonsense"><meta charset="%s"><p>caf\xe9</html>'
+XML = "it is XML of <{}>, whose tags are not known here; write its documents as JSON lines, or say --format html to {}"
+ONE_TEXT = "take its text as one document"
+SAMI = "'se' is Northern Sami, and Swedish is 'sv'"
+FEED = "<rss version='2.0'><channel><item><title>A</title></item></channel></rss>"
+XHTML = (
+    "<!DOCTYPE html PUBLIC '-//W3C//DTD XHTML 1.0//EN' 'x'><html xmlns='http://www.w3.org/1999/xhtml'><p>P</p></html>"
+)
 TREC = "# TREC\n\nIts documents begin with `<doc>`.\n"
 
 
@@ -62,6 +69,20 @@ TREC = "# TREC\n\nIts documents begin with `<doc>`.\n"
         ),
         ("a.html", PAGE, {"lang": "en"}, [Document("a.html", "de", SHOWN, "Der Titel")]),
         ("a.html", "<html><body><script>x</script></body></html>", {}, [("a.html", "its title and text are empty")]),
+        *(
+            (name, content, {}, [(name, XML.format(root, ONE_TEXT))])
+            for name, content, root in (
+                ("a.rss", FEED, "rss"),
+                ("a.txt", f"<?xml version='1.0' encoding='utf-8'?>\n<!-- A -->{FEED}", "rss"),
+                ("tei", "<TEI xmlns='http://www.tei-c.org/ns/1.0'><text/></TEI>", "tei"),
+                ("a.xml", '<!DOCTYPE book SYSTEM "b.dtd" [<!ENTITY v "1">]>\n<book/>', "book"),
+                ("a.xml", "<x:doc id='1'><x:p>A</x:p></x:doc>", "x:doc"),
+            )
+        ),
+        ("a.xml", f"<?xml version='1.0'?>{XHTML}", {}, [Document("a.xml", "und", "P")]),
+        ("a.rss", FEED, {"format": "html"}, [Document("a.rss", "und", "A", "A")]),
+        *((name, "<ann> hello", {}, [Document(name, "und", "<ann> hello")]) for name in ("a.log", "a.txt")),
+        ("a.csv", "id,text,lang\n1,A,se\n", {}, [Document("1", "se", "A"), ("a.csv:2", SAMI)]),
         *(
             ("a.html", DECLARED.format(charset).encode(charset), {}, [Document("a.html", "ru", "Снег выпал")])
             for charset in ("koi8-r", "windows-1251", "utf-8")

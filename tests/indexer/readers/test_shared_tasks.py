@@ -98,7 +98,16 @@ def test_the_newspaper_is_known_by_its_ids_or_its_folder(lang: str | None, paper
 DECLARED = '<?xml version="1.0" encoding="ISO-8859-2"?>' + record(1, "Łódź")
 IN_TAG = '<DOC id="NYT_1" lang="en-US" type="story"><HEADLINE>H</HEADLINE><TEXT>x</TEXT></DOC>'
 UNKNOWN = "<DOC><DOCNO>1</DOCNO><DATE>94</DATE><SUMMARY>Short.</SUMMARY><STORY>Long.</STORY></DOC>"
-TAKEN = "texts stand in none of <TEXT>, <TX>, <TE> and were taken from <SUMMARY>, <STORY>; else say --field text=TAG"
+TAKEN = "texts stand in none of <TEXT>, <TX>, <TE> and were taken from <STORY>; else say --field text=TAG"
+WEB = (
+    "<DOC><DOCNO>1</DOCNO><DOCHDR>\nhttp://example.org/\nHTTP/1.1 200 OK\n</DOCHDR>\n<HTML lang='de'><HEAD><TITLE>Eis"
+    "</TITLE><STYLE>p {}</STYLE></HEAD><BODY><SCRIPT>var x = 1</SCRIPT><P>Ein Schiff.</P></BODY></HTML></DOC>"
+)
+RULES = (
+    "<DOC><DOCNO>1</DOCNO><TEXT><USDEPT>Ports</USDEPT><DOCTITLE>Rules</DOCTITLE><SUMMARY>Ice.</SUMMARY>"
+    "<SUPPLEM>They apply.</SUPPLEM></TEXT></DOC>"
+)
+CODES = {"CH": "zh-Hant", "KR": "ko", "JP": "ja", "CN": "zh", "CZ": "cs", "GR": "el", "DK": "da", "SE": "sv"}
 ONE, TWO = Document("1", "und", "One"), Document("2", "und", "Two")
 
 
@@ -134,6 +143,21 @@ ONE, TWO = Document("1", "und", "One"), Document("2", "und", "Two")
                 ("a.sgml:4", "its title and text are empty"),
                 ONE,
             ],
+        ),
+        *(  # AP, the Wall Street Journal, the Mercury News, Ziff
+            (
+                f"<DOC><DOCNO>1</DOCNO><{title}>H\n<DD>94</DD><{lead}>L</{lead}><TEXT>x</TEXT></DOC>",
+                [Document("1", "und", "L\nx", "H", {"dd": "94"})],
+            )
+            for title, lead in (("HEAD", "LEAD"), ("HL", "LP"), ("HEADLINE", "LEADPARA"), ("TITLE", "SUMMARY"))
+        ),
+        ("<DOC><DOCNO>1</DOCNO><HL>H</HL><LP>L</LP></DOC>", [Document("1", "und", "L", "H")]),
+        (RULES, [Document("1", "und", "Ice.\nPorts\nThey apply.", "Rules")]),
+        (WEB, [Document("1", "de", "Ein Schiff.", "Eis")]),
+        (WEB.replace("</DOCNO>", "</DOCNO><LANG>fr</LANG><TEXT>"), [Document("1", "fr", "Ein Schiff.", "Eis")]),
+        *(  # NTCIR's codes, and countries
+            (f"<DOC><DOCNO>1</DOCNO><LANG>{code}</LANG><TEXT>x</TEXT></DOC>", [Document("1", lang, "x")])
+            for code, lang in CODES.items()
         ),
         ("<root>\n</root>", [("a.sgml", "it holds no <DOC> record; say --format if it is of another format")]),
         (
