@@ -134,8 +134,8 @@ def calibrate(
     Args:
         collection: name of the collection.
         settings: where the store and the database are.
-        topics: files of topics.
-        qrels: files of their judgements, in TREC format.
+        topics: files of topics, or ``ir-datasets:NAME``.
+        qrels: files of their judgements, in TREC format, or ``ir-datasets:NAME``.
         queries: files of real users' queries, in a format of topics.
         from_log: use the queries that the service logged, too.
         balance: 0: nothing is balanced … 1: every language is equal; none: ¾, or what the topics decide.
@@ -194,8 +194,8 @@ def evaluate(
 
     Args:
         collection: name of the collection.
-        topics: files of topics: CLEF or TREC markup, TSV, JSON lines.
-        qrels: files of judgements, in TREC format.
+        topics: files of topics: CLEF or TREC markup, BEIR, TSV, JSON lines, or ``ir-datasets:NAME``.
+        qrels: files of judgements, in TREC format, or ``ir-datasets:NAME``.
         settings: where the store and the database are.
         from_log: ask what the service logged instead of topics; the opened hits are relevant, or the qrels judge.
         langs: languages of topics, one run each; empty: all.

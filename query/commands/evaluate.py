@@ -68,8 +68,8 @@ def _plan(
 
 
 @click.command("evaluate", cls=Command)
-@files_option("--topics", "topic_files", "CLEF, TREC, TSV, JSON lines.")
-@files_option("--qrels", "qrel_files", "Judgements in TREC format.")
+@files_option("--topics", "topic_files", "CLEF, TREC, BEIR, TSV, JSON lines.")
+@files_option("--qrels", "qrel_files", "Judgements in TREC format, or with a header.")
 @click.option("--from-log", is_flag=True, help="Ask what dragoman serve --log was asked; clicks judge, or --qrels.")
 @collection_option("Collection to search.")
 @languages_of_option("--langs", "Languages of topics, one run each.  [default: all]", default="", metavar="de,en")
@@ -123,8 +123,8 @@ def command(
     """Ask every topic of a collection, score the rankings, and log them.
 
     One run for each topic language against all documents, and one over all of them, whose topics are named qid.lang.
-    --topics and --qrels may be given several times; each takes a file, a folder, a pattern in quotes, or several of
-    these with commas between.
+    --topics and --qrels may be given several times; each takes a file, a folder, a pattern in quotes, ir-datasets:NAME,
+    or several of these with commas between.
 
     With --from-log the topics are the logged queries of which a hit was opened, and the opened hits are relevant. With
     --from-log and --qrels the topics are the logged queries that the qrels judge, by the ids of dragoman queries. The

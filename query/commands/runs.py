@@ -10,7 +10,6 @@ import sqlalchemy as sa
 
 from encoders.console import Alert, Console, Note
 from encoders.errors import BadInput
-from encoders.folder.model_cache import file_hash
 from encoders.languages import language_list
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
@@ -38,7 +37,7 @@ from query.evaluation.scored_runs import EvaluationPlan
 from query.measures.fairness import OWN_LANGUAGE, is_fairness
 from query.measures.quality_measures import JUDGED, parse_measures, standard_name
 from query.measures.significance import compare, corrected
-from query.trec_files.file_patterns import expand
+from query.trec_files.file_patterns import content_hash, expand
 from query.trec_files.output_files import require_writable, write_lines
 from query.trec_files.qrels import read_qrels
 from query.trec_files.topic_set import read_topic_set
@@ -309,7 +308,7 @@ def _write_judgements(
         if any(written.resolve() == read.resolve() for read in qrels):
             raise BadInput(f"{written} holds the judgements that are read, and would be overwritten; name another -o")
         require_writable(written)
-    if file_hash(*qrels) != run.setup.qrels_hash:
+    if content_hash(qrels) != run.setup.qrels_hash:
         console.warn(f"run {run.id} was scored by other qrels, or by these in another order")
     judged, langs = read_qrels(qrels), None
     if run.judged_by[1] is not None and collections.find(engine, run.setup.collection):

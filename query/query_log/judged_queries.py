@@ -15,12 +15,12 @@ from sqlalchemy.orm import Session
 
 from encoders.document import Document, short_hash
 from encoders.errors import BadInput
-from encoders.folder.model_cache import file_hash
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database, transaction
 from indexer.readers.records.record import clean_line
 from query.measures.quality_measures import parse_measures, score
 from query.query_log.query_log_tables import ClickRow, SearchRow
+from query.trec_files.file_patterns import content_hash
 from query.trec_files.qrels import read_qrels
 from query.trec_files.topic_set import TopicSet, by_language
 from query.trec_files.topics import Topic, normalise_qid
@@ -148,7 +148,7 @@ def logged_topic_set(
         qrels,
         "query-log.jsonl",
         _content_hash(topic_lines(searches)),
-        file_hash(*judgements) if judgements else _content_hash(_qrel_lines(qrels)),
+        content_hash(judgements) if judgements else _content_hash(_qrel_lines(qrels)),
     )
     return topic_set, by_week(searches)
 

@@ -12,7 +12,6 @@ import sqlalchemy as sa
 
 from encoders.console import Console
 from encoders.errors import BadInput
-from encoders.folder.model_cache import file_hash
 from encoders.phrases import counted
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
@@ -29,6 +28,7 @@ from query.report.bias import VectorSample
 from query.report.language_pairs import FirstHits, PairTable, logged_rankings, map_by_pair, shares_by_pair
 from query.report.report_page import ReportPage, Section, Table, render
 from query.report.shown_evaluations import ShownEvaluation, by_topic, common_topics, evaluations, main_measure
+from query.trec_files.file_patterns import content_hash
 from query.trec_files.output_files import require_writable, write_lines
 from query.trec_files.qrels import read_qrels
 
@@ -144,7 +144,7 @@ def _pairs(subject: _Subject, console: Console) -> Section:
 
 
 def _judged_pairs(subject: _Subject, console: Console) -> Section:
-    if file_hash(*subject.qrels) != subject.evaluations[-1].run.setup.qrels_hash:
+    if content_hash(subject.qrels) != subject.evaluations[-1].run.setup.qrels_hash:
         console.warn(
             f"evaluation {subject.evaluations[-1].run.evaluation} was scored with other judgements than "
             f"{', '.join(path.name for path in subject.qrels)}; MAP by language pair is of these"

@@ -1,4 +1,4 @@
-"""Relevance judgements in TREC's format: ``topic 0 document grade``."""
+"""Relevance judgements: TREC's lines, ``topic 0 document grade``, tables with a header, and data sets."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from encoders.errors import BadInput
+from indexer.readers import irdatasets
 from indexer.readers.records.files import SourceFile, UnreadableFileError
 from query.trec_files.topics import normalise_qid
 from query.trec_files.trec_run import trec_id
@@ -15,45 +16,75 @@ from query.trec_files.trec_run import trec_id
 if TYPE_CHECKING:
     from ir_measures import Qrel
 
-_JUDGEMENT = re.compile(r"(\S+)\s+(\S+)\s+(\S(?:.*\S)?)\s+([+-]?\d+)")
+_JUDGEMENT = re.compile(r"(\S+)\s+(\S+)\s+(\S(?:.*\S)?)\s+(\S+)")
+_GRADE = re.compile(r"([+-]?\d+)(?:\.0*)?")
+_SEVERAL_COLUMNS = re.compile(r".*\s[+-]?\d[\d.e-]*", re.IGNORECASE)
+"""What would be a document's id in a line of more than four columns, as of a run."""
+_HEADER = (
+    {"query-id", "query_id", "queryid", "qid", "topic", "topic-id", "topic_id", "topicid"},
+    {"iteration", "iter", "q0", "0"},
+    {"corpus-id", "corpus_id", "doc-id", "doc_id", "docid", "docno", "doc", "document", "document_id", "pid"},
+    {"score", "relevance", "rel", "label", "grade", "judgement", "judgment"},
+)
+"""Names of the columns of topic, iteration, document and grade."""
 _LONGEST = 4096
 
 
 def read_qrels(paths: Iterable[str | Path]) -> list[Qrel]:
-    """Judgements of files that together judge one collection, in their order; repeated ones count once.
+    """Judgements of files and of ``ir-datasets:NAME`` that together judge one collection, in their order.
 
-    A topic's id is normalised as in ``query.trec_files.topics``; a document's may contain blanks. Raises BadInput: a
-    file can't be read or is empty, a line is no judgement, or a document has two grades for one topic.
+    Repeated judgements count once. A topic's id is normalised as in ``query.trec_files.topics``; a document's may
+    contain blanks. Raises BadInput: a file can't be read or is empty, a line is no judgement, or a document has two
+    grades for one topic; MissingPart: a data set needs an extra that is not installed.
     """
     from ir_measures import Qrel  # noqa: PLC0415 - half a second, only for commands with qrels
 
     grades: dict[tuple[str, str], tuple[int, str]] = {}
     qrels: list[Qrel] = []
     for path in paths:
-        file = SourceFile(Path(path), str(path))
+        name = irdatasets.dataset_name(path)
         judged = False
-        try:
-            for line in file.lines():
-                where = file.at(file.line)
-                judgement = _judgement(line, where)
-                if judgement is None:
-                    continue
-                judged = True
-                qid, doc_id, iteration, grade = judgement
-                known_grade, place = grades.get((qid, doc_id), (None, where))
-                if known_grade is None:
-                    grades[qid, doc_id] = grade, where
-                    qrels.append(Qrel(qid, doc_id, grade, iteration))
-                elif known_grade != grade:
-                    raise BadInput(
-                        f"{where} grades {doc_id!r} {grade} for topic {qid}, and {place} grades it {known_grade}; "
-                        "keep one"
-                    )
-        except UnreadableFileError as error:
-            raise BadInput(f"the qrels {file.shown} can't be read on after line {file.line}: {error}") from error
+        for where, qid, doc_id, iteration, grade in _of_dataset(name) if name else _of_file(path):
+            judged = True
+            known_grade, place = grades.get((qid, doc_id), (None, where))
+            if known_grade is None:
+                grades[qid, doc_id] = grade, where
+                qrels.append(Qrel(qid, doc_id, grade, iteration))
+            elif known_grade != grade:
+                raise BadInput(
+                    f"{where} grades {doc_id!r} {grade} for topic {qid}, and {place} grades it {known_grade}; keep one"
+                )
         if not judged:
-            raise BadInput(f"the qrels {file.shown} are empty; give lines of: topic 0 document grade")
+            raise BadInput(f"the qrels {path} are empty; give lines of: topic 0 document grade")
     return qrels
+
+
+_Judgement = tuple[str, str, str, str, int]
+"""Place, topic, document, iteration and grade."""
+
+
+def _of_dataset(name: str) -> Iterator[_Judgement]:
+    for number, (qrel, _) in enumerate(irdatasets.rows(name, "qrels"), start=1):
+        iteration = str(getattr(qrel, "subtopic_id", getattr(qrel, "iteration", "0")))
+        place = f"{irdatasets.PREFIX}{name}:{number}"
+        yield place, normalise_qid(qrel.query_id), qrel.doc_id, iteration, int(qrel.relevance)
+
+
+def _of_file(path: str | Path) -> Iterator[_Judgement]:
+    file = SourceFile(Path(path), str(path))
+    positions: list[int] | None = None  # of a table's columns, after the first line
+    try:
+        for line in file.lines():
+            where = file.at(file.line)
+            try:
+                text = line.decode("utf-8").strip()
+            except UnicodeDecodeError as error:
+                raise BadInput(f"{where} is not UTF-8; convert the qrels to it") from error
+            if not text or (positions is None and (positions := _positions(text))):
+                continue
+            yield _judgement(text, positions, where)
+    except UnreadableFileError as error:
+        raise BadInput(f"the qrels {file.shown} can't be read on after line {file.line}: {error}") from error
 
 
 def to_trec(qrels: Iterable[Qrel], names: Mapping[str, Sequence[str]]) -> Iterator[str]:
@@ -64,14 +95,29 @@ def to_trec(qrels: Iterable[Qrel], names: Mapping[str, Sequence[str]]) -> Iterat
             yield f"{topic} {qrel.iteration} {document} {qrel.relevance}\n"
 
 
-def _judgement(line: bytes, where: str) -> tuple[str, str, str, int] | None:
-    try:
-        text = line.decode("utf-8").strip()
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{where} is not UTF-8; convert the qrels to it") from error
-    if not text:
-        return None
-    match = _JUDGEMENT.fullmatch(text[:_LONGEST])
-    if not match or len(text) > _LONGEST:
-        raise BadInput(f"{where} is {text[:60]!r}, no judgement; it should be: topic 0 document grade")
-    return normalise_qid(match[1]), match[3], match[2], int(match[4])
+def _columns(text: str) -> list[str]:
+    tabs = [column.strip() for column in text.split("\t")]
+    return tabs if len(tabs) > 1 else text.split()
+
+
+def _positions(header: str) -> list[int]:
+    """Positions of topic, iteration (-1: none), document and grade in a header; empty: the line is no header."""
+    names = [name.lower() for name in _columns(header)]
+    positions = [next((at for at, name in enumerate(names) if name in known), -1) for known in _HEADER]
+    return [] if -1 in (positions[0], *positions[2:]) else positions
+
+
+def _judgement(text: str, positions: Sequence[int], where: str) -> _Judgement:
+    columns: Sequence[str] = _columns(text[: _LONGEST + 1])
+    if positions:
+        columns = ["0" if at < 0 else columns[at] for at in positions] if len(columns) > max(positions) else ()
+    elif len(columns) != 4:  # the document's id has blanks, or the line is of another file, such as a run
+        match = _JUDGEMENT.fullmatch(text[: _LONGEST + 1])
+        columns = match.groups() if match and not _SEVERAL_COLUMNS.fullmatch(match[3]) else ()
+    grade = _GRADE.fullmatch(columns[3]) if columns and len(text) <= _LONGEST else None
+    if not grade:
+        raise BadInput(
+            f"{where} is {text[:60]!r}, no judgement; it should be: topic 0 document grade, with tabs between them if "
+            "an id holds blanks"
+        )
+    return where, normalise_qid(columns[0]), columns[2], columns[1], int(grade[1])

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from encoders.document import Document
 from encoders.errors import BadInput
-from encoders.folder.model_cache import file_hash
-from query.trec_files.file_patterns import expand
+from indexer.readers.irdatasets import dataset_name
+from query.trec_files.file_patterns import content_hash, expand
 from query.trec_files.qrels import read_qrels
 from query.trec_files.topics import Topic, queries_of, read_topics
 
@@ -55,9 +55,9 @@ def read_topic_set(
     return TopicSet(
         by_language(topics, langs),
         read_qrels(qrel_paths),
-        ", ".join(path.name for path in topic_paths),
-        file_hash(*topic_paths),
-        file_hash(*qrel_paths),
+        ", ".join(dataset_name(path) or path.name for path in topic_paths),
+        content_hash(topic_paths),
+        content_hash(qrel_paths),
     )
 
 

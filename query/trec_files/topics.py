@@ -1,4 +1,4 @@
-"""The topics of an evaluation, read from CLEF and TREC markup, TSV or JSON lines."""
+"""The topics of an evaluation, read from CLEF and TREC markup, TSV, JSON lines or a data set."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 
 from encoders.document import Document
 from encoders.errors import BadInput
-from encoders.languages import UNDETERMINED, normalise
+from encoders.languages import COUNTRIES, UNDETERMINED, normalise
+from indexer.readers import irdatasets
 from indexer.readers.newspapers.markup import Tag, tokens
 from indexer.readers.records.encodings import UndecodableError, known_encoding
 from indexer.readers.records.files import SourceFile, UnreadableFileError
@@ -22,22 +23,27 @@ FIELDS = ("title", "description")
 """Parts of a topic that form the query, unless others are named."""
 
 _CLEF_QID = re.compile(r"(?:10\.2452/)?(?:C0*([1-9]\d*)|0*([1-9]\d*)-[A-Z]{2})", re.IGNORECASE)
-_TAGS = {
-    **dict.fromkeys(("NUM", "NUMBER", "IDENTIFIER", "QID"), "qid"),
-    "TITLE": "title",
-    **dict.fromkeys(("DESC", "DESCRIPTION"), "description"),
-    **dict.fromkeys(("NARR", "NARRATIVE"), "narrative"),
+_NAMES = {
+    "qid": ("qid", "query_id", "query-id", "_id", "id", "topic_id", "identifier", "number", "num", "topic"),
+    "lang": ("lang", "language", "xml:lang", "tlang"),
+    "title": ("title", "topic_title", "query", "text"),
+    "description": ("description", "desc", "topic_description", "question", "text"),
+    "narrative": ("narrative", "narr", "topic_narrative"),
 }
+"""What files call a topic's id, language and parts; the first that a topic has counts."""
+_TAGS = {name for names in _NAMES.values() for name in names} - {"topic"}
+_INLINE = frozenset(("B", "BR", "EM", "I", "P", "U"))
+"""Tags inside a part; any other ends a part that has no end tag."""
+_LETTERS = {"a": "ar", "c": "zh", "d": "nl", "e": "en", "f": "fr", "g": "de", "i": "it", "s": "es"}
+"""Languages in the tags of TREC, such as ``E-title``."""
 _LEADING_WORD = {
-    "qid": re.compile(r"\s*Number\s*:", re.IGNORECASE),
+    "qid": re.compile(r"\s*Num(?:ber)?\s*:", re.IGNORECASE),
     "title": re.compile(r"\s*Topic\s*:", re.IGNORECASE),
     "description": re.compile(r"\s*Description\s*:", re.IGNORECASE),
     "narrative": re.compile(r"\s*Narrative\s*:", re.IGNORECASE),
 }
-_NAMES_OF_IDS = {"id", "_id", "qid", "query_id", "query-id", "topic", "topic_id", "number", "num"}
-"""Names of the id column in other tools' headers."""
-_TAGGED = re.compile(rb"<(de|en|es|fi|fr|it|nl|pt|ru|sv)-title>", re.IGNORECASE)
-"""The first language of CLEF's topics, many of which are in an encoding older than UTF-8."""
+_LANG = re.compile(rb"""<([a-z]{2})-title|<top(?:ic)?\s[^<>]*?lang\s*=\s*["']?([a-z]{2})""", re.IGNORECASE)
+"""The language of the first topic, by its tags."""
 _RECORD = re.compile(r"<(top|topic)(?=[\s>])", re.IGNORECASE)
 
 
@@ -73,19 +79,22 @@ def normalise_qid(qid: str) -> str:
 
 
 def read_topics(path: str | Path, *, lang: str = "", encoding: str = "") -> list[Topic]:
-    """Read topics from one file, in the file's order.
+    """Read topics from one file, or from ``ir-datasets:NAME``, in their order.
 
     ``path`` is CLEF or TREC markup, XML, TSV with the header ``qid lang title description narrative`` (of which qid and
-    title are needed), TSV of id and text, or JSON lines with these names; it may be compressed. ``lang`` is for topics
-    that name none, ``und`` if empty. An empty ``encoding`` is UTF-8, then the declared one or those usual for the
-    language. Raises BadInput: the file has no topic, or a topic no id, no text, an unknown language, or occurs twice.
+    one part are needed) or the names of other tools, TSV of id and text, or JSON lines with such names; it may be
+    compressed. ``lang`` is for topics that name none, ``und`` if empty. An empty ``encoding`` is UTF-8, then the
+    declared one or those usual for the language. Raises BadInput: there is no topic, or a topic has no id, no text, an
+    unknown language, or occurs twice; MissingPart: a data set needs an extra that is not installed.
     """
+    if name := irdatasets.dataset_name(path):
+        return list(_checked(_dataset(name), SourceFile(Path(path), str(path)), lang))
     file = SourceFile(Path(path), str(path))
     stated = known_encoding(encoding) if encoding else ""
     try:
-        tagged = _TAGGED.search(file.start)
-        hint = normalise(lang or (tagged[1].decode() if tagged else ""))
-        file.settle(stated, lang=hint.removeprefix(UNDETERMINED))
+        tagged = _LANG.search(file.start)
+        tag = (tagged[1] or tagged[2]).decode().lower() if tagged else ""
+        file.settle(stated, lang=normalise(lang).removeprefix(UNDETERMINED) or tag)
         text = file.whole().decode("utf-8", "replace")
     except (UnreadableFileError, UndecodableError) as error:
         raise BadInput(f"the topics {file.shown} can't be read: {error}") from error
@@ -140,16 +149,47 @@ def _json_lines(text: str, file: SourceFile) -> Iterator[_Record]:
             raise BadInput(f"{file.at(number)} is not valid JSON ({error}); write one topic a line") from error
         if not isinstance(record, dict):
             raise BadInput(f"{file.at(number)} is no JSON object; write {{'qid': …, 'lang': …, 'title': …}}")
-        record = {"qid": record.get("id"), **record}
-        yield number, {name: record[name] for name in ("qid", "lang", *PARTS) if record.get(name) is not None}
+        for version in _by_language(record):
+            yield number, _record(version)
+
+
+def _record(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a topic by our names; a value that a file calls by another name counts once."""
+    known = {name.lower(): value for name, value in values.items() if value is not None}
+    names = {part: next((name for name in part_names if name in known), "") for part, part_names in _NAMES.items()}
+    if names["description"] == names["title"]:
+        names["description"] = ""
+    return {part: known[name] for part, name in names.items() if name}
+
+
+def _by_language(topic: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The versions of a topic of NeuCLIR or HC4: of two in a language the original, else the human translation."""
+    versions = topic.get("topics")
+    if not isinstance(versions, list) or not all(isinstance(version, dict) for version in versions):
+        return [topic]
+    by_lang: dict[str, Mapping[str, Any]] = {}
+    for source in ("original", "human translation", None):
+        for version in versions:
+            if source in (None, version.get("source")):
+                by_lang.setdefault(str(version.get("lang")), {**topic, **version})
+    return list(by_lang.values())
+
+
+def _dataset(name: str) -> Iterator[_Record]:
+    """The topics of ``ir-datasets:NAME``; of parts that are in two languages, those of the data set's language."""
+    for number, (query, lang) in enumerate(irdatasets.rows(name, "queries"), start=1):
+        values = {name: value for name, value in query._asdict().items() if isinstance(value, str)}
+        record = _record({"lang": lang, **values})
+        yield number, record if set(PARTS) & set(record) else {**record, "title": query.default_text()}
 
 
 def _tsv(text: str, file: SourceFile) -> Iterator[_Record]:
     lines = text.split("\n")
     header = [name.strip().lower() for name in lines[0].split("\t")]
     first = 1
-    if "qid" not in header or not set(PARTS) & set(header):
-        if len(header) != 2 or header[0] in _NAMES_OF_IDS:
+    named = _record({name: name for name in header})
+    if "qid" not in named or not set(PARTS) & set(named):
+        if len(header) != 2 or header[0] in _NAMES["qid"]:
             raise BadInput(
                 f"{file.at(1)} is no header of topics; it should be: qid, lang, title, description, with tabs between, "
                 "or leave it out and give two columns, id and text"
@@ -163,8 +203,7 @@ def _tsv(text: str, file: SourceFile) -> Iterator[_Record]:
             raise BadInput(
                 f"{file.at(number)} has {len(values)} columns and should have {len(header)}; take out the extra tabs"
             )
-        record = dict(zip(header, values, strict=False))
-        yield number, {name: record[name] for name in ("qid", "lang", *PARTS) if name in record}
+        yield number, _record(dict(zip(header, values, strict=False)))
 
 
 def _markup(text: str, file: SourceFile) -> Iterator[_Record]:
@@ -180,37 +219,41 @@ def _markup(text: str, file: SourceFile) -> Iterator[_Record]:
 
 
 def _versions(markup: str) -> list[dict[str, str]]:
-    """The versions of one ``<top>``: one for each language, which the prefix of the tags or an attribute names."""
-    qid, lang, current = "", "", ("", "")
-    parts: dict[str, dict[str, list[str]]] = {}
-    for token in tokens(markup):
-        if isinstance(token, str):
-            if current[1] == "qid":
-                qid += token
-            elif current[1]:
-                parts.setdefault(current[0], {}).setdefault(current[1], []).append(token)
-        elif token.closes:
-            current = ("", "") if _part(token)[1] or token.name in ("TOP", "TOPIC") else current
-        elif token.name in ("TOP", "TOPIC"):
-            lang = next(
-                (token.attributes[name] for name in ("lang", "xml:lang", "language") if name in token.attributes), ""
-            )
-            qid = next((token.attributes[name] for name in ("number", "id", "num") if name in token.attributes), "")
-        elif (part := _part(token))[1]:
-            current = part
-            qid = "" if part[1] == "qid" else qid
-    qid = _LEADING_WORD["qid"].sub("", qid).strip()
+    """The versions of one ``<top>``: one for each language, which the prefix of the tags or an attribute names.
+
+    A topic without a tag of a part has all of its text as the title.
+    """
+    marks = list(tokens(markup))
+    closed = {mark.name for mark in marks if isinstance(mark, Tag) and mark.closes}
+    topic, current, current_tag = Tag("", closes=False), ("", ""), ""
+    texts: dict[str, dict[str, list[str]]] = {"": {"": []}}  # by language and tag; the tag of other tags is empty
+    for mark in marks:
+        if isinstance(mark, str):
+            pass
+        elif mark.name in ("TOP", "TOPIC"):
+            topic, current = (topic if mark.closes else mark), ("", "")
+        elif (part := _part(mark))[1]:
+            current, current_tag = ("", "") if mark.closes else part, mark.name
+        elif current_tag not in closed and mark.name not in _INLINE:
+            current = ("", "")
+        texts.setdefault(current[0], {}).setdefault(current[1], []).append(mark if isinstance(mark, str) else " ")
+    parts = {lang: {name: "".join(text) for name, text in named.items()} for lang, named in texts.items()}
+    shared = _record(topic.attributes) | _record(parts[""])
+    shared["lang"] = COUNTRIES.get(shared.get("lang", "").strip().lower(), shared.get("lang", ""))
+    versions = {lang: version for lang, named in parts.items() if set(PARTS) & set(version := _record(named))}
     return [
         {
-            "qid": qid,
-            "lang": prefix or lang,
-            **{name: _LEADING_WORD[name].sub("", "".join(text)) for name, text in version.items()},
+            name: _LEADING_WORD[name].sub("", text) if name in _LEADING_WORD else text
+            for name, text in {**version, "qid": shared.get("qid", ""), "lang": lang or shared["lang"]}.items()
         }
-        for prefix, version in parts.items()
-    ] or [{"qid": qid}]
+        for lang, version in (versions or {"": {"title": parts[""][""]}}).items()
+    ]
 
 
 def _part(tag: Tag) -> tuple[str, str]:
     """Language and part of a tag: ``EN-title`` is the title in English; the part of any other tag is empty."""
-    lang, _, name = tag.name.rpartition("-")
-    return lang.lower(), _TAGS.get(name, "")
+    prefix, _, name = tag.name.lower().rpartition("-")
+    if name not in _TAGS or len(prefix) > 3:
+        return "", ""
+    lang = _LETTERS.get(prefix, prefix) or _record(tag.attributes).get("lang", "")
+    return "" if name in _NAMES["qid"] else lang, name

@@ -114,10 +114,31 @@ def test_judgements_of_several_files_are_one_list_where_each_counts_once(tmp_pat
         read_qrels([tmp_path / "a.txt", tmp_path / "b.txt"])
 
 
+@pytest.mark.parametrize(
+    ("text", "judged"),
+    [
+        ("query-id\tcorpus-id\tscore\n1\ta b 3\t1\n", ("a b 3", 1)),
+        ("\nquery_id doc_id relevance iteration\n1 a 2 0\n", ("a", 2)),
+        ("topic iter docno rel\n1 0 a 1\n", ("a", 1)),
+        ("1 0 a 1.0\n", ("a", 1)),
+        ("1 0 a -2.\n", ("a", -2)),
+        ("1\t0\ta 3\t1\n", ("a 3", 1)),
+    ],
+)
+def test_tables_with_a_header_and_grades_with_a_point_are_read(
+    tmp_path: Path, text: str, judged: tuple[str, int]
+) -> None:
+    (tmp_path / "q.txt").write_text(text)
+    assert read_qrels([tmp_path / "q.txt"]) == [Qrel("1", *judged, "0")]
+
+
+RUN_LINES = ["1 Q0 a 1 9", "1 Q0 a 1 9.5", "1\tQ0\ta\t1\t9", "1 Q0 a 1 9.5 7", "1 Q0 a 1 1e-3 7", "1 Q0 a 1 9 x"]
+
+
 def test_a_line_that_is_no_judgement_is_refused_by_its_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "q.txt"
     monkeypatch.setattr("indexer.readers.records.files.RECORD_LIMIT", 100)
-    for line in ("1 0 a", "1 0 a high", "query-id corpus-id score", "1 0 a 1.5", "1 0 " + "b" * 200 + " 1"):
+    for line in ("1 0 a", "1 0 a high", "query-id corpus-id score", "1 0 a 1.5", *RUN_LINES, "1 0 " + "b" * 200 + " 1"):
         path.write_text(f"1 0 a 1\n{line}\n")
         long = r"after line 2: the line has more than 64 MB; split the record"
         with pytest.raises(BadInput, match=long if "b" * 200 in line else r"q\.txt:2 is .* no judgement"):

@@ -68,6 +68,51 @@ den Fluß </DE-title>
         "en",
         [Topic("51", "en", "Mills", "Which mills?", "All of them.")],
     ),
+    "TREC-1": (
+        b"<top>\n<head> Tipster\n<num> Number: 051\n<dom> Domain: Water\n<title> Topic: Mills\n\n<desc> Description:\n"
+        b"Which <b>mills</b>\n<p>run?\n<smry> Summary:\nAny.\n<narr> Narrative:\nAll.\n<con> Concept(s):\n1. mill\n"
+        b"<fac> Factor(s):\n<nat> Nationality: U.S.\n</fac>\n<def> Definition(s):\n</top>\n",
+        "en",
+        [Topic("51", "en", "Mills", "Which mills run?", "All.")],
+    ),
+    "TREC-6, in two languages": (
+        "<top><num> Number: CL1\n<E-title> Mills\n<G-title> Mühlen\n<E-desc> Description: Which?\n</top>".encode(),
+        "",
+        [Topic("CL1", "en", "Mills", "Which?"), Topic("CL1", "de", "Mühlen")],
+    ),
+    "queries and questions": (
+        b"<topics><topic number='1'><query>mills</query><question>Which?</question><narrative>All.</narrative></topic>"
+        b"<topic number='2' type='faceted'><query>ships</query><description>Where?</description>"
+        b"<subtopic number='1'>When?</subtopic></topic></topics>",
+        "",
+        [Topic("1", "und", "mills", "Which?", "All."), Topic("2", "und", "ships", "Where?")],
+    ),
+    "medicine, a topic without parts": (
+        b"<topics><topic number='1'>A man\nof 38.</topic>"
+        b"<topic number='2'><gene>CDK4</gene><age>38</age></topic></topics>",
+        "",
+        [Topic("1", "und", "A man of 38."), Topic("2", "und", "CDK4 38")],
+    ),
+    "NTCIR": (
+        b"<TOPIC><NUM>012</NUM><SLANG>EN</SLANG><TLANG>KR</TLANG><TITLE>A</TITLE><NARR><BACK>B</BACK><REL>C</REL></NARR>"
+        b"<CONC>D</CONC></TOPIC>",
+        "",
+        [Topic("12", "ko", "A", "", "B C")],
+    ),
+    "languages in attributes": (
+        b"<topic><number>1</number><title xml:lang='en'>Mills</title><title xml:lang='fr'>Moulins</title></topic>",
+        "",
+        [Topic("1", "en", "Mills"), Topic("1", "fr", "Moulins")],
+    ),
+    "NeuCLIR and HC4": (
+        b'{"topic_id": "8", "topics": [{"lang": "rus", "source": "machine translation", "topic_title": "C"},'
+        b' {"lang": "eng", "source": "original", "topic_title": "A", "topic_description": "B"},'
+        b' {"lang": "rus", "source": "human translation", "topic_title": "D"}]}',
+        "",
+        [Topic("8", "en", "A", "B"), Topic("8", "ru", "D")],
+    ),
+    "BEIR": (b'{"_id": "1", "text": "Which mills?", "metadata": {}}', "", [Topic("1", "und", "Which mills?")]),
+    "TSV with the names of other tools": (b"query_id\tquery\n1\tmills\n", "", [Topic("1", "und", "mills")]),
     "TSV by its header": (
         b'qid\tlang\ttitle\tdescription\nLI001\tpt-BR\t"Um"\tdois\nLI001\tde\tEins\t\nLI002\tde\tZwei\n',
         "",
