@@ -60,8 +60,12 @@ def normalise(code: str) -> str:
         raise BadInput(f"{code!r} is no known language; use a BCP 47 tag such as 'de', 'pt' or 'zh-Hant'")
     script = language.maximize().script
     short = language.prefer_macrolanguage().language or UNDETERMINED
-    usual_script = langcodes.Language.make(language=short).maximize().script
-    tag = short if script in (None, usual_script) else f"{short}-{script}"
+    usual = langcodes.Language.make(language=short).maximize()
+    unknown = short != "en" and (usual.script, usual.territory) == (
+        "Latn",
+        "US",
+    )  # langcodes lacks data
+    tag = short if unknown or script in (None, usual.script) else f"{short}-{script}"
     return _NORWEGIAN.get(tag, tag)
 
 

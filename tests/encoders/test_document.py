@@ -97,7 +97,7 @@ def test_one_is_not_several_and_of_an_error_the_first_line_is_told() -> None:
 
 
 CODES = """de:de DE:de ger:de no:nb nb:nb nn:nn pt-BR:pt en_US:en zh:zh cmn:zh zh-Hans:zh zh-CN:zh zh-Hant:zh-Hant
-zh-TW:zh-Hant sr:sr sr-Latn:sr-Latn iw:he :und und:und xx:und"""
+zh-TW:zh-Hant sr:sr sr-Latn:sr-Latn iw:he acm_Arab:acm :und und:und xx:und"""
 
 
 @pytest.mark.parametrize("code", CODES.split())
