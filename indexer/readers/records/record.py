@@ -34,6 +34,8 @@ _ID_NAMES = ("id", "_id", "docid", "doc_id", "docno")
 """Names of fields that hold the id, the likeliest first."""
 _NAME_LENGTH = 40
 """Maximum characters of a name that may be another spelling of a field's."""
+_NAMES = 10
+"""Names of fields that a refusal shows."""
 _SEPARATORS = {"title": " ", "text": "\n\n"}
 """What stands between the joined strings of an array."""
 _WHOLE_FLOATS = 2.0**53
@@ -170,7 +172,12 @@ def _content(record: Mapping[str, Any], options: ReadOptions) -> tuple[str, str]
     title = clean_line(_string(record, "title", options) or "")
     text = _string(record, "text", options)
     if text is None:
-        raise _RefusedError(f"it has no {_label('text', options)}; say which field holds it with --field text=NAME")
+        fields = ", ".join(clean_line(str(name))[:_NAME_LENGTH] for name in list(record)[:_NAMES] if name != "id")
+        raise _RefusedError(
+            f"it has no {_label('text', options)}; say which field holds it with --field text=NAME (there are {fields})"
+            if fields
+            else f"it has no {_label('text', options)}"
+        )
     text = clean(text).strip()
     if not _SEEN.search(title + text):
         raise _RefusedError(EMPTY_DOCUMENT)

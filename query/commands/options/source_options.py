@@ -38,15 +38,14 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
     format_text = "Format of the files.  [default: by name and first bytes]"
     field_text = "Name of a field in the source: text=body."
     lang_text = "Language of records that name none.  [default: detected]"
-    encoding_text = "Encoding of the files, or of those whose names fit a pattern: '*.old.txt=koi8-r'."
-    encoding_text += "  [default: UTF-8, what they declare, or a guess that is told]"
+    encoding_text = "Encoding of the files, or PATTERN=ENCODING: '*.old.txt=koi8-r'.  [default: found for each file]"
     return gathered(
         "options",
         read_options,
         click.option("--format", "format_", type=click.Choice(FORMATS), help=format_text),
         click.option("--field", "fields", multiple=True, metavar="OURS=THEIRS", help=field_text),
         click.option("--lang", default="", help=lang_text, shell_complete=completion.languages),
-        click.option("--encoding", "encodings", multiple=True, metavar="[PATTERN=]NAME", help=encoding_text),
+        click.option("--encoding", "encodings", multiple=True, metavar="ENCODING", help=encoding_text),
         click.option("--strict", is_flag=True, help="End with an error where an encoding must be guessed."),
         click.option("--follow-links", is_flag=True, help="Follow links out of SOURCEs."),
     )(command)
