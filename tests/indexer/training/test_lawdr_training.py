@@ -98,7 +98,7 @@ def test_what_cannot_be_trained_on_is_one_sentence_and_leaves_nothing(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "broken.jsonl").write_text("{broken\n")
-    (tmp_path / "strange.txt").write_text("\u200b\u200b")
+    (tmp_path / "strange.txt").write_text("\U0001f389\U0001f6a2")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "diary.txt").write_text("dear diary")
     for sources, output, sentence in (
