@@ -11,6 +11,8 @@ from encoders.inference.batch_checkpoint import Checkpoint, current_checkpoint
 
 _LONG = 200_000
 """Characters of a document that takes so long that progress visibly stands still."""
+_NAME = 40
+"""Characters of an id's end that fit on a line with the rest."""
 _EVERY = 5.0
 """Seconds between two sentences about one long document."""
 
@@ -28,7 +30,8 @@ class ChunkEncoding:
         self._said = time.monotonic()
         longest = max(documents, key=lambda document: len(document.content), default=None)
         if longest and len(longest.content) >= _LONG:
-            self.sentence = f"encoding {longest.doc_id}, one document of {len(longest.content):,} characters"
+            name = longest.doc_id if len(longest.doc_id) <= _NAME else f"…{longest.doc_id[1 - _NAME :]}"
+            self.sentence = f"encoding {name}, {len(longest.content):,} characters"
             if checkpoints:
                 name = short_hash(*(document.doc_id for document in documents))
                 self._checkpoint = Checkpoint(checkpoints, name, self._show)

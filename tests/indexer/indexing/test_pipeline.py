@@ -255,7 +255,7 @@ def test_progress_inside_a_very_long_document_is_told(bench: Bench, monkeypatch:
     bench.encoder = InBatches()
     bench.write([*records(1), {"id": "long", "lang": "en", "text": "word" * 75_000}])
     assert bench.index(console=Heard()).encoded == 2
-    of_document = "encoding long, one document of 300,000 characters"
+    of_document = "encoding long, 300,000 characters"
     assert told[0] == f"{of_document} …"
     shares = [f"{of_document}: {share}" for share in ("25%", "50%", "75%", "100%")]
     assert [sentence for sentence in told if sentence.endswith("%")] == shares
