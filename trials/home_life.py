@@ -16,6 +16,7 @@ from encoders.maps.space_maps import SpaceMaps
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database, reading
+from indexer.ledger.index_runs import runs
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_table import CalibrationRow
 from trials import DEMO, ROOT
@@ -159,7 +160,9 @@ def state(folder: Path) -> dict[str, Any]:
                 left[key] = left.get(key, 0) + 1
         for collection in collections.all_collections(engine):
             generations = (collection.generation, collection.previous, collection.building)
-            left[f"collection {collection.name}"] = (collection.encoder, collection.model, *generations)
+            last_run = max((run.id for run in runs(engine, collection.name)), default=0)
+            complete = collection.checked_run >= last_run
+            left[f"collection {collection.name}"] = (collection.encoder, collection.model, *generations, complete)
             with closing(collection.open_store(settings)) as store:
                 for model in store.models():
                     items = (item for page in store.scan(model) for item in page)
