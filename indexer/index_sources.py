@@ -113,18 +113,20 @@ def index_by_workers(
     return ledger
 
 
+_AUTO = "auto"
+
+
 def _with_encoding(
     options: ReadOptions, sources: Sequence[str], name: str, settings: Settings, console: Console
 ) -> ReadOptions:
     """The options, with the encoding that an earlier run over the sources was given, unless they name one."""
     if options.encoding:
-        return options
+        return replace(options, encoding=options.encoding.removeprefix(_AUTO))
     with open_database(settings.database) as engine:
-        said = (run for run in reversed(runs(engine, name)) if run.encoding and set(sources) <= set(run.sources))
-        earlier = next(said, None)
-    if earlier is None:
+        earlier = next((run for run in reversed(runs(engine, name)) if set(sources) <= set(run.sources)), None)
+    if earlier is None or not earlier.encoding:
         return options
-    console.say(f"reading as run {earlier.id} did: --encoding {earlier.encoding}")
+    console.say(f"reading as run {earlier.id} did: --encoding {earlier.encoding} (--encoding {_AUTO} guesses again)")
     return replace(options, encoding=earlier.encoding)
 
 

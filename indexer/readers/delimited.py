@@ -147,7 +147,8 @@ class _Table:
         for name, value in values.items():
             if value in _NO_VALUE and (value, name) != ("nan", self._names["lang"]):  # the code of Min Nan
                 self.notes.missing += 1
-                values[name] = ""
+                self.notes.made_ids |= name == self._names["id"]
+                values[name] = record_id if name == self._names["id"] else ""
         needed = (self._names["text"], self._names["id"])
         return make_document(
             {name: value for name, value in values.items() if value or name in needed}, place, self._options
@@ -197,7 +198,7 @@ def _find_header(lines: _Lines, options: ReadOptions, *, tabs: bool) -> tuple[_L
             layout = _Layout(delimiter if tabs or delimiter in text else _NEVER, tabs, text)
             known = layout.known_columns(texts[number:], options)
             above = [line.strip(f"{delimiters} \n") for line in texts[begin:number]]
-            if known > 1 or (known and all(line.count(delimiter) < text.count(delimiter) for line in above)):
+            if known and all(line.count(delimiter) < text.count(delimiter) for line in above):
                 lines.rewind(number)
                 return layout, sum(map(bool, above))
     header = "".join(texts[begin : begin + 1])

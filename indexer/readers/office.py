@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import lzma
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -11,17 +12,21 @@ from posixpath import dirname, join, normpath
 from urllib.parse import unquote
 from xml.etree.ElementTree import Element, ParseError, fromstring
 
+from indexer.readers.records.encodings import marked_encoding
 from indexer.readers.records.files import RECORD_LIMIT, SourceFile
 from indexer.readers.records.record import clean_line, make_document
 from indexer.readers.records.source import Reading, ReadOptions, Refusal
 from indexer.readers.whole_files import read_page
 
-_BLOCKS = ("p", "h")
-_BLANKS = ("tab", "br", "s", "line-break")
-_NO_TEXT = ("instrText", "delText", "annotation")
+_BLOCKS = frozenset(("p", "h", "note-body"))
+_SIGNS = {"tab": " ", "br": " ", "cr": " ", "s": " ", "line-break": " ", "noBreakHyphen": "-"}
+_LEFT_OUT = frozenset(("annotation", "delText", "Fallback", "instrText", "note-citation", "tracked-changes"))
+"""Comments, what was deleted, fields' codes, and what stands twice."""
+_MOST_XML = RECORD_LIMIT >> 2
+"""Bytes of XML that are parsed at once: its tree takes up to ten times as much."""
 _BROKEN = (
-    zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, ParseError, RuntimeError, StopIteration,
-    ValueError,
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, KeyError, NotImplementedError, OSError, ParseError,
+    RuntimeError, StopIteration, ValueError,
 )  # fmt: skip
 _NO_PYPDF = (
     "it is a PDF; install what reads it: make install EXTRAS=documents, or convert it: pdftotext -layout FILE.pdf"
@@ -53,17 +58,19 @@ class _Archive:
         self._archive, self._left = zipfile.ZipFile(io.BytesIO(data)), RECORD_LIMIT
         self.names = frozenset(self._archive.namelist())
 
-    def text(self, name: str) -> str:
+    def text(self, name: str, most: int = RECORD_LIMIT) -> str:
+        most = min(most, self._left)
         with self._archive.open(name) as stream:
-            data = stream.read(self._left + 1)
+            data = stream.read(most + 1)
         self._left -= len(data)
-        if self._left < 0:
-            raise _UnreadableError(f"it unpacks to more than {RECORD_LIMIT >> 20} MB; split it")
-        return data.decode("utf-8", "replace")
+        if len(data) > most:
+            raise _UnreadableError(f"it unpacks to more than {most >> 20} MB; split it")
+        encoding, mark = marked_encoding(data)
+        return data[mark:].decode(encoding or "utf-8", "replace")
 
     def xml(self, name: str) -> Element:
-        text = self.text(name)
-        if "<!DOCTYPE" in text:
+        text = self.text(name, _MOST_XML)
+        if "<!ENTITY" in text:
             raise _UnreadableError("it declares entities, as no program writes them; save it anew")
         return fromstring(text)  # noqa: S314 - without entities there is nothing to expand
 
@@ -95,21 +102,17 @@ def _local(element: Element) -> str:
 
 
 def _paragraphs(root: Element, holder: str) -> str:
-    """The paragraphs and headings in the first element of the name ``holder``, each on a line."""
-    for element in root.iter():
-        if _local(element) in _BLANKS:
-            element.text = " "
-        elif _local(element) in _NO_TEXT:
-            element.text = ""
+    """The paragraphs, headings and notes in elements of the name ``holder``, each on a line."""
+    text = "".join(_shown(element) for element in _named(root, holder))
+    return "\n".join(filter(None, map(clean_line, text.split("\n"))))
 
-    def lines(element: Element) -> Iterator[str]:
-        if _local(element) in _BLOCKS:
-            yield clean_line("".join(element.itertext()))
-        else:
-            for child in element:
-                yield from lines(child)
 
-    return "\n".join(filter(None, (line for element in _named(root, holder) for line in lines(element))))
+def _shown(element: Element) -> str:
+    name = _local(element)
+    if name in _LEFT_OUT:
+        return ""
+    inner = _SIGNS.get(name, element.text or "") + "".join(_shown(child) + (child.tail or "") for child in element)
+    return f"\n{inner}\n" if name in _BLOCKS else inner
 
 
 def _book(archive: _Archive) -> tuple[str, str]:

@@ -15,11 +15,19 @@ from indexer.text.language_detection import Detector
 _TITLE_LENGTH = 120
 """Maximum characters of a first line that counts as the title."""
 _NO_TEXT = ["script", "style", "nav", "noscript", "template", "svg", "iframe", "object", "head", "rt", "rp"]
-_CHROME = (
-    "[role=navigation], [role=banner], [role=contentinfo], [role=search], [aria-modal=true], body > header, "
-    'body > footer, div[id*="cookie" i], div[class*="cookie" i], div[class*="consent" i]'
+_CHROME = ", ".join(
+    (
+        "[role=navigation], [role=banner], [role=contentinfo], [role=search], [aria-modal=true]",
+        *(
+            f'div[{name}*="{part}" i]'
+            for name in ("id", "class")
+            for part in ("cookie-banner", "cookie-consent", "cookie-notice", "cookiebar", "consent-banner")
+        ),
+    )
 )
 """Parts of a page that are on every page of a site."""
+_FRAME = "body > header, body > footer"
+"""The same, of a page whose text is marked by an element of its own."""
 _MOST_CHROME = 0.3
 """Share of a page's text from which on a part is not chrome, however it is called."""
 _BLOCKS = (
@@ -103,7 +111,7 @@ def read_page(markup: str) -> tuple[str, str, str]:
     if body is None:
         return title, "", _code(lang)
     length = len(body.text())
-    for node in body.css(_CHROME):
+    for node in body.css(f"{_CHROME}, {_FRAME}" if body.css_first("main, article") else _CHROME):
         if len(node.text()) < _MOST_CHROME * length:
             node.decompose()
     for node in body.css(_BLOCKS):

@@ -78,7 +78,9 @@ def _read_record(data: bytes, file: SourceFile, line: int, options: ReadOptions,
     if web:
         title, text, page_lang = read_page(page)
         lines = [] if web[0] or article.other_tags else article.lines
-        article = Article(article.doc_id, article.lang or page_lang, title, [*lines, text], article.fields)
+        article = Article(
+            article.doc_id, article.lang or page_lang, title or article.title, [*lines, text], article.fields
+        )
     summary.other_tags |= dict.fromkeys(article.other_tags)
     record = {**article.fields, "id": article.doc_id, "title": article.title, "text": "\n".join(article.lines)}
     return make_document({**record, "lang": article.lang or lang}, file.at(line), ReadOptions())

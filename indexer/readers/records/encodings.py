@@ -34,7 +34,7 @@ LEGACY = {
     "zh-Hant": ("big5hkscs",),
 }
 """Encodings older than UTF-8 by language; all languages that are missing used the Western ones."""
-_OF_ALL = sorted({*_WESTERN, *(name for names in LEGACY.values() for name in names)})
+_OF_ALL = sorted({*_WESTERN, "cp850", *(name for names in LEGACY.values() for name in names)})
 _SURE = 0.12
 """Confidence of a guess from which on it is believed.
 
@@ -48,7 +48,7 @@ None of 491 such samples reaches .34 as UTF-8.
 """
 _RARE = 200
 """Bytes to each broken sequence from which on a file is read as UTF-8 if no guess is sure."""
-_TO_JAPANESE = b"\x1b$"
+_SWITCH, _TO_KOREAN = b"\x1b$", b"\x1b$)C"
 _SAMPLE = 200_000
 """Bytes by which an encoding is guessed, of lines that are not ASCII."""
 _MARKS = {
@@ -67,14 +67,18 @@ _WIDER = {
     "shift_jis": "cp932",
     "euc_kr": "cp949",
     "big5": "big5hkscs",
+    "euc_jis_2004": "euc_jp",
+    **{wide: f"{wide}-le" for wide in ("utf-16", "utf-32")},
 }
 """What the WHATWG's Encoding Standard reads for a label, by Python's name of the label's own encoding."""
 _NO_FILES = frozenset(("idna", "punycode", "raw-unicode-escape", "unicode-escape", "utf-7"))
 _MARKS_OF_DATA = b'"#0123456789:;,/=&%'  # none of them is the second byte of a character, save in GB 18030's rarest
+_ALIKE = bytes((*range(0x80), 0x80, 0x85, *range(0x91, 0x98), 0x99, 0xA0, 0xA9, 0xAB, 0xAE, 0xB0, 0xB7, 0xBB))
+"""ASCII, and the quotes, dashes and signs that all of Windows' encodings have at one place."""
 _XML = re.compile(rb"""\s*<\?xml[^>]*?encoding\s*=\s*["']\s*([\w.:-]+)""", re.IGNORECASE)
 _META = re.compile(rb"""<meta\s[^>]*?charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
-_SCRIPT = re.compile(rb"<!--.*?-->|<(script|style)\b.*?</\1", re.IGNORECASE | re.DOTALL)
-_MARKUP = re.compile(rb"%s|<[^<>]*>" % _SCRIPT.pattern, re.IGNORECASE | re.DOTALL)
+_NO_TEXT = ((b"<script", b"</script"), (b"<style", b"</style"), (b"<!--", b"-->"))
+_TAG = re.compile(rb"<[^<>]*>")
 _NO_WORDS = bytes.maketrans(_MARKS_OF_DATA, b" " * len(_MARKS_OF_DATA))
 
 
@@ -141,26 +145,27 @@ def marked_encoding(start: bytes) -> tuple[str, int]:
 
 def declared_encoding(start: bytes, *, html: bool) -> str:
     """The encoding that an XML declaration or a page's ``<meta>`` names; empty: none, or an unknown one."""
-    match = _XML.match(start) or (_META.search(_SCRIPT.sub(b"", start)) if html else None)
+    match = _XML.match(start) or (_META.search(_without_scripts(start)) if html else None)
     if match is None:
         return ""
     try:
-        return known_encoding(match[1].decode("ascii"))
+        encoding = known_encoding(match[1].decode("ascii"))
     except BadInput:
         return ""
+    return "" if encoding.startswith("utf") else encoding  # what is read as ASCII is no UTF-16
 
 
 def decide(blocks: Callable[[], Iterable[bytes]], *, stated: str = "", declared: str = "", lang: str = "") -> Encoding:
-    """Decide by all bytes of a file without byte order mark; ``lang`` is its language, empty if unknown.
+    """Decide by all bytes of a file, without its byte order mark; ``lang`` is its language, empty if unknown.
 
     ``blocks`` gives the bytes anew at each call. UTF-8 goes before the declared encoding, since UTF-8 files often
     declare another one. Raises UndecodableError: the stated encoding does not fit, or no guess is sure.
     """
     first = _Reading(stated or "utf-8", blocks())
     if first.switches and not stated:
-        japanese = _Reading("iso2022_jp", blocks())
-        if japanese.fits:
-            return Encoding(japanese.name, guessed=declared != japanese.name, replaced=japanese.broken)
+        switched = _Reading("iso2022_kr" if first.to_korean else "iso2022_jp", blocks())
+        if switched.fits:
+            return Encoding(switched.name, guessed=declared != switched.name, replaced=switched.broken)
     if first.fits:
         return Encoding(first.name, replaced=first.broken)
     if stated:
@@ -168,7 +173,8 @@ def decide(blocks: Callable[[], Iterable[bytes]], *, stated: str = "", declared:
     if declared and (reading := _Reading(declared, blocks())).fits:
         return Encoding(declared, replaced=reading.broken)
     for name in _guesses(bytes(first.sample), lang):
-        if (reading := _Reading(name, blocks())).fits:
+        reading = _Reading(name, blocks())
+        if reading.broken * _RARE < reading.length:
             return Encoding(name, guessed=True, replaced=reading.broken)
     if first.broken * _RARE < first.length:
         return Encoding(replaced=first.broken)
@@ -186,7 +192,7 @@ class _Reading:
     def __init__(self, name: str, blocks: Iterable[bytes]) -> None:
         self.name = name
         self.broken = 0  # sequences that are no character
-        self.switches = False  # whether there are ISO 2022's switches to Japanese, and nothing that is not ASCII
+        self.switches = self.to_korean = False  # whether there are ISO 2022's switches, and all else is ASCII
         self.sample = bytearray()
         self.length = 0  # in bytes
         others, pending, plain = 0, False, 0
@@ -194,8 +200,9 @@ class _Reading:
         mark = "\ufffd".encode(name, "ignore")
         for block in blocks:
             self.length += len(block)
-            switches = _TO_JAPANESE in block
+            switches = _SWITCH in block
             self.switches |= switches
+            self.to_korean |= switches and _TO_KOREAN in block
             if block.isascii() and not (pending or switches):
                 continue
             text = decoder.decode(block)
@@ -212,13 +219,27 @@ class _Reading:
 
 def _plain(block: bytes) -> bytes:
     """The block without markup, digits and JSON's marks, which make guesses unsure."""
-    return _MARKUP.sub(b" ", block).translate(_NO_WORDS)
+    return _TAG.sub(b" ", _without_scripts(block)).translate(_NO_WORDS)
+
+
+def _without_scripts(markup: bytes) -> bytes:
+    """Markup without scripts, styles and comments, in time that grows with its length."""
+    for begin, end in _NO_TEXT:
+        lower, parts, at = markup.lower(), list[bytes](), 0
+        while (start := lower.find(begin, at)) >= 0 and (stop := lower.find(end, start)) >= 0:
+            parts.append(markup[at:start])
+            at = stop + len(end)
+        markup = b" ".join([*parts, markup[at:]])
+    return markup
 
 
 def _guesses(sample: bytes, lang: str) -> Iterator[str]:
     """What the bytes may be: the best of the language's own encodings, then the best of all if that is sure."""
     from chardet import detect  # noqa: PLC0415 - most files are UTF-8
 
+    if not sample.translate(None, _ALIKE):
+        yield "cp1252"
+        return
     for names in (LEGACY.get(lang, _WESTERN) if lang else (), _OF_ALL):
         if names:
             found = detect(sample, include_encodings=names, compat_names=False, no_match_encoding=names[0])

@@ -132,14 +132,13 @@ class SourceFile:
         """
         marked, _ = marked_encoding(self._raw_start)
         declared = declared_encoding(self._raw_start, html=html)
-        self.encoding = (
-            Encoding(marked) if marked else decide(self._blocks, stated=stated, declared=declared, lang=lang)
-        )
+        self.encoding = decide(self._blocks, stated=marked or stated, declared=declared, lang=lang)
         line_end = _LINE_END.search(self._raw_start.decode(self.encoding.name, "ignore"))
         self.returns = line_end is not None and line_end[0] == "\r"
 
     def _blocks(self) -> Iterator[bytes]:
         with self._open_bytes() as stream, suppress(UnreadableFileError):  # whoever reads the file meets it again
+            stream.read(marked_encoding(stream.peek(4)[:4])[1])
             while block := stream.read1(_DECODED):
                 yield block
 
@@ -197,7 +196,7 @@ class SourceFile:
         if kind and kind != READ:
             raise UnreadFormatError(f"it is {kind}")
         if is_zip and not kind:
-            raise UnreadableFileError("it is a zip archive; unpack it first")
+            raise UnreadableFileError("it is a zip archive, or a broken document; unpack it first")
 
     @cached_property
     def _raw_start(self) -> bytes:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import lzma
 import zipfile
+import zlib
 from pathlib import Path
 
 _WITH_OFFICE = "convert it first: soffice --headless --convert-to pdf FILE, then pdftotext -layout FILE.pdf FILE.txt"
@@ -33,7 +35,7 @@ def zip_kind(path: Path) -> str:
         with zipfile.ZipFile(path) as archive:
             names = set(archive.namelist())
             mime_type = archive.open("mimetype").read(100).strip() if "mimetype" in names else b""
-    except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError):
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError, NotImplementedError):
         return ""
     if _READ_NAME in names or mime_type in _READ_TYPES:
         return READ

@@ -30,7 +30,8 @@ TEXTS = {
 OLD = [
     ("ru", "cp1251"), ("ru", "koi8-r"), ("ru", "iso8859-5"), ("uk", "koi8-u"), ("pl", "cp1250"), ("pl", "iso8859-2"),
     ("cs", "cp1250"), ("de", "cp1252"), ("el", "iso8859-7"), ("tr", "cp1254"), ("he", "cp1255"), ("ar", "cp1256"),
-    ("ja", "cp932"), ("ja", "euc_jp"), ("ja", "iso2022_jp"), ("ko", "cp949"), ("zh", "gb18030"), ("th", "cp874"),
+    ("ja", "cp932"), ("ja", "euc_jp"), ("ja", "iso2022_jp"), ("ko", "iso2022_kr"),
+    ("ko", "cp949"), ("zh", "gb18030"), ("th", "cp874"),
 ]  # fmt: skip
 CUT = "é".encode()[:1]
 
@@ -98,6 +99,25 @@ def test_a_declared_label_is_read_as_browsers_read_it(label: str, encoding: str,
     assert only(tmp_path / "a.html", page.encode(encoding)) == (text, [])
     markup = f"<?xml version='1.0' encoding='{label}'?><DOC><DOCNO>1</DOCNO><TEXT>{text}</TEXT></DOC>"
     assert only(tmp_path / "a.trec", markup.encode(encoding)) == (text, [])
+
+
+def test_what_is_alike_in_all_of_windows_encodings_needs_no_guess(tmp_path: Path) -> None:
+    quoted = "It’s the baker’s “bread” – 2 €…"
+    assert only(tmp_path / "a.txt", quoted.encode("cp1252"))[0] == quoted
+
+
+def test_a_wrong_mark_or_declaration_and_half_of_a_guess_are_not_believed(tmp_path: Path) -> None:
+    german = TEXTS["de"].encode("cp1252")
+    assert given(tmp_path / "a.txt", codecs.BOM_UTF8 + german) == [
+        ("a.txt", "it is not UTF-8; say its encoding with --encoding")
+    ]
+    assert only(tmp_path / "a.html", b"<meta charset='utf-16'><p>" + german)[0] == TEXTS["de"]
+    assert only(tmp_path / "dos.txt", TEXTS["de"].encode("cp850"))[0] == TEXTS["de"]
+
+
+@pytest.mark.parametrize("start", [b"<!--", b"<script>x<\\/script>", b"<", b"<style"])
+def test_markup_that_never_ends_takes_no_longer(start: bytes, tmp_path: Path) -> None:
+    assert given(tmp_path / "a.txt", start * (400_000 // len(start)) + b"\xe9\xff")
 
 
 def test_what_cannot_be_told_is_refused_and_can_be_said_by_a_pattern_or_by_the_language(tmp_path: Path) -> None:

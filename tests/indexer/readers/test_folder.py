@@ -113,7 +113,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "none.jsonl": (b"", "is empty"),
     "photo.jpg": (b"\xff\xd8\xff\xe0\0\0\0\0", "binary"),
     "late.txt": (b"text " * 2000 + b"\0", "binary"),
-    "pack.zip": (zipped(**{"doc.txt": "x"}), "a zip archive; unpack it first"),
+    "pack.zip": (zipped(**{"doc.txt": "x"}), "a zip archive, or a broken document; unpack it first"),
     "torn.zip": (b"PK\x03\x04....", "unpack it first"),
     "old.Z": (b"\x1f\x9d\x90....", "gzip -d"),
     "z.dtd": (b"<!ELEMENT DOC ANY>", "it is a DTD and was left out"),

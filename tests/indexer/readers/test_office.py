@@ -15,12 +15,16 @@ from tests.indexer.readers.reading import given
 WORD = (
     '<w:document xmlns:w="w"><w:body><w:p><w:r><w:t>The ferry</w:t></w:r><w:r><w:tab/><w:t xml:space="preserve">left '
     "&amp; sank.</w:t><w:instrText>PAGE</w:instrText></w:r></w:p><w:tbl><w:tr><w:tc><w:p><w:r><w:t>A cell</w:t></w:r>"
-    "</w:p></w:tc></w:tr></w:tbl><w:p/></w:body></w:document>"
+    "</w:p></w:tc></w:tr></w:tbl><w:p><w:r><w:t>Kept</w:t><w:noBreakHyphen/><w:t>up</w:t><Fallback><w:t>x</w:t></Fallback>"
+    "</w:r></w:p></w:body></w:document>"
 )
 TITLE = '<c xmlns:dc="dc"><dc:title>Ships</dc:title></c>'
 OPEN = (
     '<o:document-content xmlns:o="o" xmlns:text="t"><o:automatic-styles><text:p>no</text:p></o:automatic-styles>'
-    "<o:body><o:text><text:h>Head</text:h><text:p>One<text:s/>sentence.</text:p></o:text></o:body></o:document-content>"
+    "<o:body><o:text><text:tracked-changes><text:p>gone</text:p></text:tracked-changes><text:h>Head</text:h><text:p>One"
+    "<text:s/>sentence<text:note><text:note-citation>1</text:note-citation><text:note-body><text:p>A note</text:p>"
+    "</text:note-body></text:note>.<o:annotation><text:p>Psst</text:p></o:annotation></text:p></o:text></o:body>"
+    "</o:document-content>"
 )
 PACKAGE = (
     '<package xmlns:dc="dc"><metadata><dc:title>Ships</dc:title></metadata><manifest><item id="b" href="t%201.xhtml"/>'
@@ -29,7 +33,7 @@ PACKAGE = (
 BOOK = {
     "mimetype": "application/epub+zip",
     "META-INF/container.xml": '<c><rootfile full-path="O/c.opf"/></c>',
-    "O/c.opf": PACKAGE,
+    "O/c.opf": f"<!DOCTYPE package>{PACKAGE}",
     "O/t 1.xhtml": "<html><body><p>Two</p></body></html>",
     "O/x/2.xhtml": "<html><body><h1>One</h1></body></html>",
 }
@@ -73,11 +77,11 @@ def pdf(text: str, key: str = "") -> bytes:
 @pytest.mark.parametrize(
     ("name", "content", "title", "text"),
     [
-        ("a.docx", packed(WORD_FILES), "Ships", "The ferry left & sank.\nA cell"),
-        ("a.odt", packed(OPEN_FILES), "Ships", "Head\nOne sentence."),
+        ("a.docx", packed(WORD_FILES), "Ships", "The ferry left & sank.\nA cell\nKept-up"),
+        ("a.odt", packed(OPEN_FILES), "Ships", "Head\nOne sentence\nA note\n."),
         ("a.epub", packed(BOOK), "Ships", "One\nTwo"),
         ("a.pdf", pdf("The ferry left."), "", "The ferry left."),
-        ("named wrongly.txt", packed(WORD_FILES), "Ships", "The ferry left & sank.\nA cell"),
+        ("named wrongly.txt", packed(WORD_FILES), "Ships", "The ferry left & sank.\nA cell\nKept-up"),
     ],
 )
 def test_a_file_is_a_document_of_its_text(name: str, content: bytes, title: str, text: str, tmp_path: Path) -> None:
@@ -94,8 +98,8 @@ ENTITIES = packed({"word/document.xml": '<!DOCTYPE w [<!ENTITY a "aaaa">]><w><bo
         (packed(WORD_FILES | {"word/document.xml": WORD[:200]}), "it can't be read (unclosed token"),
         (packed(BOOK | {"O/c.opf": PACKAGE.replace("t%201", "gone")}), "it can't be read ("),
         (packed({"mimetype": "application/epub+zip"}), "it can't be read ("),
-        (packed(WORD_FILES)[:300], "it is a zip archive; unpack it first"),
-        (BOMB, "it unpacks to more than 64 MB; split it"),
+        (packed(WORD_FILES)[:300], "it is a zip archive, or a broken document"),
+        (BOMB, "it unpacks to more than 16 MB; split it"),
         (ENTITIES, "it declares entities"),
         (b"%PDF-1.4\nrubbish" * 9, "it is a PDF that can't be read ("),
         (pdf(""), "it is a PDF without text, perhaps a scan"),
