@@ -74,6 +74,8 @@ def source_names(
 
 def _listed(sources: Any) -> Iterator[Any]:
     """The sources, with the rows of tables; a name, a record or a table alone is one source."""
+    if type(sources).__name__ == "Series":
+        raise BadInput("a Series is one column; give the frame that it is of")
     if _is_table(sources) or not isinstance(sources, Iterable) or isinstance(sources, str | os.PathLike | Mapping):
         sources = [sources]
     for source in sources:

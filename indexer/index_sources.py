@@ -126,7 +126,7 @@ def _with_encoding(
         earlier = next((run for run in reversed(runs(engine, name)) if set(sources) <= set(run.sources)), None)
     if earlier is None or not earlier.encoding:
         return options
-    console.say(f"reading as run {earlier.id} did: --encoding {earlier.encoding} (--encoding {_AUTO} guesses again)")
+    console.say(f"reading as run {earlier.id} did: --encoding {earlier.encoding} (--encoding {_AUTO} forgets it)")
     return replace(options, encoding=earlier.encoding)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from encoders.errors import BadInput
 from indexer.readers import irdatasets
+from indexer.readers.records.encodings import UndecodableError
 from indexer.readers.records.files import SourceFile, UnreadableFileError
 from query.trec_files.topics import normalise_qid
 from query.trec_files.trec_run import trec_id
@@ -74,15 +75,14 @@ def _of_file(path: str | Path) -> Iterator[_Judgement]:
     file = SourceFile(Path(path), str(path))
     positions: list[int] | None = None  # of a table's columns, after the first line
     try:
+        file.settle()
         for line in file.lines():
-            where = file.at(file.line)
-            try:
-                text = line.decode("utf-8").strip()
-            except UnicodeDecodeError as error:
-                raise BadInput(f"{where} is not UTF-8; convert the qrels to it") from error
+            where, text = file.at(file.line), line.decode("utf-8", "replace").strip()
             if not text or (positions is None and (positions := _positions(text))):
                 continue
             yield _judgement(text, positions, where)
+    except UndecodableError as error:
+        raise BadInput(f"the qrels {file.shown} are not UTF-8; convert them to it") from error
     except UnreadableFileError as error:
         raise BadInput(f"the qrels {file.shown} can't be read on after line {file.line}: {error}") from error
 
@@ -112,7 +112,7 @@ def _judgement(text: str, positions: Sequence[int], where: str) -> _Judgement:
     if positions:
         columns = ["0" if at < 0 else columns[at] for at in positions] if len(columns) > max(positions) else ()
     elif len(columns) != 4:  # the document's id has blanks, or the line is of another file, such as a run
-        match = _JUDGEMENT.fullmatch(text[: _LONGEST + 1])
+        match = _JUDGEMENT.fullmatch(text[: _LONGEST + 1]) if len(columns) > 4 else None
         columns = match.groups() if match and not _SEVERAL_COLUMNS.fullmatch(match[3]) else ()
     grade = _GRADE.fullmatch(columns[3]) if columns and len(text) <= _LONGEST else None
     if not grade:

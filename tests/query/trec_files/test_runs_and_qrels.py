@@ -145,13 +145,19 @@ def test_a_line_that_is_no_judgement_is_refused_by_its_number(tmp_path: Path, mo
             read_qrels([path])
 
 
+def test_qrels_of_any_line_ends_and_marks_are_read(tmp_path: Path) -> None:
+    for encoding, end in (("utf-8", "\r"), ("utf-16", "\n"), ("utf-8-sig", "\r\n")):
+        (tmp_path / "q.txt").write_bytes(f"1 0 a 1{end}1 0 b 0{end}".encode(encoding))
+        assert [qrel.doc_id for qrel in read_qrels([tmp_path / "q.txt"])] == ["a", "b"]
+
+
 def test_qrels_that_are_empty_missing_binary_or_broken_are_refused(tmp_path: Path) -> None:
     (tmp_path / "good.txt").write_text("1 0 a 1\n")
     cut = gzip.compress(b"1 0 a 1\n" * 1000)[:-9]
     for name, content, reason in (
         ("empty.txt", b"\n", "are empty"),
         ("nowhere.txt", b"", "No such file"),
-        ("latin.txt", b"1 0 caf\xe9 1\n", "latin.txt:1 is not UTF-8"),
+        ("latin.txt", b"1 0 caf\xe9 1\n", "latin.txt are not UTF-8"),
         ("cut.txt.gz", cut, "ends too early"),
     ):
         if content:
