@@ -274,8 +274,8 @@ class Life:
         before, after = self._states[number : number + 2]
         try:
             home_life.check_models(folder)
-            if outcome.status is None and home_life.state(folder) == after:
-                return ""  # it was complete, and would only be done once more
+            if outcome.status is None and step.name == "rebuild" and home_life.state(folder) == after:
+                return ""  # it was complete, and would be done once more
             refused = outcome.status is None and step.goes_on and self._machine.run_until(step.command).status
             state = home_life.state(folder)
         except Exception as error:  # noqa: BLE001 - it is what fell
