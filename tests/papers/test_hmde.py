@@ -70,7 +70,7 @@ def clef(disks: Path) -> list[str]:
 def test_clef_gives_the_papers_figures_beside_ours_and_says_what_could_not_be_read(disks: Path, ask: Ask) -> None:
     command = ["hmde-clef", *clef(disks), "--device", "cpu"]
     told = ask(*command, "--json")
-    assert "FR940101.sgml: records are not UTF-8 and taken for windows-1252" in told.err
+    assert "FR940101.sgml: it is not UTF-8 and taken for windows-1252" in told.err
     assert "warning" not in told.err
     by_pair = {(one["query"], one["documents"]): one for one in json.loads(told.out)["pairs"]}
     assert by_pair.keys() == {("de", "it"), ("it", "de")}
