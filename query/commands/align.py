@@ -11,7 +11,6 @@ from typing import Any
 import click
 
 from encoders.console import Console, Note, Part
-from encoders.machine.placement import Device
 from encoders.phrases import counted
 from indexer.collection.settings import Settings
 from onnx_export.models import DEFAULT
@@ -23,7 +22,7 @@ from query.alignment.side_sources import Sides
 from query.commands.options.common_options import common_options
 from query.commands.options.encoder_options import device_option, encoder_option, method_option
 from query.commands.options.help import Command
-from query.commands.options.option_types import FILE, PATH, Number
+from query.commands.options.option_types import FILE, PATH, Number, choice_option, default_option
 from query.trec_files.output_files import require_writable, write_lines
 
 
@@ -35,16 +34,14 @@ from query.trec_files.output_files import require_writable, write_lines
 @click.option(
     "--threshold", type=Number(-10, 10), help="Least score of a pair.  [default: as many pairs as there can be]"
 )
-@click.option("--margin", type=click.Choice(MARGINS), default="ratio", show_default=True, help="Form of the score.")
-@click.option(
-    "--neighbours", type=click.IntRange(1, 1000), default=4, show_default=True, help="Neighbours of the margin."
-)
-@click.option(
+@choice_option("--margin", MARGINS, "Form of the score.")
+@default_option("--neighbours", click.IntRange(1, 1000), 4, "Neighbours of the margin.")
+@default_option(
     "--debias",
+    click.STRING,
+    "mean",
+    "Take each side's mean out of it, or its M strongest directions.",
     metavar="none|mean|M",
-    default="mean",
-    show_default=True,
-    help="Take each side's mean out of it, or its M strongest directions.",
 )
 @click.option("--no-passages", is_flag=True, help="Score by documents' vectors alone.")
 @click.option("--no-maps", is_flag=True, help="Learn nothing from the clear pairs.")
@@ -67,11 +64,9 @@ def command(
     no_maps: bool,
     gold: str,
     gold_file: Path | None,
-    encoder: str | None,
-    method: str | None,
-    device: Device,
     settings: Settings,
     console: Console,
+    **encoding: Any,
 ) -> None:
     """Find the documents of A and B that are translations of each other, each in one pair at most, best first.
 
@@ -90,7 +85,7 @@ def command(
     if output:
         require_writable(output)
     truth = stated_pairs(gold_file) if gold_file else None
-    sides = Sides(settings, console, gold, encoder, method, device).open(a, b)
+    sides = Sides(settings, console, gold, **encoding).open(a, b)
     expected = truth or (shared_values(*sides, gold) if gold else None)
     with console.progress("aligning", None, "documents") as progress:
         mined = mine(*sides, plan)
@@ -130,15 +125,11 @@ def _show(
 
 
 def _records(mined: Mined, sides: tuple[Side, Side]) -> Iterator[dict[str, object]]:
-    pairs = mined.pairs
+    (a, b), pairs = sides, mined.pairs
     columns = (values.tolist() for values in (pairs.rows, pairs.cols, pairs.scores, pairs.cosines))
     for row, col, score, cosine in zip(*columns, strict=True):
-        yield {
-            "id_a": sides[0].doc_ids[row],
-            "id_b": sides[1].doc_ids[col],
-            "score": round(score, 6),
-            "cosine": round(cosine, 6),
-        }
+        ids = {"id_a": a.doc_ids[row], "id_b": b.doc_ids[col]}
+        yield {**ids, "score": round(score, 6), "cosine": round(cosine, 6)}
 
 
 def _lines(mined: Mined, sides: tuple[Side, Side], format_: str) -> Iterator[str]:

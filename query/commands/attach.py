@@ -30,7 +30,7 @@ from query.commands.options import completion
 from query.commands.options.common_options import collection_option, common_options, stated_options
 from query.commands.options.encoder_options import device_option, encoder_option, method_option
 from query.commands.options.help import Command
-from query.commands.options.option_types import seconds
+from query.commands.options.option_types import default_option, seconds
 from query.commands.output.calibrations import show_upkeep
 from query.commands.output.reports import show_index_report
 
@@ -59,7 +59,7 @@ _PAUSES = (60.0, 3600.0)
 @click.option("--companion", is_flag=True, help="Write nothing into it: keep what is added in an index beside it.")
 @click.option("--vectors", type=click.Choice(INDEX_TYPES), default="int8_hnsw", show_default=True)
 @click.option("--follow", is_flag=True, help="Go on keeping up with its owner's writes until interrupted.")
-@click.option("--every", type=seconds(0.1), default=30.0, show_default=True, help="Seconds between looks.")
+@default_option("--every", seconds(0.1), 30.0, "Seconds between looks.")
 @encoder_option(f"Encoder of a new collection.  [default: {DEFAULT}]")
 @method_option
 @device_option

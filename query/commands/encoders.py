@@ -29,6 +29,7 @@ from query.commands.options import completion
 from query.commands.options.common_options import output_options
 from query.commands.options.encoder_options import device_option
 from query.commands.options.help import Group
+from query.commands.options.option_types import default_option
 
 if TYPE_CHECKING:
     from onnx_export.graphs.device_check import DeviceCheck
@@ -73,7 +74,7 @@ def list_command(console: Console) -> None:
 @command.command("show")
 @click.argument("name", metavar="NAME|FOLDER[ + …]", shell_complete=completion.encoders)
 @click.option("--words", default="", metavar="WORD,…", help="The words nearest to these instead (Cr5).")
-@click.option("-k", "--limit", "k", type=click.IntRange(1, 100), default=5, show_default=True, help="Words a language.")
+@default_option("-k", click.IntRange(1, 100), 5, "Words a language.", "--limit", "k")
 @output_options
 def show_command(name: str, words: str, k: int, console: Console) -> None:
     """Show what an encoder is: its model card, its settings and the id of its build; of combined ones each."""

@@ -17,7 +17,7 @@ from indexer.ledger.database import open_database
 from query.commands.options.common_options import collection_option, common_options, gathered
 from query.commands.options.encoder_options import device_option
 from query.commands.options.help import Command
-from query.commands.options.option_types import FILE
+from query.commands.options.option_types import FILE, choice_option, default_option
 from query.commands.options.search_options import (
     compare_option,
     files_option,
@@ -77,9 +77,7 @@ def _plan(
 @reading_topics_options
 @click.option("--fields", default=",".join(FIELDS), show_default=True, help=f"Parts of a topic: {', '.join(PARTS)}.")
 @measures_option
-@click.option(
-    "--depth", type=click.IntRange(1, 10_000), default=1000, show_default=True, help="Documents ranked a topic."
-)
+@default_option("--depth", click.IntRange(1, 10_000), 1000, "Documents ranked a topic.")
 @click.option(
     "--run-file",
     type=FILE,
@@ -87,12 +85,11 @@ def _plan(
 )
 @click.option("--tag", default="", help="Name of the run.  [default: encoder and ranking]")
 @compare_option("a TREC run file")
-@click.option(
+@choice_option(
     "--baseline",
-    type=click.Choice(get_args(Baseline)),
+    get_args(Baseline),
+    "Search the topics' own language, too: by the encoder and BM25 (bm25), or not (none).",
     default="bm25",
-    show_default=True,
-    help="Search the topics' own language, too: by the encoder and BM25 (bm25), or not (none).",
 )
 @click.option(
     "--lexicon",

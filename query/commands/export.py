@@ -9,7 +9,7 @@ import click
 
 from encoders.console import Console, values_of
 from encoders.errors import BadInput
-from encoders.folder.model_config import Pooling, Precision
+from encoders.folder.model_config import Precision
 from encoders.folder.model_folder import ModelFolder
 from encoders.languages import language_list
 from encoders.machine.placement import CPU, Device, Placement, place
@@ -19,7 +19,7 @@ from query.commands.encoders import check_parts
 from query.commands.options.common_options import output_options
 from query.commands.options.encoder_options import force_option, precision_option
 from query.commands.options.help import Command
-from query.commands.options.option_types import PATH, DeviceName
+from query.commands.options.option_types import PATH, DeviceName, default_option
 
 if TYPE_CHECKING:
     from encoders.document import FloatArray
@@ -36,12 +36,11 @@ if TYPE_CHECKING:
 @click.option("--document-prefix", help="Put before documents, instead of what the model states.")
 @click.option("--languages", help="Tags the model was trained for, with commas: de,fr,zh.")
 @click.option("--name", help="What to call it.  [default: the last part of MODEL]")
-@click.option(
+@default_option(
     "--device",
-    type=DeviceName(),
-    default="cpu",
-    show_default=True,
-    help="Also check the graph on this device, as encoders check does: auto, cpu, cuda or cuda:N.",
+    DeviceName(),
+    "cpu",
+    "Also check the graph on this device, as encoders check does: auto, cpu, cuda or cuda:N.",
 )
 @force_option
 @output_options
@@ -49,14 +48,11 @@ def command(
     model: str,
     output: Path | None,
     precision: Precision,
-    pooling: Pooling | None,
-    query_prefix: str | None,
-    document_prefix: str | None,
     languages: str | None,
-    name: str | None,
     device: Device,
     force: bool,
     console: Console,
+    **stated: Any,
 ) -> None:
     """Turn MODEL, a folder or a name on the Hugging Face hub, into an ONNX folder that --encoder takes.
 
@@ -77,7 +73,7 @@ def command(
 
     check_on_gpu = check if placement.gpu else None
     trained_for = None if languages is None else tuple(dict.fromkeys(language_list(languages)))
-    layout = StatedLayout(name, pooling, query_prefix, document_prefix, trained_for)
+    layout = StatedLayout(languages=trained_for, **stated)
     if model == DEFAULT and not Path(model).is_dir():
         from onnx_export.default_model.default_export import export_default  # noqa: PLC0415 - as above
 

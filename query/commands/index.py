@@ -22,7 +22,7 @@ from query.commands.options import completion
 from query.commands.options.common_options import collection_option, common_options_and_broker
 from query.commands.options.encoder_options import device_option
 from query.commands.options.help import Command
-from query.commands.options.option_types import FILLED
+from query.commands.options.option_types import FILLED, choice_option
 from query.commands.options.source_options import reading_options, sources_argument
 from query.commands.output.calibrations import show_upkeep
 from query.commands.output.reports import show_index_report
@@ -51,12 +51,10 @@ _HINT = "stored documents stay. Give the same command again to go on"
 )
 @device_option
 @reading_options
-@click.option(
+@choice_option(
     "--on-duplicate",
-    type=click.Choice(ON_DUPLICATE),
-    default=ON_DUPLICATE[0],
-    show_default=True,
-    help="If several documents of the SOURCEs have one id: nothing is indexed; or of those with the highest revision "
+    ON_DUPLICATE,
+    "If several documents of the SOURCEs have one id: nothing is indexed; or of those with the highest revision "
     "the last or the first is.",
 )
 @click.option("--prune", is_flag=True, help="Remove documents that none of the SOURCEs has; name all of them.")

@@ -18,7 +18,7 @@ from query.alignment.mate_retrieval import METHODS, mates_by_method
 from query.alignment.mate_retrieval_sweep import Learner, Point, Sweep, mates_figure, run_sweep
 from query.commands.options.common_options import gathered, output_options, place_options, plot_option, seed_option
 from query.commands.options.help import Command
-from query.commands.options.option_types import PATH, Decorator
+from query.commands.options.option_types import PATH, Decorator, default_option
 from query.commands.options.source_options import aligned_options, reading_options
 from query.evaluation.drawing import save_figure
 
@@ -76,9 +76,7 @@ def sweep_options(learners: Mapping[str, Learner] | None = None) -> Decorator:
         click.option(
             "--pairs", callback=_numbers, default="", metavar="N,…", help="Numbers of training concepts to try."
         ),
-        click.option(
-            "--splits", type=click.IntRange(1), default=3, show_default=True, help="Random splits of the concepts."
-        ),
+        default_option("--splits", click.IntRange(1), 3, "Random splits of the concepts."),
         seed_option("Seed of the first split."),
     )
     return lambda command: with_sweep(plot_option("Draw the figures")(command))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from typing import Any
 
 import click
 
@@ -29,6 +30,7 @@ from query.commands.options.common_options import (
 )
 from query.commands.options.encoder_options import device_option, encoder_option
 from query.commands.options.help import Command
+from query.commands.options.option_types import default_option
 from query.commands.output.calibrations import taught_parts
 from query.migration.document_reencoding import (
     ReencodingReport,
@@ -49,7 +51,7 @@ _KEPT = 0.95
 @collection_option("The collection.")
 @encoder_option("The new encoder.", required=True)
 @click.option("--method", type=click.Choice(METHODS), help="How it makes a document's vector.")
-@click.option("--sample", type=click.IntRange(1), default=SAMPLE, show_default=True, help="Documents to encode anew.")
+@default_option("--sample", click.IntRange(1), SAMPLE, "Documents to encode anew.")
 @click.option("--dry-run", is_flag=True, help="Say what migrating is worth, and change nothing.")
 @click.option("--anyway", is_flag=True, help="Migrate even where the sample advises to stay.")
 @click.option("--re-encode", is_flag=True, help="Encode the documents again too; broken off, the same command goes on.")
@@ -60,14 +62,12 @@ def command(
     name: str,
     encoder: str,
     method: str | None,
-    sample: int,
     dry_run: bool,
-    anyway: bool,
     re_encode: bool,
-    seed: int,
     device: Device,
     settings: Settings,
     console: Console,
+    **choices: Any,
 ) -> None:
     """Encode a collection's queries with another encoder, and map them into the space of the stored vectors.
 
@@ -90,10 +90,7 @@ def command(
         )
         return
     if not (re_encode and is_migrating(name, encoder, method, settings)):
-        report = migrate(
-            name, encoder, method, settings,
-            sample=sample, anyway=anyway, dry_run=dry_run, seed=seed, device=device, console=console,
-        )  # fmt: skip
+        report = migrate(name, encoder, method, settings, dry_run=dry_run, device=device, console=console, **choices)
         _show_migration(report, name, console, dry_run=dry_run)
         re_encode = re_encode and report.calibration is not None
     if re_encode:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -15,9 +16,9 @@ from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from query.commands.options import completion
-from query.commands.options.common_options import common_options, plot_option
+from query.commands.options.common_options import common_options, optional_collection_option, plot_option
 from query.commands.options.help import Group
-from query.commands.options.option_types import COLLECTION, FILE, FILLED
+from query.commands.options.option_types import FILE, FILLED, Decorator
 from query.commands.options.search_options import (
     compare_option,
     files_option,
@@ -56,17 +57,21 @@ def command(context: click.Context) -> None:
         context.invoke(list_runs)
 
 
+def _tables_option(text: str) -> Decorator:
+    return click.option("-o", "--output", "files", multiple=True, type=FILE, help=text)
+
+
 @command.command("list", short_help="List logged runs, newest first.")
-@click.option("-c", "--collection", type=COLLECTION, help="Only runs of this collection.")
+@optional_collection_option("Only runs of this collection.")
 @click.option("-a", "--all", "every", is_flag=True, help="Every run of an evaluation, not the main one alone.")
 @click.option("-n", "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many evaluations.")
 @common_options
-def list_runs(collection: str | None, every: bool, limit: int, settings: Settings, console: Console) -> None:
+def list_runs(name: str | None, every: bool, limit: int, settings: Settings, console: Console) -> None:
     """List logged runs, newest first."""
     engine = click.get_current_context().with_resource(open_database(settings.database))
-    logged_runs = evaluation_log.runs(engine, collection, every=every, limit=limit)
-    if collection is not None and not logged_runs:
-        collections.require(engine, collection)
+    logged_runs = evaluation_log.runs(engine, name, every=every, limit=limit)
+    if name is not None and not logged_runs:
+        collections.require(engine, name)
     show_logged_runs(logged_runs, console)
 
 
@@ -90,12 +95,8 @@ def show_run(run_id: str, settings: Settings, console: Console) -> None:
 @reading_topics_options
 @measures_option
 @click.option("--tag", default="", help="Name of the run.  [default: the file's]")
-@click.option(
-    "-c",
-    "--collection",
-    "name",
-    type=COLLECTION,
-    help="Collection that the system ranked: its languages of documents give fairness measures, too.",
+@optional_collection_option(
+    "Collection that the system ranked: its languages of documents give fairness measures, too."
 )
 @pairs_option
 @compare_option("another run file")
@@ -133,9 +134,7 @@ def import_file(
 @click.argument("run_ids", nargs=-1, required=True, metavar="A B [C…]", shell_complete=completion.runs)
 @click.option("--measures", default="", metavar="NAMES", help="What to test.  [default: all that score and are shared]")
 @plot_option("Draw the differences by topic")
-@click.option(
-    "-o", "--output", "files", multiple=True, type=FILE, help="Write the table of runs and measures here (.csv, .tex)."
-)
+@_tables_option("Write the table of runs and measures here (.csv, .tex).")
 @common_options
 def compare_runs(
     run_ids: tuple[str, ...],
@@ -157,13 +156,10 @@ def compare_runs(
     for file in files:
         require_writable(file, TABLES)
     (baseline, baseline_scores), *compared = [(run, evaluation_log.scores(engine, run.id)) for run in logged_runs]
-    comparisons = corrected(
-        [
-            comparison
-            for run, scores in compared
-            for comparison in compare(baseline.id, baseline_scores, run.id, scores, tested, topic=run.topic)
-        ]
+    by_run = (
+        compare(baseline.id, baseline_scores, run.id, of_run, tested, topic=run.topic) for run, of_run in compared
     )
+    comparisons = corrected(list(chain.from_iterable(by_run)))
     differences_by_run = {run.id: differences(run, baseline) for run, _ in compared}
     if plot:
         from query.evaluation.drawing import difference_figure, save_figure  # noqa: PLC0415 - matplotlib is only for this
@@ -175,7 +171,7 @@ def compare_runs(
         RunTable.of(tested, rows, comparisons).write(file)
     console.show(
         {
-            "comparisons": [comparison_json(comparison) for comparison in comparisons],
+            "comparisons": list(map(comparison_json, comparisons)),
             "differences": differences_by_run,
             "plot": plot,
             "files": files,
@@ -186,7 +182,7 @@ def compare_runs(
                 f"{run_id} against {baseline.id}: {', '.join(listed) or 'all settings are the same'}"
                 for run_id, listed in differences_by_run.items()
             ),
-            *(_judged_otherwise(run, baseline) for run, _ in compared if not run.judged_as(baseline)),
+            *(_judged_otherwise(run, baseline) for run, _ in compared if run.judged_by != baseline.judged_by),
             *([Note(f"Differences in {tested[0]} drawn to {plot}")] if plot else []),
             *(Note(f"Table written to {file}") for file in files),
         ],
@@ -201,14 +197,7 @@ def _judged_otherwise(run: evaluation_log.LoggedRun, other: evaluation_log.Logge
 @click.argument("run_id", metavar="RUN", shell_complete=completion.runs)
 @click.option("--against", default="", metavar="RUN", help="Test each pair against this evaluation's.")
 @click.option("--measure", default="", metavar="NAME", help="What the cells show.  [default: the first]")
-@click.option(
-    "-o",
-    "--output",
-    "files",
-    multiple=True,
-    type=FILE,
-    help="Write the matrix here, as .csv, .tex, .png, .svg or .pdf; may be given several times.",
-)
+@_tables_option("Write the matrix here, as .csv, .tex, .png, .svg or .pdf; may be given several times.")
 @common_options
 def pairs_of_run(
     run_id: str, against: str, measure: str, files: tuple[Path, ...], settings: Settings, console: Console
@@ -259,9 +248,7 @@ def _measures(runs: Sequence[evaluation_log.LoggedRun], names: str) -> list[str]
 @click.argument("run_id", metavar="RUN", shell_complete=completion.runs)
 @click.option("-o", "--output", type=FILE, help="File to write.  [default: stdout]")
 @files_option(
-    "--qrels",
-    "qrel_files",
-    "The judgements that scored it; written to OUTPUT.qrels with the run's topic ids.",
+    "--qrels", "qrel_files", "The judgements that scored it; written to OUTPUT.qrels with the run's topic ids."
 )
 @common_options
 def export_run(
@@ -312,8 +299,7 @@ def _write_judgements(
         console.warn(f"run {run.id} was scored by other qrels, or by these in another order")
     judged, langs = read_qrels(qrels), None
     if run.judged_by[1] is not None and collections.find(engine, run.setup.collection):
-        doc_ids = {qrel.doc_id for qrel in judged}
-        langs, _ = document_languages(engine, run.setup.collection, settings, doc_ids)
+        langs, _ = document_languages(engine, run.setup.collection, settings, {qrel.doc_id for qrel in judged})
     lines = list(evaluation_log.export_judgements(engine, run.id, judged, langs))
     if not lines:
         raise BadInput(f"these qrels judge none of the topics of run {run.id}; give those that scored it")

@@ -19,7 +19,7 @@ from indexer.collection.settings import Settings
 from query.commands.options.common_options import collections_option, common_options
 from query.commands.options.encoder_options import device_option, rerank_option
 from query.commands.options.help import Command
-from query.commands.options.option_types import FILE, PORT, seconds
+from query.commands.options.option_types import FILE, PORT, default_option, seconds
 
 if TYPE_CHECKING:
     from query.service.access import TokenFile
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @click.command("serve", cls=Command)
 @collections_option("Collection to serve; may be repeated.  [default: all]")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at; any other needs tokens.")
+@default_option("--host", click.STRING, "127.0.0.1", "Address to listen at; any other needs tokens.")
 @click.option("--port", type=PORT, default=8300, show_default=True)
 @click.option(
     "--tokens",
@@ -38,30 +38,17 @@ if TYPE_CHECKING:
     "DRAGOMAN_TOKEN.  [env: DRAGOMAN_TOKENS]",
 )
 @click.option("--allow-host", "hosts", multiple=True, help="Host name that requests may use; * for any.")
-@click.option(
-    "--rate",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="Requests a minute of one token, or address; 0: no bound.",
-)
+@default_option("--rate", click.IntRange(0), 0, "Requests a minute of one token, or address; 0: no bound.")
 @click.option("--threads", type=click.IntRange(1, 256), help="Searches at once.  [default: 8 times the cores]")
-@click.option(
+@default_option(
     "--waiting",
+    click.IntRange(0),
+    64,
+    "Requests that may wait for a thread; more get 429. 0: no request waits.",
     "max_waiting",
-    type=click.IntRange(0),
-    default=64,
-    show_default=True,
-    help="Requests that may wait for a thread; more get 429. 0: no request waits.",
 )
-@click.option(
-    "--seconds",
-    type=seconds(0.1),
-    default=30.0,
-    show_default=True,
-    help="Seconds that a search may take.",
-)
-@click.option("--max-body", type=click.IntRange(1000), default=1_000_000, show_default=True, help="Bytes of a request.")
+@default_option("--seconds", seconds(0.1), 30.0, "Seconds that a search may take.")
+@default_option("--max-body", click.IntRange(1000), 1_000_000, "Bytes of a request.")
 @click.option(
     "--hybrid",
     is_flag=True,
@@ -75,12 +62,11 @@ if TYPE_CHECKING:
     help="Elasticsearch that answers searches without the clause.  [default: the collections']",
 )
 @click.option("--log", is_flag=True, help="Keep a log of queries, hits and clicks.")
-@click.option(
+@default_option(
     "--log-days",
-    type=click.IntRange(1, 36_500),
-    default=90,
-    show_default=True,
-    help="Days that log entries are kept; older entries are removed while a service runs with --log.",
+    click.IntRange(1, 36_500),
+    90,
+    "Days that log entries are kept; older entries are removed while a service runs with --log.",
 )
 @device_option
 @common_options

@@ -9,18 +9,16 @@ from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from query.collections.collection_status import describe
-from query.commands.options.common_options import common_options
+from query.commands.options.common_options import common_options, optional_collection_option
 from query.commands.options.help import Command
-from query.commands.options.option_types import COLLECTION, seconds
+from query.commands.options.option_types import default_option, seconds
 from query.commands.output.statuses import show_statuses
 
 
 @click.command("status", cls=Command)
-@click.option(
-    "-c", "--collection", "name", type=COLLECTION, help="Only this collection, with everything refused in it."
-)
+@optional_collection_option("Only this collection, with everything refused in it.")
 @click.option("--watch", "watched", is_flag=True, help="Look on while workers index a collection, until they are done.")
-@click.option("--every", type=seconds(0.1), default=2.0, show_default=True, help="Seconds between two looks.")
+@default_option("--every", seconds(0.1), 2.0, "Seconds between two looks.")
 @common_options
 def command(name: str | None, watched: bool, every: float, settings: Settings, console: Console) -> None:
     """Show collections: documents by language, encoder, calibrations, index runs, and what was refused and why."""

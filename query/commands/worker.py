@@ -14,42 +14,32 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from indexer.workers.celery_worker import WorkerPlan, serve
 from onnx_export.models import DEFAULT
-from query.commands.options.common_options import common_options_and_broker
+from query.commands.options.common_options import common_options_and_broker, optional_collection_option
 from query.commands.options.encoder_options import device_option, encoder_option, method_option
 from query.commands.options.help import Command
-from query.commands.options.option_types import COLLECTION, Address, seconds
+from query.commands.options.option_types import Address, default_option, seconds
 
 
 @click.command("worker", cls=Command)
-@click.option(
-    "-c",
-    "--collection",
-    "name",
-    type=COLLECTION,
-    help="Collection whose encoder to load; other collections of this encoder are served too.",
-)
+@optional_collection_option("Collection whose encoder to load; other collections of this encoder are served too.")
 @encoder_option(f"Encoder to load.  [default: {DEFAULT}, or the collection's]")
 @method_option
 @device_option
-@click.option(
-    "--concurrency", type=click.IntRange(1), default=1, show_default=True, help="Processes, which share the cores."
-)
-@click.option(
+@default_option("--concurrency", click.IntRange(1), 1, "Processes, which share the cores.")
+@default_option(
     "--lease",
+    seconds(1),
+    60.0,
+    "A worker without a heartbeat for so long loses its chunk to others.",
     "lease_seconds",
-    type=seconds(1),
-    default=60.0,
-    show_default=True,
     metavar="SECONDS",
-    help="A worker without a heartbeat for so long loses its chunk to others.",
 )
-@click.option(
+@default_option(
     "--grace",
-    type=seconds(0),
-    default=30.0,
-    show_default=True,
+    seconds(0),
+    30.0,
+    "Time to finish the chunk after SIGTERM or Ctrl-C; then it is returned. It may end 10 s later.",
     metavar="SECONDS",
-    help="Time to finish the chunk after SIGTERM or Ctrl-C; then it is returned. It may end 10 s later.",
 )
 @click.option(
     "--metrics-port",

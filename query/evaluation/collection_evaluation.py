@@ -8,7 +8,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from encoders.console import Console
+from encoders.console import Console, values_of
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED
 from encoders.machine.placement import Device
@@ -86,12 +86,8 @@ class Evaluation:
         runs = pair_runs(name, self.scored_runs.runs)
         if not runs:
             return None
-        pairs = {run.pair for run in runs}
-        earlier = [
-            run
-            for run in (self.earlier.pairs if self.earlier else ())
-            if run.pair in pairs and any(measure in values for values in run.scores.values())
-        ]
+        pairs, others = {run.pair for run in runs}, self.earlier.pairs if self.earlier else ()
+        earlier = [run for run in others if run.pair in pairs and run.is_measured(measure)]
         return pair_matrix(name, measure, runs, self.earlier.name if self.earlier and earlier else "", earlier)
 
     def psq_pair_matrix(self) -> PairMatrix | None:
@@ -258,9 +254,7 @@ def warn_of_differences(
         console.warn(f"run {run} was scored by other qrels or another --to; part of the difference is theirs")
     if plan.pairs and not earlier.pairs:
         console.warn(f"evaluation {earlier.name} was made without --pairs, so that its pairs can't be compared")
-    elif plan.pairs and not any(
-        str(plan.measures[0]) in values for run in earlier.pairs for values in run.scores.values()
-    ):
+    elif plan.pairs and not any(run.is_measured(str(plan.measures[0])) for run in earlier.pairs):
         console.warn(f"the pairs of {earlier.name} were not measured with {plan.measures[0]} and can't be compared")
 
 
@@ -279,11 +273,9 @@ def _setup(
     return evaluation_log.Setup(
         collection=searcher.collection,
         tag=plan.tag,
-        model=searcher.spec.model,
-        build=searcher.spec.build,
+        **values_of(searcher.spec, "model", "build"),
         space=searcher.space,
         settings={**searcher.describe(), **plan_settings},
         topics=topic_set.name,
-        topics_hash=topic_set.topics_hash,
-        qrels_hash=topic_set.qrels_hash,
+        **values_of(topic_set, "topics_hash", "qrels_hash"),
     )

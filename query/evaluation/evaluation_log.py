@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, composite, mapped_column, relationship
 
+from encoders.console import values_of
 from encoders.errors import BadInput
 from indexer.collection.collection import Collection, hold
 from indexer.ledger.database import Base, now, transaction
@@ -153,10 +154,6 @@ class LoggedRun(Base):
         """Whether a calibration was used."""
         return bool(self.setup.settings.get("calibration"))
 
-    def judged_as(self, other: LoggedRun) -> bool:
-        """Whether the same judgements scored both runs: the same qrels, for documents of the same languages."""
-        return self.judged_by == other.judged_by
-
     @property
     def judged_by(self) -> tuple[str, list[str] | None]:
         """Hash of the qrels, and languages of the documents whose judgements count; none: all languages."""
@@ -205,16 +202,13 @@ def _log_run(session: Session, evaluation: EvaluationRow, scored_run: ScoredRun,
     scores = scored_run.scores
     run = LoggedRun(
         evaluation_row=evaluation,
-        name=scored_run.name,
-        kind=scored_run.kind,
-        lang=scored_run.lang,
+        **values_of(scored_run, "name", "kind", "lang", "trec"),
         main=main,
         topics=len(scores.topics),
         unjudged=list(scores.unjudged),
         without_hits=list(scores.without_hits),
         logged_means=dict(scores.means),
         counts={lang: list(astuple(counts)) for lang, counts in scored_run.relevant_counts.items()},
-        trec=scored_run.trec,
     )
     session.add(run)
     session.flush()

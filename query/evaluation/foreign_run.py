@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import sqlalchemy as sa
 
-from encoders.console import Console
+from encoders.console import Console, values_of
 from encoders.errors import BadInput
 from encoders.folder.model_cache import file_hash
 from indexer.collection import collection as collections
@@ -68,7 +67,12 @@ def import_run(
                 )
         judgements = Judgements(topic_set.qrels, langs)
         scored_runs = score_foreign(run, topic_set.topics, judgements, plan.measures, targets=targets, pairs=plan.pairs)
-        setup = _setup(file, collection, topic_set, plan, targets)
+        of_file = {"file": file.name, "file_hash": file_hash(file), "targets": len(targets)}
+        hashes = values_of(topic_set, "topics_hash", "qrels_hash")
+        no_encoder = dict.fromkeys(["model", "build", "space"], "")
+        setup = evaluation_log.Setup(
+            collection, plan.tag, settings=of_file, topics=topic_set.name, **no_encoder, **hashes
+        )
         if isinstance(earlier, Run):
             earlier = score_earlier(earlier, topic_set, judgements, targets, plan)
         warn_of_differences(earlier, setup, plan, scored_runs.runs, console)
@@ -84,19 +88,3 @@ def document_languages(
     row.check_store(settings)
     with closing(row.open_store(settings)) as store:
         return languages_of(store, row.model, doc_ids), sorted(store.count())
-
-
-def _setup(
-    file: Path, collection: str, topic_set: TopicSet, plan: EvaluationPlan, targets: Sequence[str]
-) -> evaluation_log.Setup:
-    return evaluation_log.Setup(
-        collection=collection,
-        tag=plan.tag,
-        model="",
-        build="",
-        space="",
-        settings={"file": file.name, "file_hash": file_hash(file), "targets": len(targets)},
-        topics=topic_set.name,
-        topics_hash=topic_set.topics_hash,
-        qrels_hash=topic_set.qrels_hash,
-    )

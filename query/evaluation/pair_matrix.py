@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from encoders.errors import BadInput
-from query.evaluation.run_table import LATEX_MARKS, TABLES, booktabs
+from query.evaluation.run_table import LATEX_MARKS, TABLES, booktabs, csv_text
 from query.measures.significance import ALPHA, Comparison, Topics, compare, corrected
 from query.trec_files.output_files import require_writable, write_lines
 
@@ -37,6 +35,10 @@ class PairRun:
     def pair(self) -> tuple[str, str]:
         """Language of the topics, and language of the documents."""
         return self.lang, self.documents
+
+    def is_measured(self, measure: str) -> bool:
+        """Whether a topic has a value of the measure."""
+        return any(measure in values for values in self.scores.values())
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,8 @@ class PairMatrix:
     @cached_property
     def documents(self) -> list[str]:
         """Languages of documents: the columns."""
-        return sorted(dict.fromkeys(run.documents for run in self.runs), key=self._place)
+        places = {lang: place for place, lang in enumerate(self.langs)}
+        return sorted({run.documents for run in self.runs}, key=lambda lang: (places.get(lang, len(places)), lang))
 
     @property
     def mean(self) -> float:
@@ -79,9 +82,6 @@ class PairMatrix:
         """Whether a pair's mean is significantly higher or lower than in the other evaluation; empty: neither."""
         return self.comparisons[pair].mark if pair in self.comparisons else ""
 
-    def _place(self, documents: str) -> tuple[int, str]:
-        return (self.langs.index(documents) if documents in self.langs else len(self.langs), documents)
-
 
 def pair_matrix(
     name: str, measure: str, runs: Sequence[PairRun], against: str = "", earlier: Sequence[PairRun] = ()
@@ -93,24 +93,15 @@ def pair_matrix(
         measured = next(iter(runs[0].scores.values()))
         raise BadInput(f"the pairs of {name} were not measured with {measure}; choose one of {', '.join(measured)}")
     by_pair = {run.pair: run for run in earlier}
-    shared = [
-        (by_pair[run.pair], run)
-        for run in runs
-        if run.pair in by_pair and _share_a_topic(by_pair[run.pair], run, measure)
-    ]
+    pairs = [(by_pair[run.pair], run) for run in runs if run.pair in by_pair]
+    shared = [(other, run) for other, run in pairs if _share_a_topic(other, run, measure)]
     if against and not shared:
         raise BadInput(
             f"evaluations {against} and {name} have no pair of languages in common whose topics both measured with "
             f"{measure}; compare evaluations of the same pairs"
         )
-    comparisons = corrected(
-        [
-            comparison
-            for other, run in shared
-            for comparison in compare(other.run, other.scores, run.run, run.scores, [measure])
-        ]
-    )
-    by_comparison = {run.pair: comparison for (_, run), comparison in zip(shared, comparisons, strict=True)}
+    compared = [compare(other.run, other.scores, run.run, run.scores, [measure])[0] for other, run in shared]
+    by_comparison = {run.pair: comparison for (_, run), comparison in zip(shared, corrected(compared), strict=True)}
     return PairMatrix(name, measure, runs, against, by_comparison)
 
 
@@ -134,11 +125,8 @@ def write_matrix(matrix: PairMatrix, path: Path) -> None:
 
 def as_csv(matrix: PairMatrix) -> str:
     """A line for each pair."""
-    lines = io.StringIO()
-    writer = csv.writer(lines, lineterminator="\n")
-    columns = ["topics", "documents", "measure", "count", "mean"]
     compared = ["against", "mean_against", "difference", "p", "p_holm"] if matrix.against else []
-    writer.writerow([*columns, *compared])
+    rows: list[list[object]] = [["topics", "documents", "measure", "count", "mean", *compared]]
     for run in matrix.runs:
         row: list[object] = [run.lang, run.documents, matrix.measure, len(run.scores), f"{matrix.means[run.pair]:.6f}"]
         if comparison := matrix.comparisons.get(run.pair):
@@ -146,8 +134,8 @@ def as_csv(matrix: PairMatrix) -> str:
             row += [f"{comparison.p_randomisation:.6g}", f"{comparison.p_holm:.6g}"]
         else:
             row += [""] * len(compared)
-        writer.writerow(row)
-    return lines.getvalue()
+        rows.append(row)
+    return csv_text(rows)
 
 
 def as_latex(matrix: PairMatrix) -> str:

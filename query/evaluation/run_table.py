@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -59,9 +59,7 @@ class RunTable:
 
     def as_csv(self) -> str:
         """A line for each run and measure."""
-        lines = io.StringIO()
-        writer = csv.writer(lines, lineterminator="\n")
-        writer.writerow(["run", "system", "topics", "measure", "mean", "difference", "p", "p_holm"])
+        rows: list[list[object]] = [["run", "system", "topics", "measure", "mean", "difference", "p", "p_holm"]]
         for row in self.rows:
             for measure in self.measures:
                 comparison = self.comparisons.get((row.run, measure))
@@ -69,8 +67,8 @@ class RunTable:
                 if comparison:
                     figures = (comparison.difference, comparison.p_randomisation, comparison.p_holm)
                     tested = [f"{figure:.6g}" for figure in figures]
-                writer.writerow([row.run, row.system, row.topics, measure, f"{row.means[measure]:.6f}", *tested])
-        return lines.getvalue()
+                rows.append([row.run, row.system, row.topics, measure, f"{row.means[measure]:.6f}", *tested])
+        return csv_text(rows)
 
     def as_latex(self) -> str:
         """A booktabs table; the greatest mean is bold where all runs have the same topics and more is better."""
@@ -79,10 +77,9 @@ class RunTable:
         for row in self.rows:
             cells = []
             for measure in self.measures:
-                figure = f"{row.means[measure]:.3f}"
-                if row.means[measure] == best.get(measure):
-                    figure = rf"\textbf{{{figure}}}"
-                cells.append(figure + self._mark(row.run, measure))
+                figure, comparison = f"{row.means[measure]:.3f}", self.comparisons.get((row.run, measure))
+                figure = rf"\textbf{{{figure}}}" if row.means[measure] == best.get(measure) else figure
+                cells.append(figure + (LATEX_MARKS[comparison.mark] if comparison else ""))
             # {} keeps a name that begins with [ or * from being an argument of the line before
             lines.append(rf"{{}}{row.system.translate(_ESCAPES)} & {' & '.join(cells)} \\")
         headings = [mean_name(measure).translate(_ESCAPES) for measure in self.measures]
@@ -95,9 +92,12 @@ class RunTable:
         unequal = {measure for (_, measure), comparison in self.comparisons.items() if comparison.left_out}
         return [measure for measure in self.measures if measure not in {OWN_LANGUAGE, LPR, *unequal}]
 
-    def _mark(self, run: str, measure: str) -> str:
-        comparison = self.comparisons.get((run, measure))
-        return LATEX_MARKS[comparison.mark] if comparison else ""
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """Rows as CSV, each with its line end."""
+    lines = io.StringIO()
+    csv.writer(lines, lineterminator="\n").writerows(rows)
+    return lines.getvalue()
 
 
 def booktabs(about: str, headings: Sequence[str], lines: Sequence[str]) -> str:

@@ -22,6 +22,7 @@ from query.calibration import calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_table import StoredCalibration
 from query.evaluation.run_scoring import languages_of
+from query.measures.fairness import PEER
 from query.measures.quality_measures import mean_name
 from query.report import sections
 from query.report.bias import VectorSample
@@ -104,7 +105,10 @@ def _sections(subject: _Subject, languages: Sequence[str], console: Console) -> 
     else:
         sample = VectorSample.draw(subject.store, subject.collection.model, subject.calibration)
         yield sections.languages_section(sample, _how_to_calibrate(subject))
-        yield _dial(subject)
+        if subject.calibration is None:
+            yield Section(sections.BALANCE, "", _how_to_calibrate(subject))
+        else:
+            yield sections.balance_section(subject.store, subject.calibration)
         yield _pairs(subject, console)
     yield _topics(subject)
 
@@ -117,12 +121,6 @@ def _how_to_calibrate(subject: _Subject) -> str:
             f"dragoman calibrate -c {subject.name} --list"
         )
     return f"It has no calibration yet; for the picture of after make one: dragoman calibrate -c {subject.name}"
-
-
-def _dial(subject: _Subject) -> Section:
-    if subject.calibration is None:
-        return Section(sections.BALANCE, "", _how_to_calibrate(subject))
-    return sections.balance_section(subject.store, subject.calibration)
 
 
 def _pairs(subject: _Subject, console: Console) -> Section:
@@ -151,17 +149,12 @@ def _judged_pairs(subject: _Subject, console: Console) -> Section:
         )
     judgements = read_qrels(subject.qrels)
     judged = subject.evaluations[-1].run.setup.judged_languages
-    langs = {
-        doc_id: lang
-        for doc_id, lang in subject.languages_of(qrel.doc_id for qrel in judgements).items()
-        if judged is None or lang in judged
-    }
-    tables = {
-        evaluation.title: map_by_pair(
-            logged_rankings(subject.engine, evaluation.run.evaluation, evaluation.ranked), judgements, langs
-        )
-        for evaluation in subject.evaluations
-    }
+    of_documents = subject.languages_of(qrel.doc_id for qrel in judgements)
+    langs = {doc_id: lang for doc_id, lang in of_documents.items() if judged is None or lang in judged}
+    tables = {}
+    for evaluation in subject.evaluations:
+        rankings = logged_rankings(subject.engine, evaluation.run.evaluation, evaluation.ranked)
+        tables[evaluation.title] = map_by_pair(rankings, judgements, langs)
     sentence = (
         "Each cell is the MAP of topics asked in the row's language over the relevant documents in the column's, which "
         "compete with irrelevant documents of all languages."
@@ -201,13 +194,12 @@ def _how_to_evaluate(subject: _Subject) -> str:
 
 def _summary(subject: _Subject, counts: dict[str, int]) -> str:
     documents = f"{counted(sum(counts.values()), 'document')} in {counted(len(counts), 'language')}."
-    own_language_shares = [
+    own = [
         (evaluation.label, *evaluation.own_language) for evaluation in subject.evaluations if evaluation.own_language
     ]
-    if not own_language_shares:
+    if not own:
         return documents
-    shares = " and ".join(f"{share:.0%} ({label})" for label, share, _ in own_language_shares)
-    depth = own_language_shares[-1][2]
+    shares, depth = " and ".join(f"{share:.0%} ({label})" for label, share, _ in own), own[-1][2]
     return (
         f"{documents} Of the first {depth} hits {shares} are in the query's own language; "
         f"{1 / depth:.0%} would be fair."
@@ -220,12 +212,11 @@ def _table(subject: _Subject) -> Table | None:
     measure = main_measure([evaluation.run for evaluation in subject.evaluations])
     rows: list[tuple[str, list[str]]] = []
     if measure:
-        means = [f"{evaluation.means[measure]:.3f}" for evaluation in subject.evaluations]
-        rows.append((mean_name(measure), means))
+        rows.append((mean_name(measure), [f"{evaluation.means[measure]:.3f}" for evaluation in subject.evaluations]))
     shares = [evaluation.own_language for evaluation in subject.evaluations]
     if any(shares):
         rows.append(("own-language share of the first hits", [f"{share[0]:.0%}" if share else "–" for share in shares]))
-    peers = [evaluation.peer for evaluation in subject.evaluations]
+    peers = [evaluation.means.get(PEER) for evaluation in subject.evaluations]
     if any(peer is not None for peer in peers):
         rows.append(("PEER@100", [f"{peer:.3f}" if peer is not None else "–" for peer in peers]))
     return Table([evaluation.title for evaluation in subject.evaluations], rows)
@@ -235,7 +226,7 @@ def _note(subject: _Subject) -> str:
     if not subject.evaluations:
         return _how_to_evaluate(subject)
     sentences = [common_topics(subject.evaluations)]
-    if any(evaluation.peer is not None for evaluation in subject.evaluations):
+    if any(PEER in evaluation.means for evaluation in subject.evaluations):
         sentences.append(
             "PEER is 1 where equally relevant documents stand at equal ranks whatever their language, 0 where not."
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -101,30 +102,24 @@ def map_by_pair(
     documents = sorted({lang for judged in relevant.values() for lang in judged.values()})
     values = np.full((len(rankings), len(documents)), np.nan)
     for row, by_topic in enumerate(rankings.values()):
-        precisions: dict[str, list[float]] = {}
-        for qid, doc_ids in by_topic.items():
-            for lang, precision in average_precisions(doc_ids, relevant.get(qid, {})).items():
-                precisions.setdefault(lang, []).append(precision)
+        precisions = [average_precisions(doc_ids, relevant.get(qid, {})) for qid, doc_ids in by_topic.items()]
         for column, lang in enumerate(documents):
-            if lang in precisions:
-                values[row, column] = np.mean(precisions[lang])
+            if of_lang := [by_lang[lang] for by_lang in precisions if lang in by_lang]:
+                values[row, column] = np.mean(of_lang)
     return PairTable(list(rankings), documents, values)
 
 
 def average_precisions(doc_ids: Sequence[str], relevant: Mapping[str, str]) -> dict[str, float]:
     """Average precision by language of relevant documents, each without the others; an unranked document adds 0."""
     precision_sums = dict.fromkeys(relevant.values(), 0.0)
-    relevant_counts = dict.fromkeys(precision_sums, 0)
-    irrelevant_count = 0
+    found = Counter[str | None]()  # of the documents so far, by language; the irrelevant ones have none
     for doc_id in doc_ids:
         lang = relevant.get(doc_id)
-        if lang is None:
-            irrelevant_count += 1
-            continue
-        relevant_counts[lang] += 1
-        precision_sums[lang] += relevant_counts[lang] / (irrelevant_count + relevant_counts[lang])
-    relevant_langs = list(relevant.values())
-    return {lang: precision_sums[lang] / relevant_langs.count(lang) for lang in sorted(precision_sums)}
+        found[lang] += 1
+        if lang is not None:
+            precision_sums[lang] += found[lang] / (found[None] + found[lang])
+    totals = Counter(relevant.values())
+    return {lang: precision_sums[lang] / totals[lang] for lang in sorted(precision_sums)}
 
 
 @dataclass(frozen=True)
@@ -136,10 +131,8 @@ class FirstHits:
 
     def own_language(self, depth: int) -> float:
         """Share of the first hits in the query's language, 0 to 1: the mean over queries, 0 without queries."""
-        shares = [
-            own_language_share(hits, lang, depth) for lang, hits in zip(self.query_langs, self.hit_langs, strict=True)
-        ]
-        return float(np.mean(shares)) if shares else 0.0
+        of_queries = zip(self.query_langs, self.hit_langs, strict=True)
+        return float(np.mean([own_language_share(hits, lang, depth) for lang, hits in of_queries] or [0.0]))
 
 
 def first_hits(store: VectorStore, calibration: Calibration, balance: float, depth: int) -> FirstHits:
@@ -166,10 +159,7 @@ def shares_by_pair(hits: FirstHits, documents: Sequence[str]) -> PairTable:
     queries = sorted(set(hits.query_langs))
     values = np.full((len(queries), len(documents)), np.nan)
     for row, lang in enumerate(queries):
-        rankings = (
-            codes for query_lang, codes in zip(hits.query_langs, hits.hit_langs, strict=True) if query_lang == lang
-        )
-        hit_langs = list(chain.from_iterable(rankings))
-        if hit_langs:
+        of_queries = zip(hits.query_langs, hits.hit_langs, strict=True)
+        if hit_langs := [code for query_lang, codes in of_queries if query_lang == lang for code in codes]:
             values[row] = [hit_langs.count(code) / len(hit_langs) for code in documents]
     return PairTable(queries, list(documents), values)

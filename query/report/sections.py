@@ -34,8 +34,7 @@ _FEWEST = NEIGHBOURS + 1
 def languages_section(sample: VectorSample, without: str) -> Section:
     """The sample in the plane, raw and corrected; ``without`` says how to calibrate if there is no calibration."""
     if len(sample.raw) < _FEWEST:
-        too_few = f"Too few documents for a picture: {len(sample.raw)}, and it takes {_FEWEST}."
-        return Section(LANGUAGES, "", too_few)
+        return Section(LANGUAGES, "", f"Too few documents for a picture: {len(sample.raw)}, and it takes {_FEWEST}.")
     vectors_by_title = {"as the encoder made them": sample.raw}
     if sample.corrected is not None:
         vectors_by_title["corrected by the calibration"] = sample.corrected
@@ -80,12 +79,11 @@ def pair_shares(store: VectorStore, calibration: Calibration) -> dict[str, PairT
 
 def pairs_section(tables: Mapping[str, PairTable], measure: str, what: str) -> Section:
     """Heat maps of the ``tables`` by title, with ``measure`` in the cells; the sentence ``what`` explains a cell."""
-    if not any(table.values.size and not _empty(table) for table in tables.values()):
+    if not any(np.isfinite(table.values).any() for table in tables.values()):
         return Section(PAIRS, "", "Nothing could be counted: no query found a document whose language is known.")
-    means = [(title, *table.means()) for title, table in tables.items()]
     means_text = "; ".join(
-        f"{title}: {_number(same)} within one language, {_number(across)} across languages"
-        for title, same, across in means
+        "{}: {} within one language, {} across languages".format(title, *map(_number, table.means()))
+        for title, table in tables.items()
     )
     text = f"{what} In the mean: {means_text}. The nearer the two, the fairer."
     return Section(PAIRS, inline_svg(partial(pairs_figure, tables, measure), "pairs", text), text)
@@ -129,10 +127,6 @@ def nothing_to_compare(languages: Sequence[str]) -> list[Section]:
     """The sections on languages for a collection with a single language: each says that nothing can be compared."""
     text = f"All documents are in one language ({', '.join(languages)}): there is none to compare it with."
     return [Section(title, "", text) for title in (LANGUAGES, BALANCE, PAIRS)]
-
-
-def _empty(table: PairTable) -> bool:
-    return all(math.isnan(value) for value in table.values.ravel())
 
 
 def _percent(share: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
@@ -11,7 +11,7 @@ from encoders.errors import BadInput
 from encoders.phrases import counted
 from query.evaluation import evaluation_log
 from query.evaluation.evaluation_log import LoggedRun
-from query.measures.fairness import OWN_LANGUAGE, PEER, is_fairness
+from query.measures.fairness import OWN_LANGUAGE, is_fairness
 from query.measures.quality_measures import JUDGED
 from query.measures.significance import Comparison, Topics, compare, corrected
 
@@ -54,11 +54,6 @@ class ShownEvaluation:
         mean = self.means.get(OWN_LANGUAGE)
         return (mean, self.run.targets) if mean is not None and self.run.targets else None
 
-    @property
-    def peer(self) -> float | None:
-        """PEER of the run, 0 to 1: how equal the languages' expected ranks of equally relevant documents are."""
-        return self.means.get(PEER)
-
 
 def evaluations(engine: sa.Engine, collection: str, number: int | None = None) -> list[ShownEvaluation]:
     """The evaluation to show, by default the newest, and its counterpart, plain cosine first; empty without a log.
@@ -81,15 +76,14 @@ def evaluations(engine: sa.Engine, collection: str, number: int | None = None) -
         common = scores.keys() & scores_by_run[counterpart.id].keys()
         if not common:
             continue
-        pair = sorted((run, counterpart), key=lambda shown_run: (shown_run.calibrated, shown_run.evaluation))
-        labels = [_label(shown_run) for shown_run in pair]
-        if labels[0] == labels[1]:
-            labels = [f"evaluation {shown_run.evaluation}" for shown_run in pair]
+        alike = _label(run) == _label(counterpart)
         return [
             ShownEvaluation(
-                label, shown_run, {qid: values for qid, values in scores_by_run[shown_run.id].items() if qid in common}
+                f"evaluation {shown.evaluation}" if alike else _label(shown),
+                shown,
+                {qid: values for qid, values in scores_by_run[shown.id].items() if qid in common},
             )
-            for label, shown_run in zip(labels, pair, strict=True)
+            for shown in sorted((run, counterpart), key=lambda shown: (shown.calibrated, shown.evaluation))
         ]
     return [ShownEvaluation(_label(run), run, scores)]
 
@@ -107,38 +101,32 @@ def common_topics(shown_evaluations: Sequence[ShownEvaluation]) -> str:
     return f"Both evaluations are compared over the {counted(len(qids), 'topic')} in common ({names}): {counts}."
 
 
-def _counterparts(run: LoggedRun, main_runs: Sequence[LoggedRun]) -> Iterator[LoggedRun]:
+def _counterparts(run: LoggedRun, main_runs: Sequence[LoggedRun]) -> list[LoggedRun]:
     """Runs with other settings and the same judgements: first the same topics, then plain cosine, then the newest."""
-    candidates = [
+    candidates = (
         candidate
         for candidate in main_runs
         if candidate.evaluation != run.evaluation
         and (candidate.kind, candidate.lang) == (run.kind, run.lang)
-        and candidate.judged_as(run)
+        and candidate.judged_by == run.judged_by
         and _ranked_by(candidate) != _ranked_by(run)
         and main_measure([candidate, run])
-    ]
-    yield from sorted(
-        candidates,
-        key=lambda candidate: (
-            candidate.setup.topics_hash != run.setup.topics_hash,
-            candidate.calibrated == run.calibrated,
-        ),
     )
+
+    def order(candidate: LoggedRun) -> tuple[bool, bool]:
+        return candidate.setup.topics_hash != run.setup.topics_hash, candidate.calibrated == run.calibrated
+
+    return sorted(candidates, key=order)
 
 
 def _ranked_by(run: LoggedRun) -> dict[str, object]:
-    return {
-        name: value
-        for name, value in run.setup.settings.items()
-        if name not in {"build", "languages", "lexicons", "maps", "reranking_seconds", "targets", "taught"}
-    }
+    others = {"build", "languages", "lexicons", "maps", "reranking_seconds", "targets", "taught"}
+    return {name: value for name, value in run.setup.settings.items() if name not in others}
 
 
 def _label(run: LoggedRun) -> str:
-    settings = run.setup.settings
-    label = "calibrated" if run.calibrated else "plain cosine"
-    return f"{label}, hybrid" if settings.get("hybrid") else label
+    hybrid = ", hybrid" if run.setup.settings.get("hybrid") else ""
+    return f"{'calibrated' if run.calibrated else 'plain cosine'}{hybrid}"
 
 
 def main_measure(runs: Sequence[LoggedRun]) -> str | None:
@@ -158,10 +146,6 @@ def by_topic(before: ShownEvaluation, after: ShownEvaluation) -> Comparison:
     for qid, difference in comparison.differences.items():
         values_by_topic.setdefault(after.run.topic(qid), []).append(difference)
     differences = {topic: sum(values) / len(values) for topic, values in values_by_topic.items()}
-    return replace(
-        comparison,
-        differences=differences,
-        wins=sum(difference > 0 for difference in differences.values()),
-        losses=sum(difference < 0 for difference in differences.values()),
-        ties=sum(difference == 0 for difference in differences.values()),
-    )
+    wins, losses = (sum(sign * value > 0 for value in differences.values()) for sign in (1, -1))
+    ties = len(differences) - wins - losses
+    return replace(comparison, differences=differences, wins=wins, losses=losses, ties=ties)

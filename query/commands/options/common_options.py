@@ -14,19 +14,19 @@ from click.core import ParameterSource
 from encoders.console import Console
 from indexer.collection.settings import Settings
 from query.commands.options.help import CommonOption
-from query.commands.options.option_types import COLLECTION, FILLED, PATH, Decorator, Number
+from query.commands.options.option_types import COLLECTION, FILLED, PATH, Decorator, Number, default_option
 from query.trec_files.output_files import PICTURES, require_writable
 
 
 def collection_option(text: str, *, from_environment: bool = True) -> Decorator:
-    """``-c/--collection``, which is required; the command gets ``name``.
-
-    Args:
-        text: help.
-        from_environment: whether ``DRAGOMAN_COLLECTION`` names the collection if the option does not.
-    """
+    """``-c/--collection``, or else ``DRAGOMAN_COLLECTION`` if ``from_environment``; the command gets ``name``."""
     variable = "DRAGOMAN_COLLECTION" if from_environment else None
     return click.option("-c", "--collection", "name", required=True, type=COLLECTION, envvar=variable, help=text)
+
+
+def optional_collection_option(text: str) -> Decorator:
+    """``-c/--collection``, which may be left out; the command gets ``name``."""
+    return click.option("-c", "--collection", "name", type=COLLECTION, help=text)
 
 
 def collections_option(text: str) -> Decorator:
@@ -36,23 +36,20 @@ def collections_option(text: str) -> Decorator:
 
 def seed_option(text: str) -> Decorator:
     """``--seed``, 0 unless given, with a help text."""
-    return click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help=text)
+    return default_option("--seed", click.IntRange(0), 0, text)
 
 
 def gathered(parameter: str, make: Callable[..., Any], *options: Decorator) -> Decorator:
-    """A decorator that adds options, whose values the command gets as one value.
+    """Add options, in the order of the help, from whose values ``make`` makes the command's ``parameter``.
 
-    Args:
-        parameter: the command's parameter that gets the value.
-        make: makes the value; its parameters have the names of the options.
-        options: in the order of the help.
+    The parameters of ``make`` have the names of the options; one without an option keeps its default.
     """
-    names = tuple(inspect.signature(make).parameters)
+    names = inspect.signature(make).parameters
 
     def decorator(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
         def with_value(**arguments: Any) -> Any:
-            value = make(**{name: arguments.pop(name) for name in names})
+            value = make(**{name: arguments.pop(name) for name in names if name in arguments})
             return command(**{parameter: value}, **arguments)
 
         return _with_options(with_value, options)
@@ -97,10 +94,6 @@ def _place(name: str, metavar: str, text: str, cls: type[click.Option] = CommonO
     return click.option(f"--{name}", cls=cls, type=FILLED, metavar=metavar, help=text)
 
 
-def _settings(home: str | None, store: str | None, database: str | None) -> Settings:
-    return Settings.read(home, store, database)
-
-
 _PLACES = (
     _place(
         "home",
@@ -114,7 +107,7 @@ _PLACES = (
     ),
     _place("database", "URL", "SQL database of ledger and evaluation log; default: SQLite in the home."),
 )
-place_options = gathered("settings", _settings, *_PLACES)
+place_options = gathered("settings", Settings.read, *_PLACES)
 """Add ``--home``, ``--store`` and ``--database``; the command gets them as ``settings``."""
 
 
@@ -164,7 +157,6 @@ class FieldOption(NamedTuple):
 def field_options(settings: type, described: Mapping[str, FieldOption]) -> Decorator:
     """An option for each of the ``described`` fields of a dataclass; the command gets None unless given."""
     hints = get_type_hints(settings)
-
     options = [
         click.option(
             f"--{name.replace('_', '-')}",

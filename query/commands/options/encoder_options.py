@@ -10,11 +10,9 @@ import click
 from encoders.folder.model_config import Precision
 from encoders.languages import language_list
 from query.commands.options import completion
-from query.commands.options.option_types import FILLED, Decorator, DeviceName
+from query.commands.options.option_types import FILLED, Decorator, DeviceName, choice_option, default_option
 
-device_option = click.option(
-    "--device", type=DeviceName(), default="auto", show_default=True, help="auto, cpu, cuda or cuda:N, the GPU N."
-)
+device_option = default_option("--device", DeviceName(), "auto", "auto, cpu, cuda or cuda:N, the GPU N.")
 force_option = click.option("--force", is_flag=True, help="Publish below the parity bar; the report says so.")
 
 
@@ -57,8 +55,6 @@ def method_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--method", type=click.Choice(METHODS), help="How a document's vector is made.")(command)
 
 
-def precision_option(text: str | None = None) -> Decorator:
+def precision_option(text: str = "") -> Decorator:
     """``--precision`` of exported graphs, with a help text."""
-    return click.option(
-        "--precision", type=click.Choice(get_args(Precision)), default="int8", show_default=True, help=text
-    )
+    return choice_option("--precision", get_args(Precision), text, default="int8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +92,18 @@ class DeviceName(click.ParamType[Device]):
         if not DEVICES.fullmatch(value):
             self.fail(f"{value!r} is no device; take auto, cpu, cuda or cuda:N", param, ctx)
         return str(value)
+
+
+def default_option(
+    name: str, of_type: click.ParamType[Any], default: Any, text: str, *names: str, **options: Any
+) -> Decorator:
+    """An option whose help shows its default; ``names`` are further names, ``options`` those of click."""
+    return click.option(name, *names, type=of_type, default=default, show_default=True, help=text, **options)
+
+
+def choice_option(name: str, choices: Sequence[str], text: str, *names: str, default: str = "") -> Decorator:
+    """An option that takes one of the choices, the first of them unless there is another default."""
+    return default_option(name, click.Choice(choices), default or choices[0], text, *names)
 
 
 COLLECTION, FILLED = CollectionName(), Filled()

@@ -10,7 +10,7 @@ import click
 from query.commands.options import completion
 from query.commands.options.common_options import gathered
 from query.commands.options.encoder_options import rerank_option
-from query.commands.options.option_types import FILLED, Decorator, Number
+from query.commands.options.option_types import FILLED, Decorator, Number, default_option
 
 filter_option = click.option(
     "--filter",
@@ -26,8 +26,7 @@ pairs_option = click.option("--pairs", is_flag=True, help="Score each language o
 
 def limit_option(what: str) -> Decorator:
     """``-k/--limit``, 10 unless given, of ``what`` there may be many."""
-    limit: Any = click.IntRange(1, 10_000)
-    return click.option("-k", "--limit", "k", type=limit, default=10, show_default=True, help=f"How many {what}.")
+    return default_option("-k", click.IntRange(1, 10_000), 10, f"How many {what}.", "--limit", "k")
 
 
 def files_option(option: str, parameter: str, text: str, *, required: bool = False) -> Decorator:
@@ -52,7 +51,7 @@ def measures_option(command: Callable[..., Any]) -> Callable[..., Any]:
     from query.measures.quality_measures import DEFAULT_MEASURES  # noqa: PLC0415
 
     default, text = " ".join(DEFAULT_MEASURES), "Names of ir-measures or trec_eval."
-    return click.option("--measures", default=default, show_default=True, help=text)(command)
+    return default_option("--measures", click.STRING, default, text)(command)
 
 
 def compare_option(run_file: str) -> Decorator:

@@ -68,16 +68,9 @@ def show_training(
     refused: Sequence[Refusal],
     remarks: Sequence[Remark] | None = None,
 ) -> None:
-    """Show a trained folder.
+    """Show a trained folder with the values of the training for JSON, and its parts and outcome for people.
 
-    Args:
-        folder: the encoder.
-        values: of the training, for JSON.
-        parts: what people see of it after the notes on the sources.
-        outcome: what the training achieved.
-        console: shows all this.
-        refused: records that could not be read.
-        remarks: on how the sources were read; None for a training that makes none.
+    ``refused`` and ``remarks`` are on the sources; a training that makes no remarks has None.
     """
     notes: dict[str, Sequence[Refusal | Remark]] = {"refused": refused}
     if remarks is not None:

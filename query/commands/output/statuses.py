@@ -22,14 +22,9 @@ _ADVICE = {
 
 
 def show_statuses(statuses: Sequence[dict[str, Any]], settings: Settings, console: Console, *, full: bool) -> None:
-    """Show where collections are kept and the status of each.
+    """Show where collections are kept, and the status of each as ``collection_status.describe`` has it.
 
-    Args:
-        statuses: of ``query.collections.collection_status.describe``.
-        settings: the home of the collections.
-        console: shows all this.
-        full: whether to show every calibration, run and note; otherwise the active calibration, the last run and the
-            number of notes.
+    ``full``: with every calibration, run and note, else the active calibration, the last run and the number of notes.
     """
     console.print(f"home: {settings.home}")
     if not statuses:

@@ -16,6 +16,7 @@ from indexer.readers.records.source import ReadOptions
 from query.commands.options.common_options import output_options, seed_option
 from query.commands.options.encoder_options import languages_option
 from query.commands.options.help import Command
+from query.commands.options.option_types import choice_option, default_option
 from query.commands.options.source_options import reading_options, training_options
 from query.commands.output.reports import show_training
 
@@ -41,7 +42,7 @@ def _ridge(_context: click.Context, _option: click.Parameter, value: str) -> flo
 
 @click.command("cr5", cls=Command)
 @training_options
-@click.option("--dimensions", type=click.IntRange(1), default=300, show_default=True, help="Width of the vectors.")
+@default_option("--dimensions", click.IntRange(1), 300, "Width of the vectors.")
 @click.option(
     "--ridge",
     callback=_ridge,
@@ -50,12 +51,10 @@ def _ridge(_context: click.Context, _option: click.Parameter, value: str) -> flo
     metavar="auto|VALUE",
     help="Weight of the penalty; auto: by cross-validation over concepts.",
 )
-@click.option(
+@choice_option(
     "--pairs",
-    type=click.Choice(get_args(Pairs)),
-    default="joint",
-    show_default=True,
-    help="joint: one model of all languages. pairwise: one of each two. transitive: languages meet at pivots alone; "
+    get_args(Pairs),
+    "joint: one model of all languages. pairwise: one of each two. transitive: languages meet at pivots alone; "
     "transitive-published: the paper's form, without concepts that two languages beside the pivots share.",
 )
 @click.option("--pivot", "pivots", multiple=True, metavar="LANG", help="For the transitive --pairs; may be repeated.")

@@ -27,6 +27,7 @@ from query.commands.options.encoder_options import (
     precision_option,
 )
 from query.commands.options.help import Command
+from query.commands.options.option_types import choice_option
 from query.commands.options.source_options import reading_options, training_options
 from query.commands.output.reports import show_training
 
@@ -48,10 +49,7 @@ _FIELDS = {
     ),
     "rate": FieldOption("Learning rate at its peak.", least=None),
     "warmup": FieldOption(
-        "Steps until the learning rate peaks.",
-        "STEPS",
-        least=0,
-        shown="the preset's, at most an eighth of the steps",
+        "Steps until the learning rate peaks.", "STEPS", least=0, shown="the preset's, at most an eighth of the steps"
     ),
     "temperature": FieldOption("τ of the loss.", least=None),
     "titles": FieldOption("Weight of the loss with titles as queries.", "WEIGHT", least=0),
@@ -64,12 +62,10 @@ _FIELDS = {
 @click.command("hmde", cls=Command, epilog=f"Training needs PyTorch: {install_command('train')}")
 @training_options
 @default_encoder_option("Lower encoder: an exported one, or with --train-lower a Hugging Face folder or name.")
-@click.option(
+@choice_option(
     "--preset",
-    type=click.Choice(get_args(Preset)),
-    default="small",
-    show_default=True,
-    help="small: lower encoder frozen, for a CPU. paper: as published, for a GPU, on 1.1 million triples.",
+    get_args(Preset),
+    "small: lower encoder frozen, for a CPU. paper: as published, for a GPU, on 1.1 million triples.",
 )
 @click.option("--freeze/--train-lower", "frozen", default=None, help="Whether the lower encoder keeps its weights.")
 @click.option(

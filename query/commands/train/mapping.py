@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import click
 
@@ -13,28 +14,17 @@ from indexer.training.mapping_sources import AlignedSources
 from indexer.training.mapping_training import Linear, MappingPlan, learn, require_writable, write
 from query.commands.options.common_options import output_options, place_options, seed_option
 from query.commands.options.help import Command
-from query.commands.options.option_types import PATH, Number
+from query.commands.options.option_types import PATH, Number, choice_option
 from query.commands.options.source_options import aligned_options, reading_options
 
 
 @click.command("mapping", cls=Command)
 @click.option("-o", "--output", type=PATH, required=True, help="Folder to make.")
-@click.option(
-    "--method",
-    "map_method",
-    type=click.Choice(["lca", "lcc"]),
-    default="lca",
-    show_default=True,
-    help="lca: a map a pair of languages. lcc: codes of all languages.",
+@choice_option(
+    "--method", get_args(Linear), "lca: a map a pair of languages. lcc: codes of all languages.", "map_method"
 )
 @click.option("--ridge", type=Number(0), help="0: the pseudo-inverse.  [default: by held-out concepts]")
-@click.option(
-    "--shrink",
-    type=click.Choice(["itself", "nothing"]),
-    default="itself",
-    show_default=True,
-    help="What a ridge draws LCA's maps to.",
-)
+@choice_option("--shrink", ["itself", "nothing"], "What a ridge draws LCA's maps to.")
 @click.option(
     "--pivot",
     default="",

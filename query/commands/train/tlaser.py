@@ -17,6 +17,7 @@ from encoders.tlaser.tlaser_settings import NAMES, Preset, Sizes, TlaserPlan, Tl
 from query.commands.options.common_options import FieldOption, field_options, output_options, seed_option
 from query.commands.options.encoder_options import device_option, force_option, languages_option, precision_option
 from query.commands.options.help import Command
+from query.commands.options.option_types import choice_option
 from query.commands.options.source_options import training_options
 from query.commands.output.reports import show_training
 
@@ -41,20 +42,14 @@ _TRAINING = {
 
 @click.command("tlaser", cls=Command)
 @training_options
-@click.option(
+@choice_option(
     "--variant",
-    type=click.Choice(get_args(Variant)),
+    get_args(Variant),
+    "ct: cT-LASER, with the distance constraint. t: without. laser: BiLSTM and max-pooling. claser: with both.",
     default="ct",
-    show_default=True,
-    help="ct: cT-LASER, with the distance constraint. t: without. laser: BiLSTM and max-pooling. claser: with both.",
 )
-@click.option(
-    "--preset",
-    "size",
-    type=click.Choice(get_args(Preset)),
-    default="small",
-    show_default=True,
-    help="small: minutes on two cores. paper: its sizes and settings, for a GPU.",
+@choice_option(
+    "--preset", get_args(Preset), "small: minutes on two cores. paper: its sizes and settings, for a GPU.", "size"
 )
 @click.option("--pivot", "pivots", multiple=True, metavar="LANG", help="Translated into; give two.  [default: en, es]")
 @languages_option("Languages to learn.  [default: all]")

@@ -57,8 +57,8 @@ def test_a_logged_run_is_found_with_all_that_made_it(engine: sa.Engine) -> None:
     assert (run.id, run.setup, pooled_run.name) == ("1.de", SETUP, "all")
     assert (run.kind, run.lang, run.topics, run.unjudged) == ("language", "de", 2, ["3"])
     assert run.means == {"AP": 0.5, "P@10": 0.05, "Judged@10": 0.25}
-    assert run.judged_as(pooled_run)
-    assert not run.judged_as(evaluation_log.find(engine, "1.de-same"))
+    assert run.judged_by == pooled_run.judged_by
+    assert run.judged_by != evaluation_log.find(engine, "1.de-same").judged_by
     assert evaluation_log.scores(engine, "1.all") == {
         "1.de": {"AP": 1.0, "P@10": 0.1, "Judged@10": 0.5},
         "2.de": {"AP": 0.0, "P@10": 0.0, "Judged@10": 0.0},
