@@ -91,20 +91,15 @@ def index(
     settings, options = settings or Settings.read(), options or ReadOptions()
     console = console or Console(quiet=True)
     reference = None if encoder is None else os.fspath(encoder)
+    stated: dict[str, Any] = {
+        "settings": settings, "options": options, "encoder": reference, "method": method,
+        "prune": prune, "rebuild": rebuild, "on_duplicate": on_duplicate, "console": console,
+    }  # fmt: skip
     with source_names(sources, collection, settings, options) as names:
         if settings.broker:
-            ledger = indexing.index_by_workers(
-                names, collection,
-                settings=settings, options=options, encoder=reference, method=method,
-                prune=prune, rebuild=rebuild, on_duplicate=on_duplicate, console=console,
-            )  # fmt: skip
-            report = watch_run(ledger, settings, console)
+            report = watch_run(indexing.index_by_workers(names, collection, **stated), settings, console)
         else:
-            report = indexing.index(
-                names, collection,
-                settings=settings, options=options, encoder=reference, method=method, device=device,
-                prune=prune, rebuild=rebuild, on_duplicate=on_duplicate, console=console,
-            )  # fmt: skip
+            report = indexing.index(names, collection, device=device, **stated)
     if not report.encoded and not report.unchanged:
         reason = f" ({report.refused[0].place}: {report.refused[0].text})" if report.refused else ""
         raise BadInput(f"nothing of the sources could be indexed into {collection}{reason}")

@@ -83,7 +83,9 @@ def command(
     not touched.
     """
     if listing or wanted:
-        _refuse_more("--list" if listing else "--use")
+        if stated := stated_options(_OF_A_NEW_CALIBRATION):
+            option = "--list" if listing else "--use"
+            raise click.UsageError(f"{option} makes no calibration; leave {', '.join(stated)} out")
     if bool(topic_files) != bool(qrel_files):
         raise click.UsageError("--topics and --qrels belong together; give both")
     if wanted:
@@ -110,14 +112,7 @@ _OF_A_NEW_CALIBRATION = (
 )  # fmt: skip
 
 
-def _refuse_more(option: str) -> None:
-    """Refuse options of a new calibration beside an option that makes none."""
-    if stated := stated_options(_OF_A_NEW_CALIBRATION):
-        raise click.UsageError(f"{option} makes no calibration; leave {', '.join(stated)} out")
-
-
 def _use(wanted: str, name: str, settings: Settings, console: Console) -> None:
-    """Search a collection with another of its calibrations, or without one."""
     with open_database(settings.database) as engine:
         calibration_id = calibration_table.use(engine, collections.require(engine, name), wanted)
         cancel_abandoned_migration(engine, name)
@@ -126,7 +121,6 @@ def _use(wanted: str, name: str, settings: Settings, console: Console) -> None:
 
 
 def _list(name: str, settings: Settings, console: Console) -> None:
-    """List the calibrations of a collection."""
     with open_database(settings.database) as engine:
         model = collections.require(engine, name).model
         calibrations = calibration_table.all_calibrations(engine, name)
@@ -146,7 +140,7 @@ def _list(name: str, settings: Settings, console: Console) -> None:
                 "-made (UTC)": f"{calibration.created:%Y-%m-%d %H:%M}",
                 ">balance": f"{calibration.summary.balance:g}",
                 **({">weights": shown_weights(calibration.summary.weights)} if has_weights else {}),
-                "mates": _mates_text(calibration.summary),
+                "mates": "yes" if (mates := calibration.summary.mates) and mates.count else "no" if mates else "",
                 ">languages": f"{len(calibration.summary.languages)}",
                 "~decided by": calibration.summary.decided_by + _maps_mark(calibration.summary),
                 "~": "active" if calibration.id in active else "" if calibration.model == model else "of another model",
@@ -157,10 +151,6 @@ def _list(name: str, settings: Settings, console: Console) -> None:
     )
     advice = f"none is active: plain cosine; choose one with: dragoman calibrate --use ID -c {name}"
     console.print([table, *([] if active or console.json else [Note(advice)])])
-
-
-def _mates_text(summary: Summary) -> str:
-    return "" if summary.mates is None else "yes" if summary.mates.count else "no"
 
 
 def _maps_mark(summary: Summary) -> str:

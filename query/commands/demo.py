@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
@@ -15,7 +15,7 @@ from indexer.collection.settings import Settings
 from indexer.index_sources import index
 from indexer.readers.records.source import ReadOptions
 from query.calibration.calibration_table import NONE
-from query.calibration_fitting.recalibration import UpkeepReport, keep_calibrated
+from query.calibration_fitting.recalibration import keep_calibrated
 from query.commands.options.common_options import common_options
 from query.commands.options.help import Command
 from query.commands.output.calibrations import ranking_text
@@ -27,7 +27,7 @@ from query.evaluation.scored_runs import EvaluationPlan
 from query.measures.fairness import OWN_LANGUAGE
 from query.measures.quality_measures import DEFAULT_MEASURES, parse_measures
 from query.ranking.ranking_options import RankingOptions
-from query.ranking.search_hits import Hit, as_json
+from query.ranking.search_hits import as_json
 from query.ranking.searcher import Searcher
 from query.report.compose import report
 from query.trec_files.topic_set import read_topic_set
@@ -37,8 +37,7 @@ COLLECTION = "demo"
 _HITS = 5
 
 
-@dataclass(frozen=True)
-class _DemoQuery:
+class _DemoQuery(NamedTuple):
     """A query that the demo searches, and its meaning in English."""
 
     text: str
@@ -88,23 +87,18 @@ def _index(folder: Path, settings: Settings, console: Console) -> None:
         f"   {indexed.encoded} encoded, {indexed.unchanged} were there, {indexed.seconds:,.1f} s",
     )
     upkeep = keep_calibrated(COLLECTION, settings, console=console)
-    calibration_id = upkeep.report.stored.id if upkeep.report else None
-    console.show(
-        {"step": "calibrate", "calibration": calibration_id, "reason": upkeep.reason},
-        f"   {_calibration_sentence(upkeep)}\n",
-    )
-
-
-def _calibration_sentence(upkeep: UpkeepReport) -> str:
-    if upkeep.report is None:
-        return f"calibration kept: {upkeep.reason}"
-    return f"calibrated: {ranking_text(upkeep.report.stored.summary)}"
+    stored = upkeep.report and upkeep.report.stored
+    sentence = f"calibrated: {ranking_text(stored.summary)}" if stored else f"calibration kept: {upkeep.reason}"
+    values = {"step": "calibrate", "calibration": stored and stored.id, "reason": upkeep.reason}
+    console.show(values, f"   {sentence}\n")
 
 
 def _search(searcher: Searcher, query: _DemoQuery, console: Console, *, passages: bool = False) -> None:
     hits = searcher.search(query.text, lang=query.lang, k=_HITS, subjects=True)
     calibrated = searcher.calibration is not None
     option = "" if calibrated else f" --calibration {NONE}"
+    langs = {shown_hit.lang for hit in hits for shown_hit in (hit, *hit.also)}
+    subjects = sorted({str(hit.document.fields.get("concept")) for hit in hits})
     shown = hits if passages else [replace(hit, passage=None) for hit in hits]
     values = {"query": query.text, "lang": query.lang, "calibrated": calibrated, "hits": list(map(as_json, hits))}
     console.show(
@@ -112,15 +106,9 @@ def _search(searcher: Searcher, query: _DemoQuery, console: Console, *, passages
         [
             f'$ {program()} search "{query.text}" -c {COLLECTION}{option}   # {query.meaning}',
             *(part for part in hit_parts(shown) if not console.json),
-            f"   {_languages_line(hits)}\n",
+            f"   … {len(hits)} hits: languages {len(langs)}, subjects {len(subjects)} ({', '.join(subjects)})\n",
         ],
     )
-
-
-def _languages_line(hits: Sequence[Hit]) -> str:
-    langs = {shown.lang for hit in hits for shown in (hit, *hit.also)}
-    subjects = {str(hit.document.fields.get("concept")) for hit in hits}
-    return f"… {len(hits)} hits: languages {len(langs)}, subjects {len(subjects)} ({', '.join(sorted(subjects))})"
 
 
 def _evaluate(folder: Path, settings: Settings, console: Console) -> None:

@@ -131,7 +131,6 @@ def command(sweep: Sweep, plot: Path | None, mapping: Path | None, aligned: Alig
 
 
 def _sweep_table(points: Sequence[Point], sweep: Sweep, name: str, parallel: Parallel) -> Table:
-    """The mates that the encoder ``name`` finds at each point of a sweep."""
     langs = len(parallel.rows)
     rows = [
         [

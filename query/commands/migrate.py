@@ -207,18 +207,16 @@ def show_reencoding(report: ReencodingReport, name: str, console: Console) -> No
         **asdict(report.comparison),
     }
     filled = counted(run.encoded + run.unchanged, "document has a vector", "documents have a vector")
-    refused = [
-        Alert(
-            f"{encoder} knows nothing of {counted(len(run.refused), 'document')}; see what is not found any more: "
-            f"dragoman status -c {name}"
-        )
-    ]
+    refused = Alert(
+        f"{encoder} knows nothing of {counted(len(run.refused), 'document')}; see what is not found any more: "
+        f"dragoman status -c {name}"
+    )
     console.show(
         values,
         [
             Note(f"{filled} of {encoder}"),
             Note(f"of the first ten hits of {_overlap_text(report.comparison)} are those of the old encoder"),
-            *(refused if run.refused else []),
+            *([refused] if run.refused else []),
             f"{name} is a collection of {encoder} by {report.encoder.method} from now on; "
             f"back again: dragoman rollback -c {name}",
         ],

@@ -47,5 +47,4 @@ def cancel(name: str, settings: Settings, console: Console) -> None:
 
 
 def _show(console: Console, name: str, run: IndexRun, sentence: str) -> None:
-    """Say in a sentence, or in JSON, in which state a collection's run is."""
     console.show({"collection": name, "run": run.id, "state": run.state}, f"run {run.id} {sentence}")

@@ -105,14 +105,14 @@ def _draw(axes: Axes, comparison: Comparison) -> None:
         fontsize=10,
         loc="left",
     )
+    peak = 1.08 * (float(np.abs(values).max()) or 1.0)
+    axes.set(xlim=(-0.8, len(values) - 0.2), ylim=(-peak, peak))
     axes.set_ylabel(f"{comparison.measure} of {comparison.run} − {comparison.baseline}")
-    axes.set_xlim(-0.8, len(values) - 0.2)
-    peak = float(np.abs(values).max()) or 1.0
-    axes.set_ylim(-1.08 * peak, 1.08 * peak)
     axes.grid(axis="y", linewidth=0.4, alpha=0.5)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    _name_topics(axes, [_shortened(one_line(qid)) for qid, _ in topics])
+    names = [one_line(qid) for qid, _ in topics]
+    _name_topics(axes, [name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…" for name in names])
 
 
 def _name_topics(axes: Axes, qids: Sequence[str]) -> None:
@@ -122,7 +122,3 @@ def _name_topics(axes: Axes, qids: Sequence[str]) -> None:
         return
     axes.set_xticks([])
     axes.set_xlabel(f"{len(qids)} topics, sorted · highest: {', '.join(qids[:3])} · lowest: {', '.join(qids[:-4:-1])}")
-
-
-def _shortened(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"

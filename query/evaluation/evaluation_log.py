@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -128,11 +128,6 @@ class LoggedRun(Base):
     def system(self) -> str:
         """The tag in the run's file."""
         return BASELINES.get(self.kind, self.setup.tag)
-
-    @property
-    def imported(self) -> bool:
-        """Whether the run is of another system."""
-        return "file" in self.setup.settings
 
     @property
     def reproduced(self) -> bool:
@@ -292,15 +287,8 @@ def export(engine: sa.Engine, run_id: str) -> Iterator[str]:
         named = session.execute(parts.order_by(LoggedRun.key)).all()
         if not named:
             raise BadInput(f"run {run.id} was logged without rankings; its scores: dragoman runs show {run.id}")
-    return _renamed((name, trec or b"") for name, trec in named)
-
-
-def _renamed(rankings: Iterable[tuple[str, bytes]]) -> Iterator[str]:
-    """The lines of packed rankings, their topics with the name of the ranking after the id."""
-    for name, trec in rankings:
-        for line in unpack(trec):
-            qid, rest = line.split(" ", 1)
-            yield f"{qid}.{name} {rest}"
+    lines = ((name, line.split(" ", 1)) for name, trec in named for line in unpack(trec or b""))
+    return (f"{qid}.{name} {rest}" for name, (qid, rest) in lines)
 
 
 def export_judgements(

@@ -78,6 +78,11 @@ class PairMatrix:
         values = [value for (lang, documents), value in self.means.items() if lang != documents]
         return float(np.mean(values)) if values else None
 
+    def cell(self, lang: str, documents: str, empty: str = "–") -> str:
+        """A pair's mean with its mark; ``empty`` if no document of the pair is relevant."""
+        pair = lang, documents
+        return f"{self.means[pair]:.3f}{self.mark(pair)}" if pair in self.means else empty
+
     def mark(self, pair: tuple[str, str]) -> str:
         """Whether a pair's mean is significantly higher or lower than in the other evaluation; empty: neither."""
         return self.comparisons[pair].mark if pair in self.comparisons else ""
@@ -159,19 +164,14 @@ def matrix_figure(matrix: PairMatrix) -> Figure:
     """Draw the matrix: the darker a cell, the higher its mean."""
     from query.evaluation.drawing import empty_figure, heat_map, plain_texts  # noqa: PLC0415 - half a second
 
-    pairs = [[(lang, documents) for documents in matrix.documents] for lang in matrix.langs]
-    values = np.array([[matrix.means.get(pair, np.nan) for pair in row] for row in pairs])
-
-    def text(row: int, column: int) -> str:
-        mean = matrix.means.get(pairs[row][column])
-        return "" if mean is None else f"{mean:.3f}{matrix.mark(pairs[row][column])}"
-
+    langs, documents = matrix.langs, matrix.documents
+    values = np.array([[matrix.means.get((lang, code), np.nan) for code in documents] for lang in langs])
     figure = empty_figure(max(3.5, 0.72 * values.shape[1] + 1.5), max(2.5, 0.5 * len(values) + 1.2))
     with plain_texts():
         axes = figure.subplots()
-        heat_map(axes, values, (matrix.langs, matrix.documents), "YlGnBu", text)
-        axes.set_xlabel("documents")
-        axes.set_ylabel("topics")
+        texts = [[matrix.cell(lang, code, "") for code in documents] for lang in langs]
+        heat_map(axes, values, (langs, documents), "YlGnBu", lambda row, column: texts[row][column])
+        axes.set(xlabel="documents", ylabel="topics")
         against = f", against {matrix.against}" if matrix.against else ""
         axes.set_title(f"{matrix.measure}, evaluation {matrix.name}{against}", fontsize=10, loc="left")
     return figure

@@ -28,11 +28,6 @@ class VectorSample:
     raw: FloatArray  # (n, dim) unit vectors as the encoder made them
     corrected: FloatArray | None  # (n, dim) unit vectors without the languages' means; none without a calibration
 
-    @property
-    def languages(self) -> list[str]:
-        """The sample's languages, sorted."""
-        return sorted(set(self.langs.tolist()))
-
     @classmethod
     def draw(cls, store: VectorStore, model: str, calibration: Calibration | None, *, seed: int = 0) -> VectorSample:
         """Draw a sample from a store that is not empty; the calibration corrects it to the extent of its balance."""

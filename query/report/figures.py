@@ -87,10 +87,7 @@ def languages_figure(panels: Panels, langs: npt.NDArray[np.str_]) -> Figure:
             )
         _name_clusters(axes, points, langs, languages)
         axes.set_title(title, loc="left")
-        axes.set_xticks([])
-        axes.set_yticks([])
-        axes.set_xlabel("first component")
-        axes.set_ylabel("second component")
+        axes.set(xticks=[], yticks=[], xlabel="first component", ylabel="second component")
         middle, reach = (points.max(axis=0) + points.min(axis=0)) / 2, 0.53 * float(np.ptp(points, axis=0).max()) or 1.0
         axes.set_xlim(middle[0] - reach, middle[0] + reach)
         axes.set_ylim(middle[1] - reach, middle[1] + reach)
@@ -134,10 +131,8 @@ def balance_figure(shares: Mapping[float, float], chosen: float, fair: float) ->
         list(shares), list(shares.values()), color=_COLOURS[4], marker="o", label="own-language share of the first hits"
     )
     axes.axvline(chosen, color=_INK, linewidth=1, linestyle=":", label=f"balance that searches use ({chosen:g})")
-    axes.set_xlim(-0.02, 1.02)
-    axes.set_ylim(0, 1.0)
+    axes.set(xlim=(-0.02, 1.02), ylim=(0, 1.0), ylabel="share of the first hits")
     axes.set_xlabel("balance: 0 nothing balanced … 1 every language equal")
-    axes.set_ylabel("share of the first hits")
     axes.grid(axis="y", linewidth=0.4, alpha=0.5)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
@@ -181,8 +176,7 @@ def _draw_pairs(axes: Axes, table: PairTable, highest: float) -> AxesImage:
 
     labels, size = (table.queries, table.documents), 6.5 if is_large else 9
     image = heat_map(axes, table.values, labels, "cividis", text, highest=highest, size=size)
-    axes.set_xlabel("language of the documents")
-    axes.set_ylabel("language of the query")
+    axes.set(xlabel="language of the documents", ylabel="language of the query")
     axes.tick_params(length=0)
     axes.tick_params(axis="x", rotation=90 if is_large else 0)
     axes.spines[:].set_visible(False)

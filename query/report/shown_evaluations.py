@@ -60,7 +60,7 @@ def evaluations(engine: sa.Engine, collection: str, number: int | None = None) -
 
     Both have the scores of the topics in common. Raises BadInput: there is no evaluation of this number.
     """
-    main_runs = [run for run in evaluation_log.runs(engine, collection) if not run.imported]
+    main_runs = [run for run in evaluation_log.runs(engine, collection) if "file" not in run.setup.settings]
     if number is not None and number not in {run.evaluation for run in main_runs}:
         numbers = ", ".join(str(run.evaluation) for run in main_runs) or "none yet"
         raise BadInput(

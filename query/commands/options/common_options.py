@@ -58,7 +58,6 @@ def gathered(parameter: str, make: Callable[..., Any], *options: Decorator) -> D
 
 
 def _with_options(command: Callable[..., Any], options: Sequence[Decorator]) -> Callable[..., Any]:
-    """Add options to a command, in the order of its help."""
     for option in reversed(options):
         command = option(command)
     return command

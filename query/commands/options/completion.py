@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,36 +49,27 @@ def _items(names: Iterable[str], typed: str) -> list[CompletionItem]:
 
 
 def _read(context: click.Context, names: Callable[[sa.Engine], list[str]]) -> list[str]:
-    """Names from the database of the command; none if it is not there, or can't be read: Tab shows no errors."""
-    from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415 - Tab in other places needs no database
+    """Names from the database of the command; none if it is not there, can't be read, or is of another version.
 
-    try:
-        settings = Settings.read(*(context.params.get(place) for place in ("home", "store", "database")))
-        with _database(settings) as engine:
-            return names(engine) if engine else []
-    except (DragomanError, OSError, SQLAlchemyError):
-        return []
-
-
-@contextmanager
-def _database(settings: Settings) -> Iterator[sa.Engine | None]:
-    """The database as it is; none where a file of SQLite is missing, or the tables are of another version.
-
-    Tab neither makes nor upgrades a database.
+    Tab shows no errors, and neither makes nor upgrades a database.
     """
-    from sqlalchemy.engine import make_url  # noqa: PLC0415
+    from sqlalchemy.engine import make_url  # noqa: PLC0415 - Tab in other places needs no database
+    from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415
 
     from indexer.ledger.database import is_current, open_engine  # noqa: PLC0415
 
-    url = make_url(settings.database)
-    if url.get_backend_name() == "sqlite" and not Path(url.database or "").is_file():
-        yield None
-        return
-    engine = open_engine(settings.database)
     try:
-        yield engine if is_current(engine) else None
-    finally:
-        engine.dispose()
+        database = Settings.read(*(context.params.get(place) for place in ("home", "store", "database"))).database
+        url = make_url(database)
+        if url.get_backend_name() == "sqlite" and not Path(url.database or "").is_file():
+            return []
+        engine = open_engine(database)
+        try:
+            return names(engine) if is_current(engine) else []
+        finally:
+            engine.dispose()
+    except (DragomanError, OSError, SQLAlchemyError):
+        return []
 
 
 def _collection_names(engine: sa.Engine) -> list[str]:

@@ -65,12 +65,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
 
 def matrix_parts(matrix: PairMatrix) -> Iterator[Part]:
     """A matrix, topics' languages as rows; a dash stands where no document of a pair is relevant."""
-    rows = []
-    for lang in matrix.langs:
-        pairs = [(lang, documents) for documents in matrix.documents]
-        rows.append(
-            [lang, *(f"{matrix.means[pair]:.3f}{matrix.mark(pair)}" if pair in matrix.means else "–" for pair in pairs)]
-        )
+    rows = [[lang, *(matrix.cell(lang, documents) for documents in matrix.documents)] for lang in matrix.langs]
     yield Table(
         ["topics \\ documents", *(f">{documents}" for documents in matrix.documents)],
         rows,

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from itertools import chain
 from typing import Any
 
-from encoders.console import Alert, Console, Note, Part
+from encoders.console import Alert, Console, Note, Part, values_of
 from encoders.table_layout import Table
 from query.commands.output.calibrations import taught_parts
 from query.commands.output.comparisons import comparison_json, comparison_parts, matrix_parts, pair_matrix_json
@@ -62,9 +62,7 @@ def show_compared(evaluation: Evaluation, console: Console) -> None:
     matrices = {"pairs": evaluation.pair_matrix(), "psq_pairs": evaluation.psq_pair_matrix()}
     shown = {name: matrix for name, matrix in matrices.items() if matrix}
     comparisons = evaluation.comparisons()
-    values = evaluation_json(evaluation, comparisons) | {
-        name: pair_matrix_json(matrix) for name, matrix in shown.items()
-    }
+    values = evaluation_json(evaluation, comparisons) | {name: pair_matrix_json(shown[name]) for name in shown}
     parts = chain(evaluation_parts(evaluation), *map(matrix_parts, shown.values()))
     console.show(values, chain(parts, comparison_parts(comparisons) if comparisons else ()))
 
@@ -120,17 +118,15 @@ def evaluation_json(evaluation: Evaluation, comparisons: Sequence[Comparison]) -
         "runs": [
             {
                 "id": f"{number}.{run.name}",
-                "kind": run.kind,
-                "lang": run.lang,
+                **values_of(run, "kind", "lang"),
                 "topics": len(run.scores.topics),
                 "means": run.scores.means,
                 "found": relevant_counts_json(run.relevant_counts),
-                "unjudged": run.scores.unjudged,
-                "without_hits": run.scores.without_hits,
+                **values_of(run.scores, "unjudged", "without_hits"),
             }
             for run in scored_runs.runs
         ],
-        "comparisons": [comparison_json(comparison) for comparison in comparisons],
+        "comparisons": list(map(comparison_json, comparisons)),
         "remarks": scored_runs.remarks,
     }
 
@@ -138,13 +134,11 @@ def evaluation_json(evaluation: Evaluation, comparisons: Sequence[Comparison]) -
 def relevant_counts_parts(counts_by_lang: Mapping[str, RelevantCounts]) -> Iterator[Part]:
     """A table of the relevant documents among the first hundred, by language; nothing if none was counted."""
     if counts_by_lang:
-        yield Table(
-            ["documents in", ">relevant", f">in the first {DEPTH}", ">share"],
-            [
-                [lang, f"{counts.relevant:,}", f"{counts.retrieved:,}", f"{counts.share:.1%}"]
-                for lang, counts in counts_by_lang.items()
-            ],
-        )
+        rows = [
+            [lang, f"{counts.relevant:,}", f"{counts.retrieved:,}", f"{counts.share:.1%}"]
+            for lang, counts in counts_by_lang.items()
+        ]
+        yield Table(["documents in", ">relevant", f">in the first {DEPTH}", ">share"], rows)
 
 
 def relevant_counts_json(counts_by_lang: Mapping[str, RelevantCounts]) -> dict[str, Any]:

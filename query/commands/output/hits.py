@@ -66,7 +66,7 @@ def hit_parts(hits: Sequence[Hit], balance: float = 1.0) -> Iterator[Part]:
     for rank, hit in enumerate(hits, start=1):
         cosine_known = bool(hit.parts) or f"{hit.score:.3f}" == f"{hit.cosine:.3f}"
         cosine = "" if cosine_known else f"  cosine {hit.cosine:.3f}"
-        yield f"{rank:3d}  {hit.score:.3f}  {hit.lang:<4} {one_line(_title(hit))}  [{one_line(hit.doc_id)}]{cosine}"
+        yield f"{rank:3d}  {hit.score:.3f}  {hit.lang:<4} {_title(hit)}  [{one_line(hit.doc_id)}]{cosine}"
         if hit.parts:
             yield f"{indent}{parts_line(hit.parts, balance)}"
         if hit.passage:
@@ -77,7 +77,10 @@ def hit_parts(hits: Sequence[Hit], balance: float = 1.0) -> Iterator[Part]:
             columns = _INDENT + width * len(passage) // _cells(passage)
             yield textwrap.fill(passage, columns, initial_indent=indent, subsequent_indent=indent)
         if hit.also:
-            yield from (f"{indent}{line}" for line in _lines(also_text(hit.also), width))
+            also = [
+                f"{other.lang}: {_cut(_title(other), _TITLE_COLUMNS)} [{one_line(other.doc_id)}]" for other in hit.also
+            ]
+            yield from (f"{indent}{line}" for line in _lines(f"also in {' · '.join(also)}", width))
         if rank == good and rank < len(hits):
             yield _END_OF_GOOD_HITS
     if hits and good == 0:
@@ -96,19 +99,12 @@ def facet_parts(facets: Facets) -> Iterator[Part]:
 
 
 def _width() -> int:
-    """Columns of hits."""
     return min(shutil.get_terminal_size((100, 24)).columns, 120)
-
-
-def also_text(hits: Sequence[Hit]) -> str:
-    """The documents about the same thing as a hit: language, title and id of each."""
-    documents = [f"{hit.lang}: {_cut(one_line(_title(hit)), _TITLE_COLUMNS)} [{one_line(hit.doc_id)}]" for hit in hits]
-    return f"also in {' · '.join(documents)}"
 
 
 def _title(hit: Hit) -> str:
     """The title of a hit, or the beginning of its text."""
-    return hit.document.title or textwrap.shorten(hit.document.text, 80, placeholder=" …")
+    return one_line(hit.document.title or textwrap.shorten(hit.document.text, 80, placeholder=" …"))
 
 
 def parts_line(parts: ScoreParts, balance: float) -> str:

@@ -78,7 +78,6 @@ def _run_parts(run: LoggedRun, scores: Mapping[str, Mapping[str, float]], other_
 
 
 def _run_json(run: LoggedRun) -> dict[str, Any]:
-    """A logged run as JSON values."""
     return {
         **values_of(run, "id", "evaluation", "created", "name", "kind", "lang", "main"),
         **values_of(run, "topics", "unjudged", "without_hits", "means"),

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import chain
 from typing import Any
 
 from encoders.console import Console, Note, Part
@@ -73,13 +74,12 @@ def show_training(
     ``refused`` and ``remarks`` are on the sources; a training that makes no remarks has None.
     """
     notes: dict[str, Sequence[Refusal | Remark]] = {"refused": refused}
-    if remarks is not None:
-        notes["remarks"] = remarks
+    notes |= {} if remarks is None else {"remarks": remarks}
     notes_json = {kind: [{"place": note.place, "text": note.text} for note in listed] for kind, listed in notes.items()}
     console.show(
         {"folder": folder.path, "name": folder.config.name, **values, **notes_json},
         [
-            *notes_on([note for kind in notes.values() for note in kind]),
+            *notes_on(chain.from_iterable(notes.values())),
             *parts,
             Note(f"{outcome}; use it: dragoman index SOURCE… -c NAME --encoder {folder.path}"),
             str(folder.path),

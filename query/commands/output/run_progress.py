@@ -15,8 +15,7 @@ def show_view(view: RunView, console: Console) -> None:
     progress = view.progress
     values = {
         "run": progress.run.id,
-        "collection": progress.run.collection,
-        "state": progress.run.state,
+        **values_of(progress.run, "collection", "state"),
         **values_of(progress, "chunks", "documents", "done"),
         "rate": round(view.rate, 1),
         "seconds_left": view.time_left.total_seconds() if view.time_left else None,
