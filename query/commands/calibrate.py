@@ -86,13 +86,12 @@ def command(
         if stated := stated_options(_OF_A_NEW_CALIBRATION):
             option = "--list" if listing else "--use"
             raise click.UsageError(f"{option} makes no calibration; leave {', '.join(stated)} out")
-    if bool(topic_files) != bool(qrel_files):
-        raise click.UsageError("--topics and --qrels belong together; give both")
-    if wanted:
-        _use(wanted, name, settings, console)
-    if listing or wanted:
+        if wanted:
+            _use(wanted, name, settings, console)
         _list(name, settings, console)
         return
+    if bool(topic_files) != bool(qrel_files):
+        raise click.UsageError("--topics and --qrels belong together; give both")
     judged = None
     if topic_files:
         judged = JudgedTopics(read_queries(topic_files, "topics"), read_qrels(expand(qrel_files, "judgements")))

@@ -32,12 +32,7 @@ from query.commands.options.encoder_options import device_option, encoder_option
 from query.commands.options.help import Command
 from query.commands.options.option_types import default_option
 from query.commands.output.calibrations import taught_parts
-from query.migration.document_reencoding import (
-    ReencodingReport,
-    finish_migration,
-    is_encoded_again,
-    is_migrating,
-)
+from query.migration.document_reencoding import ReencodingReport, finish_migration, is_encoded_again, is_migrating
 from query.migration.overlap import Comparison
 from query.migration.paired_sample import FEWEST
 from query.migration.query_migration import SAMPLE, MigrationReport, migrate

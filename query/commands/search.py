@@ -18,7 +18,6 @@ from query.ranking.search_hits import as_json
 
 
 def _one_text(ctx: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> str:
-    """The query; several words without quotes are refused."""
     if len(texts) > 1:
         raise click.UsageError(f'put the query in quotes: "{" ".join(texts)}"', ctx)
     return "".join(texts)

@@ -87,7 +87,7 @@ class Evaluation:
         if not runs:
             return None
         pairs, others = {run.pair for run in runs}, self.earlier.pairs if self.earlier else ()
-        earlier = [run for run in others if run.pair in pairs and run.is_measured(measure)]
+        earlier = [run for run in others if run.pair in pairs and run.qids(measure)]
         return pair_matrix(name, measure, runs, self.earlier.name if self.earlier and earlier else "", earlier)
 
     def psq_pair_matrix(self) -> PairMatrix | None:
@@ -254,7 +254,7 @@ def warn_of_differences(
         console.warn(f"run {run} was scored by other qrels or another --to; part of the difference is theirs")
     if plan.pairs and not earlier.pairs:
         console.warn(f"evaluation {earlier.name} was made without --pairs, so that its pairs can't be compared")
-    elif plan.pairs and not any(run.is_measured(str(plan.measures[0])) for run in earlier.pairs):
+    elif plan.pairs and not any(run.qids(str(plan.measures[0])) for run in earlier.pairs):
         console.warn(f"the pairs of {earlier.name} were not measured with {plan.measures[0]} and can't be compared")
 
 

@@ -7,16 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from encoders.errors import BadInput
-from query.evaluation.run_scoring import (
-    NOTHING_RELEVANT,
-    left_out,
-    missing_documents,
-    pool,
-    score_language,
-    score_pairs,
-)
+from query.evaluation.run_scoring import NOTHING_RELEVANT, Scoring, left_out, missing_documents
 from query.evaluation.scored_runs import Judgements, ScoredRuns
-from query.measures.fairness import Fairness
 from query.measures.quality_measures import Measure, relevant_topics
 from query.ranking.search_hits import Ranking
 from query.trec_files.topics import Topic, normalise_qid
@@ -40,21 +32,19 @@ def score_foreign(
     """
     judged = relevant_topics(judgements.qrels)
     remarks = [*missing_documents(judgements), *_unknown_hits(run, judgements.langs)] if targets else []
-    scored_runs, fairness_by_lang = ScoredRuns([], remarks, judgements.qrels, targets), dict[str, Fairness]()
+    scored_runs, scoring = ScoredRuns([], remarks, judgements.qrels, targets), Scoring(judgements, targets, measures)
     for lang, part in by_topic_language(run, topics).items():
         qids = {topic.qid for topic in topics[lang]}
         if not qids & judged:
             scored_runs.remarks.append(left_out(lang))
             continue
-        rankings = _rankings(part, judgements.langs)
-        scored_run, fairness_by_lang[lang] = score_language(lang, part, rankings, judgements, targets, measures, qids)
-        scored_runs.runs.append(scored_run)
+        scored_runs.runs.append(scoring.language(lang, part, _rankings(part, judgements.langs), qids))
         if pairs:
             by_documents = {documents: _within_language(part, judgements.langs, documents) for documents in targets}
-            scored_runs.runs += score_pairs(lang, by_documents, judgements, measures, qids)
+            scored_runs.runs += scoring.pairs(lang, by_documents, qids)
     if not scored_runs.runs:
         raise BadInput(NOTHING_RELEVANT)
-    scored_runs.runs += pool(scored_runs.of_kind("language"), fairness_by_lang, measures)
+    scored_runs.runs += scoring.pool(scored_runs.of_kind("language"))
     return scored_runs
 
 

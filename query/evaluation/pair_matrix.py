@@ -36,9 +36,9 @@ class PairRun:
         """Language of the topics, and language of the documents."""
         return self.lang, self.documents
 
-    def is_measured(self, measure: str) -> bool:
-        """Whether a topic has a value of the measure."""
-        return any(measure in values for values in self.scores.values())
+    def qids(self, measure: str) -> set[str]:
+        """Ids of the topics that have a value of the measure."""
+        return {qid for qid, values in self.scores.items() if measure in values}
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def pair_matrix(
         raise BadInput(f"the pairs of {name} were not measured with {measure}; choose one of {', '.join(measured)}")
     by_pair = {run.pair: run for run in earlier}
     pairs = [(by_pair[run.pair], run) for run in runs if run.pair in by_pair]
-    shared = [(other, run) for other, run in pairs if _share_a_topic(other, run, measure)]
+    shared = [(other, run) for other, run in pairs if other.qids(measure) & run.qids(measure)]
     if against and not shared:
         raise BadInput(
             f"evaluations {against} and {name} have no pair of languages in common whose topics both measured with "
@@ -108,11 +108,6 @@ def pair_matrix(
     compared = [compare(other.run, other.scores, run.run, run.scores, [measure])[0] for other, run in shared]
     by_comparison = {run.pair: comparison for (_, run), comparison in zip(shared, corrected(compared), strict=True)}
     return PairMatrix(name, measure, runs, against, by_comparison)
-
-
-def _share_a_topic(first: PairRun, second: PairRun, measure: str) -> bool:
-    common = first.scores.keys() & second.scores.keys()
-    return any(measure in first.scores[qid] and measure in second.scores[qid] for qid in common)
 
 
 def write_matrix(matrix: PairMatrix, path: Path) -> None:

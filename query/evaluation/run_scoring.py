@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from encoders.errors import BadInput
 from indexer.stores.contract import VectorStore
@@ -21,46 +21,38 @@ NOTHING_RELEVANT = (
 )
 
 
-def score_language(
-    lang: str,
-    run: Run,
-    rankings: Mapping[str, Ranking],
-    judgements: Judgements,
-    targets: Sequence[str],
-    measures: Sequence[Measure],
-    qids: set[str],
-) -> tuple[ScoredRun, Fairness]:
-    """Score a topic language's run; its fairness is empty if only one language of documents was searched."""
-    scores = score(run, judgements.qrels, measures, qids)
-    scored_run = ScoredRun(lang, "language", lang, scores, pack(run))
-    if len(targets) < 2:
-        return scored_run, Fairness()
-    of_run = fairness(rankings, judgements.of_topics(scores.topics), judgements.langs, lang, targets)
-    return _with_fairness(scored_run, of_run), of_run
+@dataclass
+class Scoring:
+    """Scores the runs of one system by the same judgements and measures, a topic language at a time."""
 
+    judgements: Judgements
+    targets: Sequence[str]  # languages of documents that were searched
+    measures: Sequence[Measure]
+    fairness: dict[str, Fairness] = field(default_factory=dict)  # of the runs so far, by topic language
 
-def pool(
-    scores: Mapping[str, Scores], fairness_by_lang: Mapping[str, Fairness], measures: Sequence[Measure]
-) -> list[ScoredRun]:
-    """The pooled run of several topic languages; of a single one there is none."""
-    if len(scores) < 2:
-        return []
-    run = ScoredRun("all", "pooled", "mul", pooled(scores, measures), None)
-    return [_with_fairness(run, pooled_fairness(fairness_by_lang))]
+    def language(self, lang: str, run: Run, rankings: Mapping[str, Ranking], qids: set[str]) -> ScoredRun:
+        """Score a topic language's run; its fairness is empty if only one language of documents was searched."""
+        judgements, scores = self.judgements, score(run, self.judgements.qrels, self.measures, qids)
+        self.fairness[lang] = Fairness()
+        if len(self.targets) > 1:
+            relevance = judgements.of_topics(scores.topics)
+            self.fairness[lang] = fairness(rankings, relevance, judgements.langs, lang, self.targets)
+        return _with_fairness(ScoredRun(lang, "language", lang, scores, pack(run)), self.fairness[lang])
 
+    def pairs(self, lang: str, by_documents: Mapping[str, Run], qids: set[str]) -> Iterator[ScoredRun]:
+        """A topic language's runs by language of documents, each scored by its judgements if any is relevant."""
+        for documents, run in by_documents.items():
+            qrels = self.judgements.within([documents])
+            if relevant_topics(qrels) & qids:
+                scores = score(run, qrels, self.measures, qids)
+                yield ScoredRun(pair_name(lang, documents), "pair", lang, scores, pack(run))
 
-def score_pairs(
-    lang: str,
-    by_documents: Mapping[str, Run],
-    judgements: Judgements,
-    measures: Sequence[Measure],
-    qids: Collection[str],
-) -> Iterator[ScoredRun]:
-    """A topic language's runs by language of documents, each scored by its judgements if any is relevant."""
-    for documents, run in by_documents.items():
-        qrels = judgements.within([documents])
-        if relevant_topics(qrels) & set(qids):
-            yield ScoredRun(pair_name(lang, documents), "pair", lang, score(run, qrels, measures, qids), pack(run))
+    def pool(self, scores: Mapping[str, Scores]) -> list[ScoredRun]:
+        """The pooled run of several topic languages; of a single one there is none."""
+        if len(scores) < 2:
+            return []
+        run = ScoredRun("all", "pooled", "mul", pooled(scores, self.measures), None)
+        return [_with_fairness(run, pooled_fairness(self.fairness))]
 
 
 def left_out(lang: str) -> str:

@@ -9,19 +9,10 @@ from typing import TYPE_CHECKING
 
 from encoders.document import Document
 from encoders.errors import BadInput
-from query.evaluation.run_scoring import (
-    NOTHING_RELEVANT,
-    languages_of,
-    left_out,
-    missing_documents,
-    pool,
-    score_language,
-    score_pairs,
-)
+from query.evaluation.run_scoring import NOTHING_RELEVANT, Scoring, languages_of, left_out, missing_documents
 from query.evaluation.scored_runs import PSQ_ENDING, EvaluationPlan, Judgements, RunKind, ScoredRun, ScoredRuns
 from query.lexical_baselines.bm25_baseline import rank_by_bm25
 from query.lexical_baselines.lexical_runs import merged, rank_by_psq, without_lexicon
-from query.measures.fairness import Fairness
 from query.measures.quality_measures import relevant_topics, score
 from query.ranking.search_hits import Ranking
 from query.trec_files.topics import Topic, queries_of
@@ -62,7 +53,7 @@ def rank_and_score(
     if not queries_by_lang:
         raise BadInput(NOTHING_RELEVANT)
     psq_runs = rank_by_psq(searcher, queries_by_lang, targets, plan.lexicons, plan.depth)
-    fairness_by_lang, psq_fairness = dict[str, Fairness](), dict[str, Fairness]()
+    scoring, psq_scoring = (Scoring(judgements, targets, plan.measures) for _ in range(2))
     times = rounds(plan, targets)
     for lang, qids in qids_by_lang.items():
         if lang not in queries_by_lang:
@@ -70,17 +61,15 @@ def rank_and_score(
             advance(times * len(topics[lang]))
             continue
         queries = queries_by_lang[lang]
-        runs, fairness_by_lang[lang] = _language_runs(searcher, lang, queries, judgements, targets, plan, qids, advance)
-        scored_runs.runs += runs
+        scored_runs.runs += _language_runs(searcher, lang, queries, scoring, plan, qids, advance)
         if plan.lexicons.names:
             by_documents = psq_runs.get(lang, {})
             scored_runs.remarks += without_lexicon(lang, targets, by_documents)
             if by_documents:
-                scored_runs.runs += _psq_runs(lang, by_documents, judgements, targets, plan, qids, psq_fairness)
+                scored_runs.runs += _psq_runs(lang, by_documents, psq_scoring, plan, qids)
         advance(times * (len(topics[lang]) - len(queries)))
-    scored_runs.runs += pool(scored_runs.of_kind("language"), fairness_by_lang, plan.measures)
-    pooled_psq = pool(scored_runs.of_kind("psq"), psq_fairness, plan.measures)
-    scored_runs.runs += _named_psq(pooled_psq, "psq-pooled")
+    scored_runs.runs += scoring.pool(scored_runs.of_kind("language"))
+    scored_runs.runs += _named_psq(psq_scoring.pool(scored_runs.of_kind("psq")), "psq-pooled")
     return scored_runs
 
 
@@ -93,29 +82,28 @@ def _language_runs(
     searcher: Searcher,
     lang: str,
     queries: Sequence[Document],
-    judgements: Judgements,
-    targets: Sequence[str],
+    scoring: Scoring,
     plan: EvaluationPlan,
     qids: set[str],
     advance: Callable[[int], None],
-) -> tuple[list[ScoredRun], Fairness]:
+) -> Iterator[ScoredRun]:
     """A topic language's run with its fairness, its pairs if the plan asks for them, and its own language's runs."""
+    targets = scoring.targets
     rankings = searcher.rank(queries, k=plan.depth, to=targets, advance=advance)
     run = _run(plan, queries, rankings)
     ranked = {query.doc_id: ranking for query, ranking in zip(queries, rankings, strict=True)}
-    scored_run, run_fairness = score_language(lang, run, ranked, judgements, targets, plan.measures, qids)
-    runs, by_documents = [scored_run], {targets[0]: run} if len(targets) == 1 else {}
+    yield scoring.language(lang, run, ranked, qids)
+    by_documents = {targets[0]: run} if len(targets) == 1 else {}
     if plan.pairs:
         for documents in targets if len(targets) > 1 else ():
-            if not relevant_topics(judgements.within([documents])) & qids:
+            if not relevant_topics(scoring.judgements.within([documents])) & qids:
                 advance(len(queries))
                 continue
             ranked_within = searcher.rank(queries, k=plan.depth, to=[documents], advance=advance)
             by_documents[documents] = _run(plan, queries, ranked_within)
-        runs += score_pairs(lang, by_documents, judgements, plan.measures, qids)
+        yield from scoring.pairs(lang, by_documents, qids)
     if plan.baseline != "none" and lang in targets:
-        runs += _own_language(searcher, queries, by_documents.get(lang), lang, judgements, qids, plan)
-    return runs, run_fairness
+        yield from _own_language(searcher, queries, by_documents.get(lang), lang, scoring.judgements, qids, plan)
 
 
 def _own_language(
@@ -140,20 +128,13 @@ def _own_language(
 
 
 def _psq_runs(
-    lang: str,
-    by_documents: Mapping[str, Run],
-    judgements: Judgements,
-    targets: Sequence[str],
-    plan: EvaluationPlan,
-    qids: set[str],
-    fairness_by_lang: dict[str, Fairness],
+    lang: str, by_documents: Mapping[str, Run], scoring: Scoring, plan: EvaluationPlan, qids: set[str]
 ) -> Iterator[ScoredRun]:
-    """The run of PSQ over all languages of documents, and its pairs; its fairness is added to ``fairness_by_lang``."""
+    """The run of PSQ over all languages of documents, and its pairs."""
     run, rankings = merged(by_documents, plan.depth)
-    scored_run, fairness_by_lang[lang] = score_language(lang, run, rankings, judgements, targets, plan.measures, qids)
-    yield from _named_psq([scored_run], "psq")
+    yield from _named_psq([scoring.language(lang, run, rankings, qids)], "psq")
     if plan.pairs:
-        yield from _named_psq(score_pairs(lang, by_documents, judgements, plan.measures, qids), "psq-pair")
+        yield from _named_psq(scoring.pairs(lang, by_documents, qids), "psq-pair")
 
 
 def _named_psq(scored_runs: Iterable[ScoredRun], kind: RunKind) -> Iterator[ScoredRun]:

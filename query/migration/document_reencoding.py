@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -149,17 +150,13 @@ def _encode_all(opened: OpenCollection, query_encoder: QueryEncoderSpec, setting
     engine, store, new, console = opened.engine, opened.store, opened.encoder, opened.console
     name, generation = opened.collection.name, opened.collection.generation
     check = partial(_require_migration, engine, name, query_encoder)
+    run: dict[str, Any] = {"generation": generation, "check": check, "console": console}
     if not settings.broker:
-        checkpoints = settings.checkpoints(name)
-        return reencode(
-            new, store, engine, name, generation=generation, check=check, checkpoints=checkpoints, console=console
-        )
+        return reencode(new, store, engine, name, checkpoints=settings.checkpoints(name), **run)
     hints = Hints(settings.broker)
     hints.check_broker(query_encoder.model)
     try:
-        ledger = hand_out_stored(
-            query_encoder.encoder, new.spec, store, engine, name, generation=generation, check=check, console=console
-        )
+        ledger = hand_out_stored(query_encoder.encoder, new.spec, store, engine, name, **run)
         # watch_run reports failures, so the sweep is silent
         sweep(engine, settings, hints, query_encoder.model, 0.0, lambda *_: None, console)
         return watch_run(ledger, settings, console, "the same command makes the change")

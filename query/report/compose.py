@@ -166,10 +166,8 @@ def _logged_shares(subject: _Subject, evaluation: ShownEvaluation) -> PairTable:
     rankings = logged_rankings(subject.engine, evaluation.run.evaluation, evaluation.ranked, sections.FIRST)
     first_hits = [(lang, doc_ids) for lang, by_qid in rankings.items() for doc_ids in by_qid.values()]
     langs = subject.languages_of(doc_id for _, doc_ids in first_hits for doc_id in doc_ids)
-    hits = FirstHits(
-        [lang for lang, _ in first_hits],
-        [[langs[doc_id] for doc_id in doc_ids if doc_id in langs] for _, doc_ids in first_hits],
-    )
+    hit_langs = [[langs[doc_id] for doc_id in doc_ids if doc_id in langs] for _, doc_ids in first_hits]
+    hits = FirstHits([lang for lang, _ in first_hits], hit_langs)
     return shares_by_pair(hits, sorted(subject.store.count()))
 
 
@@ -225,12 +223,9 @@ def _table(subject: _Subject) -> Table | None:
 def _note(subject: _Subject) -> str:
     if not subject.evaluations:
         return _how_to_evaluate(subject)
-    sentences = [common_topics(subject.evaluations)]
-    if any(PEER in evaluation.means for evaluation in subject.evaluations):
-        sentences.append(
-            "PEER is 1 where equally relevant documents stand at equal ranks whatever their language, 0 where not."
-        )
-    return " ".join(filter(None, sentences))
+    peer = "PEER is 1 where equally relevant documents stand at equal ranks whatever their language, 0 where not."
+    has_peer = any(PEER in evaluation.means for evaluation in subject.evaluations)
+    return f"{common_topics(subject.evaluations)} {peer if has_peer else ''}".strip()
 
 
 def _facts(subject: _Subject, counts: dict[str, int]) -> dict[str, str]:

@@ -86,13 +86,8 @@ def pair_matrix_json(matrix: PairMatrix) -> dict[str, Any]:
     """A matrix as JSON values."""
     pairs = []
     for run in matrix.runs:
-        pair: dict[str, Any] = {
-            "run": run.run,
-            "topics": run.lang,
-            "documents": run.documents,
-            "count": len(run.scores),
-            "mean": matrix.means[run.pair],
-        }
+        pair: dict[str, Any] = {"run": run.run, "topics": run.lang, "documents": run.documents}
+        pair |= {"count": len(run.scores), "mean": matrix.means[run.pair]}
         if comparison := matrix.comparisons.get(run.pair):
             pair |= {
                 "mean_against": comparison.baseline_mean,
