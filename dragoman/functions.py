@@ -312,5 +312,4 @@ def status(collection: str | None = None, *, settings: Settings | None = None) -
 
 
 def _names(files: Files) -> list[str]:
-    """The names of files, which may be given as one name."""
     return [os.fspath(file) for file in ([files] if isinstance(files, str | os.PathLike) else files)]

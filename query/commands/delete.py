@@ -97,7 +97,6 @@ def _delete_collection(
 
 
 def _show_detached(collection: Collection, indices: Sequence[Detached], console: Console, *, forget: bool) -> None:
-    """Show what was removed from an attached index, and what stays there."""
     attachment = Attachment.parse(collection.store)
     remaining_field = "" if attachment.companion else f"{attachment.field}.models.{collection.model}.vector"
     values = {
@@ -125,10 +124,8 @@ def _detached_parts(
         yield f"{name} is deleted with its companion index; nothing was ever written into {attachment.index}"
     for index in indices:
         if index.gone:
-            yield (
-                f"{name} is deleted; {index.index} no longer exists or another index has its name, so nothing was "
-                "removed"
-            )
+            reason = f"{index.index} no longer exists or another index has its name"
+            yield f"{name} is deleted; {reason}, so nothing was removed"
             continue
         emptied = counted(index.emptied, "document")
         yield f"{name} is detached; the field {field} was emptied in {emptied} of {index.index}"

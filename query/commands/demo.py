@@ -78,7 +78,6 @@ def command(settings: Settings, console: Console) -> None:
 
 
 def _index(folder: Path, settings: Settings, console: Console) -> None:
-    """Index and calibrate the collection that ships with Dragoman."""
     sources = sorted(folder.glob("docs.*.jsonl"))
     console.print(f"1. Indexing short articles in {len(sources)} languages, and making the languages comparable\n")
     indexed = index(list(map(str, sources)), COLLECTION, settings=settings, options=ReadOptions(), console=console)

@@ -48,27 +48,16 @@ def command(context: click.Context) -> None:
 def list_command(console: Console) -> None:
     """List the encoders in the cache; folders elsewhere are encoders too."""
     folders = exported_models()
+    records = []
     for folder in folders:
-        console.show({**_description(folder), "default": folder.path == default_path()})
-    records = [
-        {
-            "encoder": folder.path.name
-            + (" (default)" if folder.path == default_path() else "")
-            + (" (reranker)" if folder.config.is_reranker else ""),
-            "precision": folder.config.precision,
-            ">dim": str(folder.config.dim),
-            ">languages": str(len(folder.config.languages) or "?"),
-        }
-        for folder in folders
-    ]
+        is_default, config = folder.path == default_path(), folder.config
+        console.show({**_description(folder), "default": is_default})
+        marks = f"{' (default)' if is_default else ''}{' (reranker)' if config.is_reranker else ''}"
+        named = {"encoder": f"{folder.path.name}{marks}", "precision": config.precision}
+        records.append({**named, ">dim": str(config.dim), ">languages": str(len(config.languages) or "?")})
     is_made = any(folder.path == default_path() for folder in folders)
-    console.print(
-        [
-            Table.of(records),
-            f"default: {DEFAULT}" + ("" if is_made else ", made when it is first used"),
-            f"methods: {', '.join(METHODS)}; more encoders: dragoman export MODEL",
-        ]
-    )
+    default = f"default: {DEFAULT}{'' if is_made else ', made when it is first used'}"
+    console.print([Table.of(records), default, f"methods: {', '.join(METHODS)}; more encoders: dragoman export MODEL"])
 
 
 @command.command("show")
@@ -136,14 +125,10 @@ def _show_words(folders: Sequence[ModelFolder], words: Sequence[str], k: int, co
     if unknown := sorted(set(words) - {word_found.asked for word_found in words_found}):
         console.warn(f"the model has no word {', '.join(map(repr, unknown))} in any of its languages")
     for word_found in words_found:
-        near = {
-            lang: [{"word": word, "cosine": round(cosine, 6)} for word, cosine in nearest]
-            for lang, nearest in word_found.near.items()
-        }
-        rows = [
-            [lang, ", ".join(f"{word} {cosine:.2f}" for word, cosine in nearest)]
-            for lang, nearest in word_found.near.items()
-        ]
+        near, rows = {}, []
+        for lang, nearest in word_found.near.items():
+            near[lang] = [{"word": word, "cosine": round(cosine, 6)} for word, cosine in nearest]
+            rows.append([lang, ", ".join(f"{word} {cosine:.2f}" for word, cosine in nearest)])
         table = Table(["", "~nearest"], rows, f"{word_found.word} ({word_found.lang})")
         console.show({"word": word_found.word, "lang": word_found.lang, "near": near}, [table])
 

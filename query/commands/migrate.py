@@ -80,9 +80,8 @@ def command(
     if re_encode and dry_run:
         raise click.UsageError("--dry-run changes nothing; leave --re-encode out")
     if re_encode and is_encoded_again(name, encoder, method, settings, console):
-        console.show(
-            {"collection": name, "encoder": encoder}, f"every document of {name} is encoded by {encoder} already"
-        )
+        sentence = f"every document of {name} is encoded by {encoder} already"
+        console.show({"collection": name, "encoder": encoder}, sentence)
         return
     if not (re_encode and is_migrating(name, encoder, method, settings)):
         report = migrate(name, encoder, method, settings, dry_run=dry_run, device=device, console=console, **choices)
@@ -134,7 +133,6 @@ def _rolled_back(collection: Collection, calibration_id: str, query_encoder: Que
 
 
 def _show_migration(report: MigrationReport, name: str, console: Console, *, dry_run: bool) -> None:
-    """Show what a migration is worth, and whether the collection is migrated."""
     quality, calibration = report.quality, report.calibration
     values = {
         "collection": name,

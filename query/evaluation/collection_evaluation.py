@@ -104,11 +104,11 @@ class Evaluation:
         if self.earlier is None:
             return []
         measures = [str(measure) for measure in self.plan.measures if str(measure) != JUDGED]
-        by_name = {scored_run.name: scored_run for scored_run in self.scored_runs.runs}
         matched = [
-            (earlier, by_name[earlier.name])
+            (earlier, run)
             for earlier in self.earlier.runs
-            if earlier.name in by_name and earlier.scores.keys() & by_name[earlier.name].scores.topics.keys()
+            for run in self.scored_runs.runs
+            if run.name == earlier.name and earlier.scores.keys() & run.scores.topics.keys()
         ]
         comparisons: list[Comparison] = []
         for earlier, scored_run in matched or [(self.earlier.runs[0], self.scored_runs.main)]:
@@ -117,10 +117,8 @@ class Evaluation:
                 raise BadInput(
                     f"run {earlier.run} has none of these measures; choose one of {', '.join(earlier.measures)}"
                 )
-            name = f"{self.number}.{scored_run.name}"
-            comparisons += compare(
-                earlier.run, earlier.scores, name, scored_run.scores.topics, shared, topic=scored_run.topic
-            )
+            name, scores = f"{self.number}.{scored_run.name}", scored_run.scores.topics
+            comparisons += compare(earlier.run, earlier.scores, name, scores, shared, topic=scored_run.topic)
         return corrected(comparisons)
 
 
@@ -151,9 +149,8 @@ def evaluate_collection(
             collection, settings, device=device, ranking=ranking, console=console, to=plan.to
         ) as searcher:
             to = plan.to and searcher.targets(plan.to)
-            plan = replace(
-                plan, tag=plan.tag or default_tag(searcher, to, named=bool(ranking and ranking.calibration)), to=to
-            )
+            tag = plan.tag or default_tag(searcher, to, named=bool(ranking and ranking.calibration))
+            plan = replace(plan, tag=tag, to=to)
             total = rounds(plan, searcher.targets(plan.to)) * sum(map(len, topic_set.topics.values()))
             with console.progress("evaluating", total, "topics") as advance:
                 scored_runs = rank_and_score(searcher, topic_set.topics, topic_set.qrels, plan, advance)
@@ -211,8 +208,8 @@ def score_earlier(
 ) -> Earlier:
     """Score the run of a TREC file by the judgements of the evaluation that is compared with it."""
     scored = score_foreign(run, topic_set.topics, judgements, plan.measures, targets=targets, pairs=plan.pairs)
-    main = scored.main
-    earlier_run = EarlierRun(run.tag, main.name, list(main.scores.means), main.scores.topics)
+    scores = scored.main.scores
+    earlier_run = EarlierRun(run.tag, scored.main.name, list(scores.means), scores.topics)
     return Earlier(run.tag, [earlier_run], pair_runs(run.tag, scored.runs))
 
 
@@ -227,8 +224,7 @@ def _relevant_texts(searcher: Searcher, topic_set: TopicSet, scored_runs: Scored
     """Hashes of the texts of the documents that are relevant for the topics."""
     qids = {topic.qid for topics in topic_set.topics.values() for topic in topics}
     doc_ids = {qrel.doc_id for qrel in scored_runs.qrels if qrel.relevance > 0 and qrel.query_id in qids}
-    stamps = searcher.store.stamps(searcher.stored_model, sorted(doc_ids))
-    return [stamp.text_hash for stamp in stamps.values()]
+    return [stamp.text_hash for stamp in searcher.store.stamps(searcher.stored_model, sorted(doc_ids)).values()]
 
 
 def warn_of_undetermined(topic_set: TopicSet, console: Console) -> None:

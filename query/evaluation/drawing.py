@@ -112,13 +112,10 @@ def _draw(axes: Axes, comparison: Comparison) -> None:
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     names = [one_line(qid) for qid, _ in topics]
-    _name_topics(axes, [name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…" for name in names])
-
-
-def _name_topics(axes: Axes, qids: Sequence[str]) -> None:
+    qids = [name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…" for name in names]
     if len(qids) <= _LABELLED:
         axes.set_xticks(np.arange(len(qids)), qids, rotation=60, ha="right", rotation_mode="anchor", fontsize=8)
         axes.set_xlabel("topic")
-        return
-    axes.set_xticks([])
-    axes.set_xlabel(f"{len(qids)} topics, sorted · highest: {', '.join(qids[:3])} · lowest: {', '.join(qids[:-4:-1])}")
+    else:
+        best, worst = ", ".join(qids[:3]), ", ".join(qids[:-4:-1])
+        axes.set(xticks=[], xlabel=f"{len(qids)} topics, sorted · highest: {best} · lowest: {worst}")

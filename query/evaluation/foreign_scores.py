@@ -67,11 +67,8 @@ def _unknown_hits(run: Run, langs: Mapping[str, str]) -> list[str]:
 
 
 def _within_language(run: Run, langs: Mapping[str, str], lang: str) -> Run:
-    """A run's documents that are known to be in a language."""
-    rankings = {
-        qid: [entry for entry in ranking if langs.get(entry[0]) == lang] for qid, ranking in run.rankings.items()
-    }
-    return Run(run.tag, rankings)
+    rankings = run.rankings.items()
+    return Run(run.tag, {qid: [entry for entry in ranking if langs.get(entry[0]) == lang] for qid, ranking in rankings})
 
 
 def without_languages(run: Run, languages: Mapping[str, str], langs: Collection[str]) -> Run:

@@ -81,7 +81,6 @@ def missing_documents(judgements: Judgements, to: Sequence[str] | None = None) -
 
 
 def _with_fairness(scored_run: ScoredRun, run_fairness: Fairness) -> ScoredRun:
-    """The same run with the measures of fairness among its scores."""
     means = dict(scored_run.scores.means)
     topics = {qid: dict(values) for qid, values in scored_run.scores.topics.items()}
     for measure, by_topic in run_fairness.measures.items():

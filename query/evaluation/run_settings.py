@@ -48,10 +48,7 @@ def settings_in_words(run: LoggedRun) -> dict[str, str]:
         return imported | ({"documents in": " ".join(run.documents_in)} if run.documents_in else {})
     languages = settings.get("languages")
     values: dict[str, Any] = {
-        "table": settings.get("table"),
-        "ranked by": settings.get("ranked_by"),
-        "encoder": settings.get("encoder"),
-        "method": settings.get("method"),
+        **{name.replace("_", " "): settings.get(name) for name in ("table", "ranked_by", "encoder", "method")},
         "calibration": None if run.reproduced else settings.get("calibration") or "none",
         "maps": (settings["maps"] or "none") if "maps" in settings else None,
         **{name.replace("_", " "): settings.get(name) for name in _RANKING},
@@ -98,8 +95,8 @@ def ranking_in_words(run: LoggedRun) -> str:
 
 def _additions(settings: Mapping[str, Any]) -> list[str]:
     """What else ranks beside vectors: words, a reranker."""
-    reranked = [f"reranked by {settings['reranker']}"] if settings.get("reranker") else []
-    return [*(["hybrid"] if settings.get("hybrid") else []), *reranked]
+    hybrid = ["hybrid"] if settings.get("hybrid") else []
+    return [*hybrid, *([f"reranked by {settings['reranker']}"] if settings.get("reranker") else [])]
 
 
 def differences(run: LoggedRun, against: LoggedRun) -> list[str]:

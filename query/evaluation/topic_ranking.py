@@ -45,11 +45,12 @@ def rank_and_score(
     scored_runs.qrels = judgements.qrels
     judged = relevant_topics(judgements.qrels)
     qids_by_lang = {lang: {topic.qid for topic in lang_topics} for lang, lang_topics in topics.items()}
-    queries_by_lang = {
-        lang: _queries(topics[lang], plan.fields, scored_runs.remarks)
-        for lang, qids in qids_by_lang.items()
-        if qids & judged
-    }
+    asked = [lang for lang, qids in qids_by_lang.items() if qids & judged]
+    queries_by_lang = {lang: queries_of(topics[lang], plan.fields) for lang in asked}
+    for lang, queries in queries_by_lang.items():
+        if missing := len(topics[lang]) - len(queries):
+            remark = f"topics in {lang} that have no {' or '.join(plan.fields)} to ask with, and count 0: {missing}"
+            scored_runs.remarks.append(remark)
     if not queries_by_lang:
         raise BadInput(NOTHING_RELEVANT)
     psq_runs = rank_by_psq(searcher, queries_by_lang, targets, plan.lexicons, plan.depth)
@@ -140,15 +141,6 @@ def _psq_runs(
 def _named_psq(scored_runs: Iterable[ScoredRun], kind: RunKind) -> Iterator[ScoredRun]:
     for scored_run in scored_runs:
         yield replace(scored_run, name=scored_run.name + PSQ_ENDING, kind=kind)
-
-
-def _queries(topics: Sequence[Topic], fields: Sequence[str], remarks: list[str]) -> list[Document]:
-    queries = queries_of(topics, fields)
-    if missing := len(topics) - len(queries):
-        remarks.append(
-            f"topics in {topics[0].lang} that have no {' or '.join(fields)} to ask with, and count 0: {missing}"
-        )
-    return queries
 
 
 def _run(plan: EvaluationPlan, queries: Sequence[Document], rankings: Sequence[Ranking]) -> Run:

@@ -99,7 +99,6 @@ def _page(subject: _Subject, console: Console) -> ReportPage:
 
 
 def _sections(subject: _Subject, languages: Sequence[str], console: Console) -> Iterator[Section]:
-    """The sections of the report, each drawn when it is asked for."""
     if len(languages) < 2:
         yield from sections.nothing_to_compare(languages)
     else:

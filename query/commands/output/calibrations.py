@@ -62,7 +62,6 @@ def ranking_text(summary: Summary) -> str:
 
 
 def _mates_sentence(mates: MatesSummary) -> str:
-    """Why mates count, or do not."""
     if not mates.queries:
         return "mates don't count: too few documents have sure mates to decide by"
     verdict = "mates count" if mates.count else "mates don't count, as held-out queries lose by them"

@@ -167,7 +167,6 @@ def _lines(text: str, columns: int) -> list[str]:
 
 
 def _cut(text: str, columns: int) -> str:
-    """The beginning of a text in at most so many terminal columns."""
     if _cells(text) <= columns:
         return text
     text = text[:columns]

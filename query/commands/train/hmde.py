@@ -185,8 +185,8 @@ def _show_report(report: HmdeReport, searched: Comparison | None, console: Conso
     curve, triples = report.curve, report.triples
     values = {
         "documents": report.documents,
-        "triples": {f"{first}-{second}": count for (first, second), count in report.drawn.items()},
-        "possible": {f"{first}-{second}": count for (first, second), count in triples.possible.items()},
+        "triples": {"-".join(pair): count for pair, count in report.drawn.items()},
+        "possible": {"-".join(pair): count for pair, count in triples.possible.items()},
         "passes": round(report.passes, 4),
         **values_of(triples, "single", "lonely", "further"),
         **values_of(report, "cut", "resumed"),

@@ -36,15 +36,10 @@ def command(sources: tuple[str, ...], output: Path, options: ReadOptions, consol
     some like them. FOLDER then makes documents' vectors by method lawdr.
     """
     report = train_lawdr(Sources(sources, options), output, console=console, **choices)
-    density = report.density
+    values = {"density": report.density.id, "documents": report.documents, "sentences": report.languages}
     show_training(
         report.folder,
-        {
-            "density": density.id,
-            "documents": report.documents,
-            "sentences": report.languages,
-            **values_of(density, "bandwidth", "b"),
-        },
+        values | values_of(report.density, "bandwidth", "b"),
         [],
         f"{counted(sum(report.languages.values()), 'sentence')} in {counted(len(report.languages), 'language')} "
         f"of {counted(report.documents, 'document')}",
