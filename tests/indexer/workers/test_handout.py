@@ -117,7 +117,9 @@ def test_bad_documents_of_every_kind_are_refused_as_one_process_refuses_them(fie
         assert sorted(field.store.ids()) == sorted(store.ids())
     found = field.notes()
     assert Counter(found) == Counter(expected)
-    assert len([note for note in found if note.kind == REFUSED]) == len(bad) - 5 + 1  # two are read with U+FFFD; the archive is cut off
+    assert (
+        len([note for note in found if note.kind == REFUSED]) == len(bad) - 5 + 1
+    )  # two are read with U+FFFD; the archive is cut off
     assert [note.doc_id for note in found if note.kind == REMARK and note.doc_id] == ["d0003"]
 
 
