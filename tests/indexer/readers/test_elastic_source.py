@@ -125,6 +125,7 @@ def test_a_lost_point_in_time_is_replaced_and_nothing_is_missed(place: Place, mo
     assert points, "no point in time took the place of the one that was lost"
 
 
+@pytest.mark.long
 def test_a_server_that_restarts_is_read_on(killable: ElasticServer, killable_url: str, engine: sa.Engine) -> None:
     def restart() -> None:
         killable.kill()

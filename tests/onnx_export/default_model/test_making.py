@@ -245,7 +245,7 @@ def test_where_cuda_fails_auto_takes_the_build_for_cpus_and_says_so_once(
         open_named(DEFAULT, None, Console(), device="cuda")
 
 
-@pytest.mark.parts
+@pytest.mark.long
 def test_a_model_in_int8_stands_for_its_build_for_cards_and_one_that_was_trained_does_not(
     cards: Sessions, default_folder: ModelFolder, half: tuple[Path, ParityReport], monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path, capsys: pytest.CaptureFixture[str],

@@ -199,6 +199,7 @@ def test_with_tokens_the_cluster_vouches_for_its_own_users_alone(site: Site) -> 
                 assert service.post(f"{path}%0A", auth=(user, PASSWORD)).status_code == 400
 
 
+@pytest.mark.long
 def test_a_cluster_that_is_gone_is_waited_for_and_back_again(
     killable: ElasticServer, tmp_path: Path, data_dir: Path, default_folder: ModelFolder
 ) -> None:
