@@ -31,7 +31,7 @@ OTHER = $(if $(filter gpu,$(RUNTIME)),onnxruntime,onnxruntime_gpu)
 check: $(VENV)/.dev ## the tests that need no server and no torch; 2 min
 	$(PYTEST) -m 'not parts and not long' --seconds 15 $(ARGS)
 
-test: $(VENV)/.dev ## check, and the tests of real parts: servers, torch, the browser; half an hour
+test: $(VENV)/.dev ## check, and the tests of real parts: servers, torch, the browser; 10 min
 	$(PYTEST) -m 'not train and not long' $(ARGS)
 
 test-train: $(VENV)/.dev ## the trainings, which test leaves out

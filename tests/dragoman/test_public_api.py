@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import dragoman
@@ -36,64 +38,6 @@ RECORDS: list[dict[str, Any]] = [
     {"id": "e1", "lang": "en", "title": "Sourdough", "text": "Bake bread without bought yeast.", "label": "food"},
     {"id": "e2", "lang": "en", "title": "Volcano", "text": "The volcano erupts again.", "label": "science"},
 ]
-
-
-class PandasFrame:
-    """What is used of a data frame of pandas."""
-
-    def __init__(self, rows: list[dict[str, Any]], columns: list[str] | None = None, index: str | None = None) -> None:
-        self.rows, self.columns = rows, columns or [name for name in rows[0] if name != index]
-        self.index = SimpleNamespace(names=[index])
-        self.iloc = self
-        self.iterrows = None
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, rows: slice) -> "PandasFrame":
-        return PandasFrame(self.rows[rows], self.columns)
-
-    def reset_index(self) -> "PandasFrame":
-        return PandasFrame(self.rows)
-
-    def to_dict(self, _orient: str) -> list[dict[str, Any]]:
-        return [{name: row[name] for name in self.columns} for row in self.rows]
-
-
-class PolarsFrame:
-    """What is used of a data frame of polars, and of a lazy frame."""
-
-    def __init__(self, rows: list[dict[str, Any]]) -> None:
-        self.collect_schema = self.__arrow_c_stream__ = None
-        self.iter_rows = lambda *, named: iter(rows) if named else iter(map(tuple, rows))
-
-
-class LazyFrame:
-    """What is used of a lazy frame of polars."""
-
-    def __init__(self, rows: list[dict[str, Any]]) -> None:
-        self.collect_schema = None
-        self.collect = lambda: PolarsFrame(rows)
-
-
-class ArrowTable:
-    """A table of a library that pyarrow reads by the PyCapsule interface."""
-
-    def __init__(self, rows: list[dict[str, Any]]) -> None:
-        self.rows = rows
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        raise AssertionError("pyarrow asks for it")
-
-
-class ArrowReader(list[Any]):
-    """What is used of pyarrow's reader: batches of rows."""
-
-    schema = SimpleNamespace(names=list(RECORDS[0]))
-
-    @classmethod
-    def from_stream(cls, table: Any) -> "ArrowReader":
-        return cls([SimpleNamespace(to_pylist=lambda: table.rows)])
 
 
 class Missing:
@@ -154,21 +98,17 @@ def test_dicts_may_come_from_a_generator_and_only_what_changed_is_encoded_again(
     assert not list(index.settings.home.glob("*.jsonl"))
 
 
-@pytest.mark.parametrize(
-    "frame",
-    [
-        PandasFrame(RECORDS),
-        PandasFrame(RECORDS, index="id"),
-        PolarsFrame(RECORDS),
-        LazyFrame(RECORDS),
-        ArrowTable(RECORDS),
-    ],
-    ids=["pandas", "pandas with the id as its index", "polars", "lazy polars", "Arrow"],
-)
-def test_a_table_is_a_source_alone_and_among_others(
-    frame: Any, settings: dragoman.Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", SimpleNamespace(RecordBatchReader=ArrowReader))
+FRAMES: dict[str, Any] = {
+    "pandas": pd.DataFrame(RECORDS),
+    "pandas with the id as its index": pd.DataFrame(RECORDS).set_index("id"),
+    "polars": pl.DataFrame(RECORDS),
+    "lazy polars": pl.DataFrame(RECORDS).lazy(),
+    "Arrow": pa.Table.from_pylist(RECORDS),
+}
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+def test_a_table_is_a_source_alone_and_among_others(frame: Any, settings: dragoman.Settings) -> None:
     for sources in (frame, ["docs.jsonl", frame]):
         with source_names(sources, "c", settings, dragoman.ReadOptions()) as names:
             *files, records = names
@@ -178,8 +118,8 @@ def test_a_table_is_a_source_alone_and_among_others(
 
 def test_a_table_that_needs_pyarrow_says_so(settings: dragoman.Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(dragoman.MissingPart, match="a ArrowTable is read by pyarrow; install it"):
-        dragoman.index(ArrowTable(RECORDS), "c", settings=settings)
+    with pytest.raises(dragoman.MissingPart, match="a Table is read by pyarrow; install it"):
+        dragoman.index(FRAMES["Arrow"], "c", settings=settings)
 
 
 def test_values_that_json_lacks_are_dates_numbers_and_texts_or_missing(settings: dragoman.Settings) -> None:
@@ -243,7 +183,12 @@ def test_a_dict_that_can_not_be_indexed_is_refused_and_the_others_are_indexed(in
         ([*RECORDS, {"id": "d", "text": "t", "of": object()}], {}, "record 4 can't be written as JSON .*a object"),
         ([*RECORDS, 5], {}, "source 4 is a int; give a name, a dict, or a data frame"),
         (5, {}, "source 1 is a int"),
-        (PandasFrame(RECORDS, columns=["id", "text", "text"]), {}, "names the column 'text' more than once"),
+        (
+            pd.DataFrame([["1", "a", "b"]], columns=["id", "text", "text"]),
+            {},
+            "names the column 'text' more than once",
+        ),
+        (pd.DataFrame(RECORDS)["text"], {}, "a Series is one column; give the frame that it is of"),
         ("no-such-file.jsonl", {}, "no-such-file.jsonl"),
         (RECORDS, {"format": "csv"}, "dicts have no format and no encoding"),
     ],

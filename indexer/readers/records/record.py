@@ -172,11 +172,10 @@ def _content(record: Mapping[str, Any], options: ReadOptions) -> tuple[str, str]
     title = clean_line(_string(record, "title", options) or "")
     text = _string(record, "text", options)
     if text is None:
-        fields = ", ".join(clean_line(str(name))[:_NAME_LENGTH] for name in list(record)[:_NAMES] if name != "id")
+        names = [clean_line(str(name))[:_NAME_LENGTH] for name, value in record.items() if name != "id" and value]
+        there = f" (there are {', '.join(names[:_NAMES])})" if names else ""
         raise _RefusedError(
-            f"it has no {_label('text', options)}; say which field holds it with --field text=NAME (there are {fields})"
-            if fields
-            else f"it has no {_label('text', options)}"
+            f"it has no {_label('text', options)}; say which field holds it with --field text=NAME{there}"
         )
     text = clean(text).strip()
     if not _SEEN.search(title + text):

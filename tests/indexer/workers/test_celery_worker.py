@@ -145,8 +145,9 @@ def test_a_signal_is_handled_while_all_lanes_are_busy(tmp_path: Path) -> None:
 
 
 def test_what_an_encoder_says_while_it_is_opened_is_logged(
-    default_folder: ModelFolder, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    default_folder: ModelFolder, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path))  # another test's cache may have a build for cards
     install_cards(monkeypatch, Library(["H100"]))
     install_provider(monkeypatch)
     monkeypatch.setattr("encoders.console._warned", set())
