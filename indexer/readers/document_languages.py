@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,9 @@ _NEIGHBOURS = 2.0
 """Weight of a source's other files against a file's own documents, in documents."""
 _ELSEWHERE = 0.01
 """Documents that every language is taken to have among the neighbours, where none was seen."""
+_CODE, _SHOWN = 0.3, 2000
+"""Share of signs from which on a text is no prose, as code is not, and the characters that show it."""
+_NO_LETTERS = frozenset(string.digits + string.punctuation)
 _FEW = 3.0
 """Documents that can have a main language."""
 
@@ -77,6 +81,8 @@ class _Languages:
         lang = document.lang
         if lang == UNDETERMINED:
             probabilities = self._detector.probabilities(document.content)
+            if _signs(document.content[:_SHOWN]) > _CODE:
+                probabilities = dict.fromkeys(probabilities, 1 / max(len(probabilities), 1))
             lang = max(probabilities, key=probabilities.__getitem__, default=UNDETERMINED)
             if probabilities.get(lang, 1.0) < SURE:
                 return _Waiting(document, unsure=probabilities)
@@ -104,6 +110,12 @@ class _Languages:
                 yield replace(one.reading, lang=lang)
             else:
                 yield one.reading
+
+
+def _signs(text: str) -> float:
+    """Share of digits and ASCII's signs among characters that are no blanks."""
+    plain = "".join(text.split())
+    return sum(character in _NO_LETTERS for character in plain) / max(len(plain), 1)
 
 
 def _neighbourhood(document: Document) -> str:

@@ -57,6 +57,7 @@ def test_other_languages_of_a_file_stay_what_they_are_and_the_order_stays(tmp_pa
         ("ᎣᏏᏲ ᎣᎩᎾᎵᎢ ᎠᏂᏴᏫᏯ ᎤᏂᏬᏂᎯᏍᏗ", "und"),
         ("Trajekt je isplovio iz luke u zoru, kapetan je proverio teret i seo da beleži lepo vreme, sneg.", "sr-Latn"),
         ("Трајект је испловио из луке у зору, а капетан је проверио терет и забележио време у дневник.", "sr"),
+        ("for (i = 0; i < n; i++) { a[i] += b[i] * c[i]; }", "und"),
         (f"{'This file may be copied by anybody, in whole or in part. ' * 40}{TEXTS['pl'] * 120}", "pl"),
     ],
 )
@@ -90,3 +91,7 @@ def test_chrome_and_readings_of_characters_are_no_text(tmp_path: Path) -> None:
     (document,) = readings(page)
     assert isinstance(document, Document)
     assert document.text == TEXTS["de"]
+
+
+def test_a_text_of_digits_alone_has_no_language(tmp_path: Path) -> None:
+    assert languages(records(tmp_path / "a.jsonl", "12 345 67", "🎉")) == ["und", "und"]
