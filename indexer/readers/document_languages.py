@@ -22,7 +22,7 @@ _NEIGHBOURS = 2.0
 """Weight of a source's other files against a file's own documents, in documents."""
 _ELSEWHERE = 0.01
 """Documents that every language is taken to have among the neighbours, where none was seen."""
-_CODE, _SHOWN = 0.3, 2000
+_CODE, _SHOWN = 0.25, 2000
 """Share of signs from which on a text is no prose, as code is not, and the characters that show it."""
 _NO_LETTERS = frozenset(string.digits + string.punctuation)
 _FEW = 3.0
