@@ -137,6 +137,10 @@ class SourceFile:
         self.returns = line_end is not None and line_end[0] == "\r"
 
     def _blocks(self) -> Iterator[bytes]:
+        """All bytes but the byte order mark; those of a small file are known."""
+        if len(self._raw_start) < FIRST_BYTES:
+            yield self._raw_start[marked_encoding(self._raw_start)[1] :]
+            return
         with self._open_bytes() as stream, suppress(UnreadableFileError):  # whoever reads the file meets it again
             stream.read(marked_encoding(stream.peek(4)[:4])[1])
             while block := stream.read1(_DECODED):
