@@ -56,17 +56,24 @@ def calibrated(
 
 
 def target_languages(collection: str, languages: Collection[str], to: Sequence[str] | None) -> list[str]:
-    """The languages of ``to``, normalised, or all; raises ``BadInput`` as ``Searcher.search`` does."""
+    """The languages of ``to``, normalised, or all; raises ``BadInput`` as ``Searcher.search`` does.
+
+    A language that the collection lacks stands for its other scripts there: ``zh`` for ``zh-Hant`` (RFC 4647, 3.3.1).
+    """
     there_are = ", ".join(sorted(languages))
     if to is None:
         return sorted(languages)
     require_list(to, "to")
     if not to:
         raise BadInput(f"no language of documents is named; {collection} has {there_are}")
+    targets: dict[str, None] = {}
     for code in to:
-        if normalise(code) not in languages:
+        tag = normalise(code)
+        found = [tag] if tag in languages else sorted(lang for lang in languages if lang.startswith(f"{tag}-"))
+        if not found:
             raise BadInput(f"collection {collection} has no documents in {code!r}; it has {there_are}")
-    return list(dict.fromkeys(normalise(code) for code in to))
+        targets |= dict.fromkeys(found)
+    return list(targets)
 
 
 def index_words(store: VectorStore, languages: Mapping[str, int], console: Console) -> None:

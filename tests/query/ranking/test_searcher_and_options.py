@@ -21,6 +21,7 @@ from query.calibration_fitting.language_statistics import fit_statistics
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.search_hits import Detail, ScoreParts, best_passages
 from query.ranking.searcher import Searcher
+from query.ranking.searcher_opening import target_languages
 from tests.query.calibration.test_calibration import samples
 from trials import ROOT
 
@@ -217,3 +218,11 @@ def test_the_rankers_that_were_used_last_are_kept(calibrated_by_words: Settings)
             searcher.search("Bienen", lang="de", k=1)
         assert usual in searcher._rankers.values()
         assert len(searcher._rankers) < 20
+
+
+def test_a_language_that_is_not_there_stands_for_its_other_scripts() -> None:
+    there = ["de", "sr-Latn", "zh", "zh-Hant"]
+    assert target_languages("c", there, ["sr", "zh-CN", "de"]) == ["sr-Latn", "zh", "de"]
+    assert target_languages("c", ["de", "zh-Hant"], ["zh"]) == ["zh-Hant"]
+    with pytest.raises(BadInput, match=r"no language|no documents in"):
+        target_languages("c", ["de-Latn"], ["d"])
