@@ -61,10 +61,8 @@ def normalise(code: str) -> str:
     script = language.maximize().script
     short = language.prefer_macrolanguage().language or UNDETERMINED
     usual = langcodes.Language.make(language=short).maximize()
-    unknown = short != "en" and (usual.script, usual.territory) == (
-        "Latn",
-        "US",
-    )  # langcodes lacks data
+    lacking = ("Latn", "US")  # what langcodes gives where it has no data
+    unknown = short != "en" and (usual.script, usual.territory) == lacking
     tag = short if unknown or script in (None, usual.script) else f"{short}-{script}"
     return _NORWEGIAN.get(tag, tag)
 

@@ -14,9 +14,9 @@ from xml.etree.ElementTree import Element, ParseError, fromstring
 
 from indexer.readers.records.encodings import marked_encoding
 from indexer.readers.records.files import RECORD_LIMIT, SourceFile
+from indexer.readers.records.html_page import read_page
 from indexer.readers.records.record import clean_line, make_document
 from indexer.readers.records.source import Reading, ReadOptions, Refusal
-from indexer.readers.whole_files import read_page
 
 _BLOCKS = frozenset(("p", "h", "note-body"))
 _SIGNS = {"tab": " ", "br": " ", "cr": " ", "s": " ", "line-break": " ", "noBreakHyphen": "-"}

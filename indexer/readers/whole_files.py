@@ -5,36 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cache
 
-from encoders.errors import BadInput
-from encoders.languages import UNDETERMINED, normalise
+from encoders.languages import UNDETERMINED
 from indexer.readers.records.files import SourceFile
-from indexer.readers.records.record import clean, clean_line, make_document
+from indexer.readers.records.html_page import read_page
+from indexer.readers.records.record import make_document
 from indexer.readers.records.source import Reading, ReadOptions, Refusal, Remark
 from indexer.text.language_detection import Detector
 
 _TITLE_LENGTH = 120
 """Maximum characters of a first line that counts as the title."""
-_NO_TEXT = ["script", "style", "nav", "noscript", "template", "svg", "iframe", "object", "head", "rt", "rp"]
-_CHROME = ", ".join(
-    (
-        "[role=navigation], [role=banner], [role=contentinfo], [role=search], [aria-modal=true]",
-        *(
-            f'div[{name}*="{part}" i]'
-            for name in ("id", "class")
-            for part in ("cookie-banner", "cookie-consent", "cookie-notice", "cookiebar", "consent-banner")
-        ),
-    )
-)
-"""Parts of a page that are on every page of a site."""
-_FRAME = "body > header, body > footer"
-"""The same, of a page whose text is marked by an element of its own."""
-_MOST_CHROME = 0.3
-"""Share of a page's text from which on a part is not chrome, however it is called."""
-_BLOCKS = (
-    "address, article, aside, blockquote, br, caption, dd, details, div, dl, dt, figcaption, figure, footer, form, "
-    "h1, h2, h3, h4, h5, h6, header, hr, li, main, ol, p, pre, section, summary, table, td, th, tr, ul"
-)
-_BREAK = "\x1e"
 _ENOUGH = 50
 """Characters of a page from which on its text can contradict its ``<html lang>``, which templates often copy."""
 _UNLIKELY = 1e-6
@@ -96,34 +75,3 @@ def _text(content: str, file: SourceFile) -> tuple[str, str, str]:
     if not rest.strip() or len(title) > _TITLE_LENGTH:
         title, rest = "", content
     return title.lstrip("# ") if file.suffix in (".md", ".markdown") else title, rest, ""
-
-
-def read_page(markup: str) -> tuple[str, str, str]:
-    """Title, text and stated language of a page, the language empty if it is none."""
-    from selectolax.lexbor import LexborHTMLParser  # noqa: PLC0415 - only HTML needs it
-
-    tree = LexborHTMLParser(markup.replace(_BREAK, " "))
-    lang = (tree.root.attributes.get("lang") or "") if tree.root else ""
-    titles = [node for selector in ("head title", "title", "h1") if (node := tree.css_first(selector))]
-    title = clean_line(next((text for node in titles if (text := node.text())), ""))
-    tree.strip_tags(_NO_TEXT)
-    body = tree.body
-    if body is None:
-        return title, "", _code(lang)
-    length = len(body.text())
-    for node in body.css(f"{_CHROME}, {_FRAME}" if body.css_first("main, article") else _CHROME):
-        if len(node.text()) < _MOST_CHROME * length:
-            node.decompose()
-    for node in body.css(_BLOCKS):
-        node.insert_before(_BREAK)
-        node.insert_after(_BREAK)
-    paragraphs = (" ".join(clean(part).split()) for part in body.text().split(_BREAK))
-    return title, "\n".join(filter(None, paragraphs)), _code(lang)
-
-
-def _code(lang: str) -> str:
-    """The page's normalised language; empty for an invalid value such as ``lang=""``, so the page is still read."""
-    try:
-        return normalise(lang)
-    except BadInput:
-        return ""

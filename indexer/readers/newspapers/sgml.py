@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from indexer.readers.newspapers.article import TEXTS, Article, parse_article
 from indexer.readers.newspapers.clef import newspaper
 from indexer.readers.records.files import RECORD_LIMIT, SourceFile
+from indexer.readers.records.html_page import read_page
 from indexer.readers.records.record import make_document
 from indexer.readers.records.source import Reading, ReadOptions, Refusal, Remark
-from indexer.readers.whole_files import read_page
 
 _BOUNDARY = re.compile(rb"<(/?)DOC(?=[\s>])[^<>]*>", re.IGNORECASE)
 _ID_TAGS = [re.compile(rb"<%s\s*>\s*([^<\s]+)" % tag, re.IGNORECASE) for tag in (b"DOCNO", b"DOCID")]
