@@ -39,6 +39,9 @@ from trials.servers.secured import secured_server
 from trials.servers.shared import once, shared_folder
 
 _HERE = Path(__file__).parent
+Capture = pytest.CaptureFixture[str]
+Log = pytest.LogCaptureFixture
+Patch = pytest.MonkeyPatch
 
 hypothesis.settings.register_profile("dragoman", deadline=None)  # beside other tests an example may wait for a core
 hypothesis.settings.load_profile("dragoman")
@@ -130,7 +133,6 @@ def opened_once(folder: ModelFolder, threads: int | None = None) -> SentenceEnco
 
 @pytest.fixture(scope="session")
 def encoder(default_folder: ModelFolder) -> Encoder:
-    """The default encoder, loaded."""
     return TitledWindows(opened_once(default_folder))
 
 
@@ -203,7 +205,6 @@ def elastic_url(elastic: ElasticServer) -> Iterator[str]:
 
 @pytest.fixture
 def killable_url(killable: ElasticServer) -> Iterator[str]:
-    """The same, on the server that may be killed."""
     with _place(killable) as url:
         yield url
         killable.revive()
@@ -228,19 +229,16 @@ def killable_postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture(scope="session")
 def postgres() -> PostgresServer:
-    """A real PostgreSQL."""
     return started("postgresql", PostgresServer)
 
 
 @pytest.fixture(scope="session")
 def redis() -> RedisServer:
-    """A real Redis."""
     return started("redis", RedisServer)
 
 
 @pytest.fixture(scope="session")
 def rabbitmq() -> RabbitServer:
-    """A real RabbitMQ."""
     return started("rabbitmq", RabbitServer)
 
 

@@ -1,10 +1,12 @@
-"""What the code host, git and make read: citation, workflow, form for bug reports, hooks, extras."""
+"""What the code host, git and make read; and what is published is what was tested: the wheel."""
 
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import yaml
 from encoders.phrases import install_command
 from query import __version__
 from query.commands.program import program
+from tests.conftest import Patch
 from trials import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -33,43 +36,22 @@ def _read(name: str) -> Any:
 )
 def test_it_fits_its_schema(schema: str, name: str) -> None:
     checker = Path(sys.executable).with_name("check-jsonschema")
-    done = subprocess.run(
-        [checker, "--builtin-schema", f"vendor.{schema}", ROOT / name], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout
+    subprocess.run([checker, "--builtin-schema", f"vendor.{schema}", ROOT / name], check=True)
 
 
 def test_the_citation_is_of_this_version_and_its_changelog_says_the_same_date() -> None:
     citation = _read("CITATION.cff")
-    assert citation["version"] == __version__
-    assert citation["license"] == PROJECT["license"]
+    assert (citation["version"], citation["license"]) == (__version__, PROJECT["license"])
     assert f"\n## {__version__} – {citation['date-released']}\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-
-
-def test_the_five_papers_are_cited_with_authors_year_and_address() -> None:
-    papers = _read("CITATION.cff")["references"]
-    assert [re.split(r"\W", paper["notes"])[0] for paper in papers] == ["HMDE", "LAWDR", "Cr5", "Maps", "T"]
-    for paper in papers:
-        assert all(author["family-names"] and author["given-names"] for author in paper["authors"]), paper["title"]
-        assert paper["year"], paper["title"]
-        assert paper.get("doi") or paper["url"], paper["title"]
 
 
 def test_the_workflow_runs_what_decides_whether_a_change_lands_and_elasticsearch_of_an_older_version() -> None:
     job = _read(".github/workflows/ci.yml")["jobs"]["ci"]
     matrix = job["strategy"]["matrix"]
-    assert job["steps"][-1]["run"] == ".ci/run ${{ matrix.targets }}"
-    assert matrix["targets"] == [""]
+    assert (job["steps"][-1]["run"], matrix["targets"]) == (".ci/run ${{ matrix.targets }}", [""])
     assert f">={matrix['python'][0]}" == PROJECT["requires-python"]
     assert [older["targets"] for older in matrix["include"]] == ["test-elastic-8"]
     assert "test-elastic-8: $(VENV)/.dev ##" in (ROOT / "Makefile").read_text(encoding="utf-8")
-
-
-def test_hooks_run_lint_before_a_commit_and_the_quick_tests_before_a_push() -> None:
-    (local,) = _read(".pre-commit-config.yaml")["repos"]
-    assert local["repo"] == "local"
-    hooks = {hook["entry"]: (hook["language"], hook["stages"]) for hook in local["hooks"]}
-    assert hooks == {"make lint": ("system", ["pre-commit"]), "make check": ("system", ["pre-push"])}
 
 
 def test_make_alone_says_what_can_be_made() -> None:
@@ -116,9 +98,7 @@ def test_no_message_asks_for_a_package_that_is_not_published() -> None:
     assert install_command("train") == "make install EXTRAS=train"
 
 
-def test_a_program_that_the_shell_does_not_find_is_named_by_its_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_that_the_shell_does_not_find_is_named_by_its_path(tmp_path: Path, monkeypatch: Patch) -> None:
     scripts = tmp_path / ".venv" / "bin"
     scripts.mkdir(parents=True)
     monkeypatch.setattr(sys, "executable", str(scripts / "python"))
@@ -134,3 +114,81 @@ def test_a_program_that_the_shell_does_not_find_is_named_by_its_path(
     assert program() == str(own)
     monkeypatch.setenv("PATH", f"{scripts}:/usr/bin:/bin")
     assert program() == "dragoman"
+
+
+UV = (sys.executable, "-m", "uv")
+
+
+def _run(*command: str | Path) -> None:
+    done = subprocess.run(list(map(str, command)), cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What ``make dist`` makes, by the environment that runs the tests."""
+    folder = tmp_path_factory.mktemp("dist")
+    _run("make", "dist", f"--old-file={sys.prefix}/.dev", f"VENV={sys.prefix}", f"DIST={folder}")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(dist: Path) -> Path:
+    (wheel,) = dist.glob("*.whl")
+    return wheel
+
+
+def test_the_source_distribution_has_all_that_make_asks_for(dist: Path) -> None:
+    (archive,) = dist.glob("*.tar.gz")
+    with tarfile.open(archive) as sources:
+        names = {name.partition("/")[2] for name in sources.getnames()}
+    assert {"Makefile", "mkdocs.yml", "pyproject.toml", ".ci/run", "docs/cli_page.py", "docs/page.png"} <= names
+    assert {page.name for page in ROOT.glob("*.md")} | {"LICENSE", "CITATION.cff"} <= names
+
+
+def test_the_wheel_has_the_public_name_and_the_four_rooms_with_migrations_demo_and_types(wheel: Path) -> None:
+    names, rooms = set(zipfile.ZipFile(wheel).namelist()), {"dragoman", "encoders", "onnx_export", "indexer", "query"}
+    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == rooms
+    assert "indexer/ledger/migrations/versions/0001_tables.py" in names
+    assert {"query/demo/topics.tsv", "query/demo/docs.ja.jsonl"} <= names
+    assert {f"{room}/py.typed" for room in rooms} <= names
+
+
+@pytest.mark.long
+def test_installed_alone_it_runs_and_says_which_extra_is_missing(wheel: Path, tmp_path: Path) -> None:
+    _run(*UV, "venv", "-q", "--python", sys.executable, tmp_path / "venv")
+    python = tmp_path / "venv" / "bin" / "python"
+    _run(*UV, "pip", "install", "-q", "--python", python, wheel)
+
+    def dragoman(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(tmp_path / "venv" / "bin" / "dragoman"), *arguments],
+            cwd=tmp_path,
+            env={"HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin", "PYTHONPATH": "."},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    (tmp_path / "encoders").mkdir()
+    for users_module in (tmp_path / "query.py", tmp_path / "encoders" / "__init__.py"):
+        users_module.write_text("raise SystemExit('this is the module of the user')\n")
+    assert dragoman("--version").stdout.startswith("dragoman 0.")
+    assert "Everyday:" in dragoman("--help").stdout
+    parts = ("torch", "onnxruntime", "celery", "elasticsearch")
+    modules = f"import importlib.util as u; print([n for n in {parts} if u.find_spec(n)])"
+    assert subprocess.run([str(python), "-c", modules], capture_output=True, text=True, check=True).stdout == "[]\n"
+    for command, extra in ((["demo"], "cpu"), (["export", "some-model"], "train")):
+        lacking = dragoman(*command)
+        assert lacking.returncode == 1
+        assert f"make install EXTRAS={extra}" in lacking.stderr
+
+    _run(*UV, "pip", "install", "-q", "--python", python, f"{wheel}[cpu]")
+    demo = dragoman("demo", "-q")
+    assert demo.returncode == 0, demo.stderr
+    assert "all, pooled" in demo.stdout
+
+    (tmp_path / "a.jsonl").write_text('{"id": "a", "lang": "en", "text": "The river rose."}')
+    elastic = dragoman("index", "a.jsonl", "-c", "c", "--store", "http://127.0.0.1:9/p")
+    assert elastic.returncode == 1
+    assert "make install EXTRAS=elastic" in elastic.stderr

@@ -36,11 +36,7 @@ def tier(item: pytest.Item) -> str:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--seconds``, which ``make check`` gives."""
-    parser.addoption(
-        "--seconds",
-        type=float,
-        help="a test that takes longer fails; what is made once does not count",
-    )
+    parser.addoption("--seconds", type=float, help="a test that takes longer fails; what is made once does not count")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
