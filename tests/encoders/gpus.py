@@ -56,20 +56,13 @@ class Library:
 
 @dataclass
 class Sessions:
-    """The sessions that were asked for: each graph's path and providers; and how CUDA behaves.
-
-    Attributes:
-        error: message of CUDA's failure at loading.
-        failures: messages of CUDA's failures at running, the next first; an empty message is no failure.
-        rows: rows of each run on the card.
-        silent: ONNX Runtime leaves CUDA out without an error, as where a library is missing.
-    """
+    """The sessions that were asked for: each graph's path and providers; and how CUDA behaves."""
 
     asked: list[tuple[str, list[Any]]] = field(default_factory=list)
-    error: str = ""
-    failures: list[str] = field(default_factory=list)
-    rows: list[int] = field(default_factory=list)
-    silent: bool = False
+    error: str = ""  # message of a failure at loading
+    failures: list[str] = field(default_factory=list)  # at running, the next first; an empty message is none
+    rows: list[int] = field(default_factory=list)  # of each run on the card
+    silent: bool = False  # CUDA is left out without an error, as where a library is missing
 
 
 def install_cards(patch: pytest.MonkeyPatch, library: Library | None) -> None:

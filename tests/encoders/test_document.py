@@ -17,7 +17,6 @@ from encoders.languages import _KNOWN, language_list, normalise
 from encoders.machine.placement import CPU
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import Sentences
-from encoders.phrases import counted, first_line
 from encoders.top_scores import largest
 
 _MATRICES = hnp.arrays(
@@ -88,14 +87,6 @@ def test_a_graph_that_ends_otherwise_is_refused(tmp_path: Path) -> None:
             load_graph(tmp_path / "m.onnx", CPU, unnormalised=True)
 
 
-def test_one_is_not_several_and_of_an_error_the_first_line_is_told() -> None:
-    said = [counted(1, "document"), counted(0, "document"), counted(12_345, "document")]
-    assert said == ["1 document", "0 documents", "12,345 documents"]
-    assert [counted(number, "query", "queries") for number in (1, 2)] == ["1 query", "2 queries"]
-    told = [first_line(OSError(message)) for message in ("one\ntwo", "\n one \n", "", "x" * 400)]
-    assert told == ["one", "one", "OSError", "x" * 300]
-
-
 CODES = """de:de DE:de ger:de no:nb nb:nb nn:nn pt-BR:pt en_US:en zh:zh cmn:zh zh-Hans:zh zh-CN:zh zh-Hant:zh-Hant
 zh-TW:zh-Hant sr:sr sr-Latn:sr-Latn iw:he acm_Arab:acm :und und:und xx:und"""
 
@@ -119,8 +110,7 @@ def test_a_country_is_asked_back_with_its_language(given: str, tag: str) -> None
 
 
 def test_a_list_holds_tags_and_an_empty_text_has_none_and_separators_alone_are_refused() -> None:
-    assert language_list("de, pt-BR en") == ["de", "pt", "en"]
-    assert language_list("") == []
+    assert (language_list("de, pt-BR en"), language_list("")) == (["de", "pt", "en"], [])
     for separators in (",", " ", ", ,"):
         with pytest.raises(BadInput, match="names no language"):
             language_list(separators)

@@ -94,17 +94,12 @@ def test_a_failure_is_that_of_those_that_were_made_together_alone() -> None:
 
 @pytest.mark.parametrize(("at_once", "most"), [(1, 1), (1, 4), (3, 2)])
 def test_each_of_many_calls_gets_its_own_result_and_only_so_many_are_made_at_once(at_once: int, most: int) -> None:
-    lock = threading.Lock()
-    now, largest = 0, 0
+    room = threading.BoundedSemaphore(at_once)
 
     def make(kind: int, given: Sequence[int]) -> list[tuple[int, int]]:
-        nonlocal now, largest
-        with lock:
-            now += 1
-            largest = max(largest, now)
+        assert room.acquire(blocking=False), f"more than {at_once} are made at once"
         assert len(given) <= most
-        with lock:
-            now -= 1
+        room.release()
         return [(kind, number) for number in given]
 
     calls = WaitingCalls(make, at_once, most)
@@ -118,5 +113,4 @@ def test_each_of_many_calls_gets_its_own_result_and_only_so_many_are_made_at_onc
 
     with ThreadPoolExecutor(12) as pool:
         assert all(pool.map(several, range(12)))
-    assert largest <= at_once
     assert not calls._waiting

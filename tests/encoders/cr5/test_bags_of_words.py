@@ -22,7 +22,7 @@ from encoders.methods.method_registry import default_method, open_encoder
 from encoders.methods.sentence import SentenceEncoder
 from encoders.text.words import words
 from onnx_export.cr5_folder import publish
-from onnx_export.models import absolute, open_named
+from onnx_export.models import open_named
 from tests.encoders.cr5.conftest import corpus
 
 LONG = " ".join(f"de1x{number % 5} Füllwort," for number in range(200))
@@ -143,13 +143,6 @@ def test_by_the_cards_rules_alone_others_find_the_same_words(folder: ModelFolder
         assert found(text, lang) == words(text, lang)
 
 
-def test_the_card_says_what_it_was_made_of(folder: ModelFolder) -> None:
-    card = (folder.path / "MODEL_CARD.md").read_text()
-    assert "- Ridge: 0.3" in card
-    assert "Words: de 60, en 60, fr 60." in card
-    assert folder.config.languages == ("de", "en", "fr")
-
-
 FRENCH = Document("2", "fr", "fr3x1 fr3x2 fr3x0")
 GERMAN = Document("1", "de", " ".join(f"de1x{number % 5}" for number in range(200)), title="de1x4")
 NOTHING = Document("3", "ja", "hana")
@@ -170,8 +163,7 @@ def test_vectors_and_passages_are_those_of_both_with_equal_weight(folders: list[
     expected = np.concatenate([part.encode_queries([GERMAN]) for part in parts], axis=1) / np.sqrt(2)
     np.testing.assert_allclose(both.encode_queries([GERMAN]), expected, atol=1e-6)
     np.testing.assert_allclose(both.encode_documents([GERMAN]).vectors, expected, atol=1e-6)
-    assert (both.spec.dim, both.spec.widths) == (14, (8, 6))
-    assert both.spec.languages == ("de", "en", "fr")
+    assert (both.spec.dim, both.spec.widths, both.spec.languages) == (14, (8, 6), ("de", "en", "fr"))
     (passages,) = both.encode_documents([GERMAN]).passages
     first, second = (part.encode_documents([GERMAN]).passages[0] for part in parts)
     assert len(passages.offsets) > 1
@@ -198,16 +190,6 @@ def test_without_passages_of_the_first_the_next_ones_are_taken_where_spans_meet(
     others = np.array([(0, 4), (4, 12), (12, 30)], np.int32)
     assert nearest_spans(spans, others) == [1, 2, None]
     assert nearest_spans(spans, others[:0]) == [None, None, None]
-
-
-def test_a_combination_is_opened_from_anywhere(folders: list[ModelFolder], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folders[0].path.parent)
-    name = absolute(SEPARATOR.join(("wide", "narrow")))
-    monkeypatch.chdir("/")
-    opened = open_named(name, None, Console(quiet=True))
-    assert opened.spec.method == "cr5 + cr5"
-    assert open_named(name, opened.spec.method, Console(quiet=True)).spec == opened.spec
-    assert open_named(str(folders[0].path), None, Console(quiet=True)).spec.widths == ()
 
 
 @pytest.mark.parametrize(

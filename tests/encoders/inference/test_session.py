@@ -19,6 +19,7 @@ from encoders.folder.model_folder import ModelFolder
 from encoders.inference.batch_checkpoint import Checkpoint, current_checkpoint
 from encoders.inference.session import OnnxSession, token_batches
 from onnx_export.default_model import bert_graph
+from tests.conftest import Patch
 from tests.onnx_export.conftest import SHAPE, weights
 from trials import ROOT
 
@@ -44,9 +45,7 @@ def test_the_same_rows_give_the_same_bytes_by_any_threads_and_keep_their_order(d
     assert two.run([], 1).shape == (0, 384)
 
 
-def test_what_a_killed_call_had_done_is_not_computed_again(
-    default_folder: ModelFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_killed_call_did_is_kept(default_folder: ModelFolder, tmp_path: Path, monkeypatch: Patch) -> None:
     told: list[tuple[int, int]] = []
     graph = OnnxSession(default_folder, device="cpu", threads=1)
     rows = [np.arange(5, 5 + size, dtype=np.int32) for size in (300, 299, 301, 280)]
@@ -74,8 +73,7 @@ def test_what_a_killed_call_had_done_is_not_computed_again(
     with file.open("ab") as kept:
         kept.write(bytes(4 * graph.dim) + b"torn")  # as a failed write leaves it
     breaks_after(4)
-    assert graph.run(rows, 1).tobytes() == expected.tobytes()
-    assert computed == [300, 301]
+    assert (graph.run(rows, 1).tobytes(), computed) == (expected.tobytes(), [300, 301])
     assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
     breaks_after(4)
     graph.run([row + np.int32(1) for row in rows], 1)
@@ -157,8 +155,7 @@ def test_zeros_that_a_power_loss_left_in_a_row_are_computed_again(kept: Path, pa
     whole = kept.read_bytes()
     kept.write_bytes(whole[: page * 4096] + bytes(4096) + whole[(page + 1) * 4096 :])
     assert _batches(kept.parent) == [number for number in range(3) if (number + 1) * 4816 > page * 4096]
-    assert kept.read_bytes() == whole
-    assert _batches(kept.parent) == []
+    assert (kept.read_bytes(), _batches(kept.parent)) == (whole, [])
 
 
 @pytest.mark.parametrize("size", [0, 1, 4816, 4817, 14_447])
@@ -167,8 +164,7 @@ def test_a_file_cut_anywhere_goes_on_after_its_last_whole_batch(kept: Path, size
     kept.write_bytes(whole[:size])
     assert _batches(kept.parent) == list(range(size // 4816, 3))
     kept.write_bytes(whole[:4816] + whole[:4816] + whole[9632:])  # a batch in another's place is computed again
-    assert _batches(kept.parent) == [1, 2]
-    assert kept.read_bytes() == whole
+    assert (_batches(kept.parent), kept.read_bytes()) == ([1, 2], whole)
 
 
 def test_two_that_encode_the_same_texts_at_once_have_files_of_their_own(tmp_path: Path) -> None:

@@ -136,8 +136,7 @@ def test_published_lcc_takes_the_ridge_of_the_least_leave_one_out_error_and_a_co
 def test_lcc_takes_languages_of_any_number_and_width_and_can_be_cut() -> None:
     rows = {"a": _rows(30, 5, 0), "b": _rows(30, 7, 1), "c": _rows(30, 4, 2)}
     codes = LCC(6, 0.1).fit(rows)
-    assert codes.languages == ["a", "b", "c"]
-    assert codes.transform(rows["b"], "b").shape == (30, 6)
+    assert (codes.languages, codes.transform(rows["b"], "b").shape) == (["a", "b", "c"], (30, 6))
     np.testing.assert_array_equal(codes.cut(2).transform(rows["c"], "c"), codes.transform(rows["c"], "c")[:, :2])
     with pytest.raises(BadInput, match="knows no 'd'"):
         codes.transform(rows["a"], "d")

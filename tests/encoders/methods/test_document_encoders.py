@@ -197,15 +197,6 @@ def test_first_reads_the_beginning_alone_and_documents_have_a_prefix_of_their_ow
     assert 0.8 < float(query @ encoded.vectors[2]) < 0.9999
 
 
-def test_a_line_of_five_megabytes_is_tokenised_whole(sentence: SentenceEncoder) -> None:
-    text = "rivers " * 750_000
-    tokens = sentence.tokenizer.tokenize([text])[0]
-    assert len(tokens) >= 750_000
-    spans = [tokens.characters(token) for token in range(len(tokens))]
-    assert spans[-1][1] in {len(text) - 1, len(text)}
-    assert spans == sorted(spans)
-
-
 def test_an_unknown_method_is_refused_with_the_known_ones(default_folder: ModelFolder) -> None:
     with pytest.raises(BadInput, match="choose one of: windows, segments, first, sentences, lawdr"):
         open_encoder(default_folder, "paragraphs")

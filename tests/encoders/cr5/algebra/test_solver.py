@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from scipy.linalg import block_diag
 from scipy.sparse import csr_array, random_array
 
-from encoders.cr5.algebra import eigenvectors, memory_need, refinement, solver
 from encoders.cr5.algebra import language_ridge as algebra_ridge
+from encoders.cr5.algebra import memory_need, refinement, solver
 from encoders.cr5.algebra.conjugate_gradients import _block
 from encoders.cr5.algebra.conjugate_gradients import solve as solve_block
-from encoders.cr5.algebra.eigenvectors import BLOCK, leading
 from encoders.cr5.algebra.language_ridge import ridge
 from encoders.cr5.algebra.memory_need import free_memory, needed
 from encoders.cr5.algebra.refinement import Columns
-from encoders.cr5.algebra.ridge_choice import choose_ridge, dimensions_of_fold, mate_rank
+from encoders.cr5.algebra.ridge_choice import choose_ridge, mate_rank
 from encoders.cr5.algebra.solver import Block, Solution, solve
 from encoders.document import FloatArray
+from tests.conftest import Patch
 
 WORDS = {"de": 80, "en": 15, "fi": 60}
 """More words than documents, fewer, and about as many."""
@@ -55,9 +55,7 @@ def test_iterated_it_is_the_paper(lam: float) -> None:
 
 @pytest.mark.parametrize("shape", [(300, 700), (700, 300)], ids=["dual", "primal"])
 @pytest.mark.parametrize("frequent", [0.0, 0.05, 1.0], ids=["all words frequent", "some", "none"])
-def test_a_factor_of_several_blocks_is_the_ridge_regression(
-    shape: tuple[int, int], frequent: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_factor_of_blocks_is_ridge_regression(shape: tuple[int, int], frequent: float, monkeypatch: Patch) -> None:
     monkeypatch.setattr(algebra_ridge, "_FREQUENT", frequent)
     monkeypatch.setattr(algebra_ridge, "_SLAB", 64)
     chance = np.random.default_rng(0)
@@ -121,7 +119,7 @@ def test_by_a_krylov_space_it_is_the_paper() -> None:
     _assert_leading(blocks, 6, 3.0, 0.95, small=0)
 
 
-def test_it_gives_the_same_numbers_again_also_without_room_for_what_was_solved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_gives_the_same_numbers_again_also_without_room_for_what_was_solved(monkeypatch: Patch) -> None:
     blocks = random_blocks(4, 260, {"de": 90, "en": 120})
     first, second = (solve(blocks, 5, 0.3, small=0).columns for _ in range(2))
     for lang in first:
@@ -159,36 +157,7 @@ def test_what_float32_gets_wrong_is_refined_in_float64_or_refused(off: float) ->
     np.testing.assert_array_equal(solve_block(operator, nothing), nothing)
 
 
-def test_leading_eigenvectors_are_those_of_the_whole_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(eigenvectors, "TOLERANCE", 1e-4)
-    chance = np.random.default_rng(0)
-    turn, _ = np.linalg.qr(chance.standard_normal((600, 600)))
-    values = np.concatenate([np.linspace(5, 3, 10), np.linspace(1, 0, 590)])
-    matrix = ((turn * values) @ turn.T).astype(np.float32)
-    told: list[int] = []
-    shown: list[FloatArray] = []
-
-    def operator(block: FloatArray) -> FloatArray:
-        shown.append(block)
-        return np.asarray(matrix @ block)
-
-    found = leading(operator, 600, 10, small=0, progress=told.append)
-    np.testing.assert_allclose(found.values, values[:10], rtol=1e-3)
-    assert np.linalg.svd(turn[:, :10].T @ found.vectors)[1].min() > 0.999
-    np.testing.assert_allclose(np.concatenate(shown, axis=1) @ found.coefficients, found.vectors, atol=1e-5)
-    assert set(told) == {BLOCK}
-    assert sum(told) < 600
-
-
-@pytest.mark.parametrize(
-    "numbers",
-    [(300, 600, 400, 300), (300, 500_000, 400, 300), (300, 400, 267, 201), (600, 1436, 400, 300), (199, 200, 134, 134)],
-)
-def test_a_fold_has_as_many_dimensions_for_its_concepts_as_the_training(numbers: tuple[int, int, int, int]) -> None:
-    assert dimensions_of_fold(*numbers[:3]) == numbers[3]
-
-
-def test_concepts_outnumber_dimensions_in_a_fold_where_they_do_in_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concepts_outnumber_dimensions_in_a_fold_where_they_do_in_the_training(monkeypatch: Patch) -> None:
     chance = np.random.default_rng(0)
     blocks = {lang: Block(csr_array(chance.random((90, 40), dtype=np.float32)), np.arange(90)) for lang in ("de", "en")}
     asked: list[tuple[int, int]] = []
@@ -231,9 +200,7 @@ def test_the_page_cache_counts_as_free_and_where_nothing_says_there_is_no_end(tm
     ],
     ids=["version 2", "version 1"],
 )
-def test_a_container_has_what_is_left_of_its_limit(
-    tmp_path: Path, groups: str, folder: str, limit: str, used: str, cache: str
-) -> None:
+def test_a_container_has_a_limit(tmp_path: Path, groups: str, folder: str, limit: str, used: str, cache: str) -> None:
     told = {limit: f"{2 * GB}\n", used: f"{GB}\n", "memory.stat": f"active_file 7\n{cache}inactive_file {GB // 2}\n"}
     told |= {"inner/memory.max": "max\n", "inner/memory.current": "5\n"}
     files = {f"sys/fs/cgroup{folder}/box/{name}": text for name, text in told.items()}
@@ -241,7 +208,7 @@ def test_a_container_has_what_is_left_of_its_limit(
     assert free_memory(_write(tmp_path, files)) == GB + GB // 2
 
 
-def test_what_training_takes_has_every_languages_factor_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_training_takes_has_every_languages_factor_in_it(monkeypatch: Patch) -> None:
     def block(documents: int, words: int) -> Block:
         empty = (np.zeros(0, np.float32), np.zeros(0, np.int32), np.zeros(documents + 1, np.int32))
         return Block(csr_array(empty, shape=(documents, words)), np.zeros(documents, dtype=np.int64))
