@@ -34,7 +34,7 @@ from indexer.readers.records.source import ReadOptions
 from indexer.stores.contract import VectorStore
 from indexer.workers.chunk_worker import ChunkWorker
 from indexer.workers.handout import hand_out_sources
-from indexer.workers.hints import Hints, make_app
+from indexer.workers.hints import Hints
 from indexer.workers.progress import run_progress
 from indexer.workers.registry import Identity
 from indexer.workers.shutdown import StopSignal
@@ -50,7 +50,6 @@ QUIET = Console(quiet=True)
 
 
 def _database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """URL of an empty database."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'ledger.db'}"
     return new_database(request.getfixturevalue("postgres"))
@@ -67,12 +66,6 @@ def new_database(server: PostgresServer) -> str:
     with psycopg.connect(server.url, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")
     return server.url.removesuffix("dragoman") + name
-
-
-def answers_inspect(broker: str, pid: int) -> bool:
-    """Whether a worker answers ``celery inspect ping``."""
-    found = make_app(broker).control.inspect(timeout=1).ping() or {}
-    return any(node.startswith(f"dragoman-{pid}@") and said == {"ok": "pong"} for node, said in found.items())
 
 
 class Messages(Hints):
@@ -133,7 +126,6 @@ class Field:
         return [run.state for run in self.runs()]
 
     def notes(self) -> list[Finding]:
-        """The findings of the last run."""
         return findings_of(self.engine, [self.runs()[-1].id])
 
     def size(self) -> int:
@@ -180,7 +172,6 @@ class Field:
         return process
 
     def like(self, kind: type[E]) -> E:
-        """An encoder of another kind for this collection."""
         made = kind()
         made.spec = self.encoder.spec
         return made
@@ -191,7 +182,6 @@ class Field:
             pass
 
     def end(self, encoder: FakeEncoder | None = None) -> None:
-        """Let a worker end the last run."""
         self.work_off(self.worker(encoder), self.runs()[-1].id)
         self.sweep((encoder or self.encoder).spec.model)
         assert self.states()[-1] == DONE

@@ -1,9 +1,8 @@
-"""What a worker settles before it works, its metrics, and how it ends when one of its processes can't begin."""
+"""What a worker settles before it works, how it ends when a process can't begin, and a process for each card."""
 
 import logging
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -12,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from subprocess import PIPE
 from typing import Any
 
 import pytest
@@ -25,12 +23,12 @@ from encoders.machine.placement import GpuUnavailable, NoCuda
 from indexer.collection.settings import Settings
 from indexer.workers import celery_worker
 from indexer.workers.celery_worker import WorkerPlan
-from indexer.workers.gpu_processes import PERMANENT
+from indexer.workers.gpu_processes import PERMANENT, run_for_each_card
 from onnx_export.models import DEFAULT
+from tests.conftest import Log, Patch
 from tests.encoders.gpus import Library, install_cards, install_provider
 from tests.indexer.workers.conftest import QUIET
 from trials import ROOT
-from trials.servers.process import free_port
 from trials.servers.redis import RedisServer
 
 _CHILDREN_FAIL = """
@@ -48,9 +46,7 @@ sys.exit(celery_worker.serve(celery_worker.WorkerPlan(sys.argv[1], None, "cpu", 
 """
 
 
-def test_a_card_has_one_process_and_auto_takes_the_cpu_where_cuda_fails(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_card_has_one_process_and_auto_takes_the_cpu_where_cuda_fails(monkeypatch: Patch, caplog: Log) -> None:
     def fails(_: WorkerPlan) -> EncoderSpec:
         raise NoCuda("cuDNN is missing; install it")
 
@@ -71,7 +67,7 @@ def test_a_card_has_one_process_and_auto_takes_the_cpu_where_cuda_fails(
 
 @pytest.mark.parametrize("cards", [1, 2])
 def test_each_card_has_a_process_with_its_own_port(
-    cards: int, redis: RedisServer, default_folder: ModelFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cards: int, redis: RedisServer, default_folder: ModelFolder, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     begun: list[WorkerPlan] = []
 
@@ -99,9 +95,7 @@ def test_each_card_has_a_process_with_its_own_port(
         (BadInput("no such encoder"), PERMANENT),
     ],
 )
-def test_a_card_s_process_that_would_fail_again_is_not_begun_again(
-    error: DragomanError, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lasting_failure_is_final(error: DragomanError, status: int, tmp_path: Path, monkeypatch: Patch) -> None:
     def fails(*_: object) -> int:
         raise error
 
@@ -145,7 +139,7 @@ def test_a_signal_is_handled_while_all_lanes_are_busy(tmp_path: Path) -> None:
 
 
 def test_what_an_encoder_says_while_it_is_opened_is_logged(
-    default_folder: ModelFolder, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    default_folder: ModelFolder, caplog: Log, monkeypatch: Patch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path))  # another test's cache may have a build for cards
     install_cards(monkeypatch, Library(["H100"]))
@@ -156,27 +150,58 @@ def test_what_an_encoder_says_while_it_is_opened_is_logged(
     assert "works on the CPU: it is in int8, which cards can't run" in caplog.text
 
 
-_SERVES = """
-import sys
-from indexer.workers.worker_metrics import serve_metrics
-serve_metrics("127.0.0.1", int(sys.argv[1]))
-print("serves", flush=True)
-sys.stdin.read()
-"""
+def _fail_once(file: Path) -> int:
+    """Fail in the first process, end well in the second."""
+    if file.exists():
+        return 0
+    file.touch()
+    return 3
 
 
-def test_metrics_on_loopback_do_not_answer_other_machines() -> None:
-    port, command = free_port(), [sys.executable, "-c", _SERVES]
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))  # nothing is sent
-        except OSError:
-            pytest.skip("this machine has the loopback address alone")
-        elsewhere = str(probe.getsockname()[0])
-    with subprocess.Popen([*command, str(port)], cwd=ROOT, stdin=PIPE, stdout=PIPE, text=True) as server:
-        assert server.stdout is not None
-        assert server.stdout.readline() == "serves\n"
-        socket.create_connection(("127.0.0.1", port), timeout=10).close()
-        with pytest.raises(OSError, match="refused"):
-            socket.create_connection((elsewhere, port), timeout=10)
-        server.communicate("")
+def _until_sigterm(file: Path) -> int:
+    ended = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    file.touch()
+    while not ended.wait(0.1):
+        pass
+    return 0
+
+
+def _loading(file: Path) -> int:
+    """Work that has no handler of signals yet."""
+    file.touch()
+    time.sleep(600)
+    return 0
+
+
+def _killed(file: Path) -> int:
+    if not file.exists():
+        file.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return 0
+
+
+def test_a_process_that_fails_or_is_killed_is_started_again(tmp_path: Path) -> None:
+    work = {"cuda:0": partial(_fail_once, tmp_path / "failed"), "cuda:1": partial(_killed, tmp_path / "killed")}
+    assert run_for_each_card(work, pause=0.1) == 0
+    assert {file.name for file in tmp_path.iterdir()} == {"failed", "killed"}
+
+
+def test_a_signal_ends_all_and_what_waits_to_be_started_again(tmp_path: Path) -> None:
+    files = [tmp_path / "first", tmp_path / "second", tmp_path / "loading"]
+    work = {f"cuda:{number}": partial(_until_sigterm, file) for number, file in enumerate(files)}
+    work["cuda:2"] = partial(_loading, files[2])
+
+    def end_when_begun() -> None:
+        while not all(file.exists() for file in files):
+            time.sleep(0.05)
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    before, thread = signal.getsignal(signal.SIGTERM), threading.Thread(target=end_when_begun)
+    thread.start()
+    start = time.monotonic()
+    assert run_for_each_card({**work, "cuda:3": partial(int, PERMANENT)}, pause=600.0) == 1
+    thread.join()
+    assert time.monotonic() - start < 60
+    assert signal.getsignal(signal.SIGTERM) is before

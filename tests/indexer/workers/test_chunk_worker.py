@@ -6,29 +6,29 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from encoders.document import Document, Encoded, Encoder, unit_rows
+from encoders.document import Document, Encoded
 from encoders.errors import MissingPart, StoreError
 from indexer.collection import collection as collections
 from indexer.collection.store_location import StoreLocation
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger import index_runs
 from indexer.ledger.database import transaction
-from indexer.ledger.tables import CANCELLED, DONE, PENDING, Chunk, Spool
+from indexer.ledger.tables import PENDING, Chunk, Spool
 from indexer.readers.records.source import ReadOptions
 from indexer.workers import chunk_worker, registry
 from indexer.workers.chunk_worker import ChunkWorker
 from indexer.workers.handout import hand_out_sources
 from indexer.workers.leases import MOST_ATTEMPTS
-from indexer.workers.progress import Rate, run_progress
-from indexer.workers.run_control import cancel
+from indexer.workers.progress import run_progress
 from indexer.workers.worker_metrics import Metrics
 from query.cli import run as run_command
-from tests.conftest import until
+from tests.conftest import Log, until
 from tests.indexer.workers.conftest import QUIET, Field, Poisoned, new_database, records
 from trials.fake_encoder import FakeEncoder
 from trials.servers.postgres import PostgresServer
@@ -43,7 +43,6 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def stranger() -> FakeEncoder:
-    """An encoder of another model."""
     made = FakeEncoder()
     made.spec = replace(made.spec, model="another")
     return made
@@ -54,24 +53,13 @@ def the_chunk(field: Field) -> Chunk:
         return session.scalars(sa.select(Chunk)).one()
 
 
-class Counted(Metrics):
-    """What Prometheus would be told."""
-
-    def __init__(self) -> None:
-        self.documents = self.refused = 0
-
-    def stored(self, documents: int, refused: int) -> None:
-        self.documents += documents
-        self.refused += refused
-
-
 def test_poison_is_refused_with_its_reason_and_everything_else_is_stored(field: Field) -> None:
     many = records(2 * CHUNK_DOCUMENTS)
     poison = {5: "breaks", 7: "too much", 70: "nan", 90: "nothing known", 100: "an error that no database writes"}
     for number, text in poison.items():
         many[number]["text"] = text
     field.write(many)
-    run, counted = field.spool().run.id, Counted()
+    run, counted = field.spool().run.id, Mock(Metrics)
     field.work_off(field.worker(field.like(Poisoned), metrics=counted), run)
     field.sweep()
     assert field.states() == ["done"]
@@ -86,8 +74,8 @@ def test_poison_is_refused_with_its_reason_and_everything_else_is_stored(field: 
         "d0090": "it has nothing the encoder knows",
     }
     stored = 2 * CHUNK_DOCUMENTS - 5
-    assert (field.size(), counted.documents, counted.refused) == (stored, stored, 5)
-    assert field.runs()[0].builds == {"build-c": stored}
+    told = np.sum([call.args for call in counted.stored.call_args_list], axis=0)
+    assert ((field.size(), *told), field.runs()[0].builds) == ((stored, stored, 5), {"build-c": stored})
 
 
 def test_an_ended_outage_is_no_error(killable_postgres: PostgresServer, redis: RedisServer, tmp_path: Path) -> None:
@@ -192,9 +180,7 @@ def test_a_worker_that_encodes_nothing_any_more_refuses_no_document(field: Field
     assert field.size() == 3
 
 
-def test_a_chunk_of_another_model_goes_to_its_own_workers_and_it_is_said_once(
-    field: Field, stranger: FakeEncoder, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_another_model_s_chunk_goes_to_its_own_workers(field: Field, stranger: FakeEncoder, caplog: Log) -> None:
     run, other = field.begin(3 * CHUNK_DOCUMENTS), field.worker(stranger)
     with caplog.at_level(logging.WARNING):
         for number in range(3):
@@ -207,16 +193,14 @@ def test_a_chunk_of_another_model_goes_to_its_own_workers_and_it_is_said_once(
     assert stranger.encoded == []
 
 
-def test_a_worker_without_messages_says_what_it_has_no_part_in(
-    field: Field, stranger: FakeEncoder, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_worker_without_messages_says_what_it_leaves(field: Field, stranger: FakeEncoder, caplog: Log) -> None:
     field.begin(3)
     with caplog.at_level(logging.WARNING):
         field.worker(stranger, lease=1.0)
         until(lambda: "start one that matches: dragoman worker -c c" in caplog.text)
 
 
-def test_a_run_whose_end_fails_keeps_no_other_from_ending(field: Field, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_whose_end_fails_keeps_no_other_from_ending(field: Field, caplog: Log) -> None:
     at_work, runs = field.worker(), {name: begun(field, name, 2) for name in ("broken", "whole")}
     for run in runs.values():
         field.work_off(at_work, run)
@@ -253,40 +237,3 @@ def test_a_worker_shows_life_while_it_encodes_and_a_busy_one_keeps_its_chunk(fie
     assert field.runs()[0].encoded == 3
     at_work.close()
     assert registry.alive(field.engine) == []
-
-
-@pytest.mark.parametrize("end", [DONE, CANCELLED])
-def test_how_a_run_stands_is_told_by_the_ledger_also_when_it_is_over(field: Field, end: str) -> None:
-    field.write([*records(CHUNK_DOCUMENTS + 1), {"id": "d9", "lang": "en", "text": "nothing known"}])
-    run, size, rate = field.spool().run.id, CHUNK_DOCUMENTS + 1, Rate()
-    field.worker().work(run, 0)
-    seen = run_progress(field.engine, run)
-    assert (seen.chunks, seen.documents, seen.done) == ({"done": 1, "pending": 1}, size + 1, CHUNK_DOCUMENTS)
-    field.work_off(field.worker(), run)
-    before = run_progress(field.engine, run)
-    assert (before.documents, before.done) == (size, size)
-    rate(before.done)
-    _ = field.sweep() if end == DONE else cancel(field.engine, "c")
-    after = run_progress(field.engine, run)
-    assert after.run.builds == {"build-c": size}
-    assert (after.run.state, after.documents, after.done, rate(after.done)) == (end, size, size, 0.0)
-
-
-@pytest.mark.parametrize(
-    "documents", [pytest.param(8, marks=pytest.mark.parts), pytest.param(CHUNK_DOCUMENTS, marks=pytest.mark.long)]
-)
-def test_a_halved_chunk_s_vectors_are_those_of_the_whole_within_what_is_promised(
-    encoder: Encoder, real_texts: list[Document], documents: int
-) -> None:
-    """The half with the first document, which can't be encoded, is halved again and again."""
-    chunk = real_texts[:: len(real_texts) // documents][:documents]
-    whole = unit_rows(encoder.encode_documents(chunk).vectors)
-    last, cosines = len(chunk), list[float]()
-    while last > 1:
-        middle = last // 2
-        part = unit_rows(encoder.encode_documents(chunk[middle:last]).vectors)
-        cosines += (part * whole[middle:last]).sum(axis=1).tolist()
-        last = middle
-    assert len(cosines) == len(chunk) - 1
-    assert np.mean(cosines) >= 0.995
-    assert min(cosines) >= 0.99

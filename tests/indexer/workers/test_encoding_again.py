@@ -3,14 +3,12 @@
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from click.testing import CliRunner
 
 from encoders.document import Document, Encoded
 from encoders.errors import BadInput, StoreError
@@ -20,16 +18,13 @@ from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.indexing.storing import put_encoded
 from indexer.ledger.database import transaction
 from indexer.ledger.findings import Finding, findings_of
-from indexer.ledger.index_runs import refuse_while_workers
 from indexer.ledger.ledger import Ledger
-from indexer.ledger.spool import pack_ids, unpack
 from indexer.ledger.tables import ABANDONED, DONE, READING
 from indexer.readers.records.source import ReadOptions
 from indexer.reencode import hand_out_stored, reencode
 from indexer.stores.contract import StoredDocument, VectorStore
-from indexer.workers.celery_worker import WorkerPlan
 from indexer.workers.run_control import cancel
-from query.commands import worker as worker_command
+from tests.conftest import Log, Patch
 from tests.indexer.workers.conftest import QUIET, Field, records
 from trials.fake_encoder import FakeEncoder
 
@@ -50,7 +45,6 @@ QUIETLY: dict[str, Any] = {"generation": 1, "check": lambda: None, "console": QU
 
 
 def index(field: Field, store: VectorStore, engine: sa.Engine, *, prune: bool = False) -> None:
-    """Index the file by the first encoder."""
     source, options = [str(field.source)], ReadOptions()
     pipeline.index(source, options, field.encoder, store, engine, "c", prune=prune, console=QUIET)
 
@@ -68,14 +62,11 @@ def hand_out(field: Field, new: FakeEncoder) -> Ledger:
 
 
 def held(store: VectorStore, model: str) -> dict[str, tuple[str, bytes]]:
-    return {
-        one.document.doc_id: (one.document.text, one.vector.tobytes()) for page in store.scan(model) for one in page
-    }
+    stored = (one for page in store.scan(model) for one in page)
+    return {one.document.doc_id: (one.document.text, one.vector.tobytes()) for one in stored}
 
 
-def test_it_ends_as_one_process_ends_and_old_vectors_stay_until_they_are_pruned(
-    indexed: Field, new: FakeEncoder, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_it_ends_as_one_process_ends_and_old_vectors_stay(indexed: Field, new: FakeEncoder, caplog: Log) -> None:
     before, run = held(indexed.store, indexed.model), hand_out(indexed, new).run
     assert (run.model, run.again) == (new.spec.model, {"encoder": "new", "method": "first"})
     assert not indexed.worker().work(run.id, 0)  # of the first encoder: not its chunks
@@ -148,10 +139,6 @@ def test_other_documents_begin_no_second_run(indexed: Field, new: FakeEncoder) -
     other.spec = replace(new.spec, model="model-other")
     with pytest.raises(BadInput, match="workers are at run 2 of collection c"):
         hand_out(indexed, other)
-    for model in (new.spec.model, indexed.model, ""):  # and nothing else is indexed meanwhile
-        with pytest.raises(BadInput, match="workers are at run 2 of collection c"):
-            refuse_while_workers(indexed.engine, "c", unless=model)
-    refuse_while_workers(indexed.engine, "c", unless=new.spec.model, reencoding=True)
 
 
 def test_only_what_may_be_encoded_the_next_time_is_begun_again(indexed: Field, new: FakeEncoder) -> None:
@@ -173,7 +160,7 @@ def test_only_what_may_be_encoded_the_next_time_is_begun_again(indexed: Field, n
     assert (again.run.id, again.run.unchanged) == (run.id + 1, CHUNKS * CHUNK_DOCUMENTS - 1)
 
 
-def test_cancelled_meanwhile_it_is_said(indexed: Field, new: FakeEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancelled_meanwhile_it_is_said(indexed: Field, new: FakeEncoder, monkeypatch: Patch) -> None:
     stamps = indexed.store.stamps
 
     def cancelling(model: str, doc_ids: Sequence[str]) -> object:
@@ -186,9 +173,7 @@ def test_cancelled_meanwhile_it_is_said(indexed: Field, new: FakeEncoder, monkey
         hand_out(indexed, new)
 
 
-def test_broken_off_while_it_is_handed_out_the_same_call_goes_on_and_with_other_documents_it_begins_anew(
-    indexed: Field, new: FakeEncoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_broken_off_while_it_is_handed_out_it_goes_on(indexed: Field, new: FakeEncoder, monkeypatch: Patch) -> None:
     stamps, calls = indexed.store.stamps, list[str]()
 
     def broken(model: str, doc_ids: Sequence[str]) -> object:
@@ -207,35 +192,6 @@ def test_broken_off_while_it_is_handed_out_the_same_call_goes_on_and_with_other_
     assert (again.resumed, len(calls), indexed.states()) == (True, 5 + CHUNKS - 1, [DONE, ABANDONED, "running"])
     indexed.end(new)
     assert held(indexed.store, new.spec.model).keys() == held(indexed.store, indexed.model).keys()
-
-
-def test_a_worker_of_the_collection_loads_the_encoder_that_it_is_encoded_again_by(
-    indexed: Field, new: FakeEncoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plans = list[WorkerPlan]()
-
-    def noted(plan: WorkerPlan, *_: object) -> int:
-        plans.append(plan)
-        return 0
-
-    monkeypatch.setattr(worker_command, "serve", noted)
-    place = ["--home", str(indexed.settings.home), "--database", indexed.settings.database]
-    start = partial(CliRunner().invoke, worker_command.command)
-    assert start(["-c", "c", *place]).exit_code == 0
-    hand_out(indexed, new)
-    for more in ([], ["--encoder", "elsewhere"]):
-        assert start(["-c", "c", *place, *more]).exit_code == 0
-    indexed.end(new)
-    assert start(["-c", "c", *place]).exit_code == 0
-    fake = ("fake", indexed.encoder.spec.method)
-    assert [(plan.reference, plan.method) for plan in plans] == [fake, ("new", "first"), ("elsewhere", "first"), fake]
-
-
-def test_what_is_handed_out_overwrites_nothing_should_it_be_put_as_it_is(indexed: Field) -> None:
-    before = held(indexed.store, indexed.model)
-    documents = unpack(pack_ids(indexed.store.get(list(before))))
-    assert put_encoded(indexed.store, indexed.model, documents, indexed.encoder.encode_documents(documents)).stored == 0
-    assert held(indexed.store, indexed.model) == before
 
 
 def test_encoding_again_keeps_what_is_done_of_a_long_document(indexed: Field, new: FakeEncoder, tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ from indexer.ledger.database import clock, connect, transaction
 from indexer.ledger.findings import findings_of
 from indexer.ledger.tables import DONE, LEASED, PENDING, SPLIT, Chunk
 from indexer.workers import sweeps
-from indexer.workers.leases import DIED, MOST_ATTEMPTS, MOST_ATTEMPTS_OF_A_PART, Lease, Leases
+from indexer.workers.leases import DIED, MOST_ATTEMPTS, Lease, Leases
 from indexer.workers.run_control import cancel, pause, resume
 from indexer.workers.sweeps import send_hints
-from tests.conftest import until
+from tests.conftest import Patch, until
 from tests.indexer.workers.conftest import Field, Messages
 
 Taker = Callable[..., Leases]
@@ -25,7 +25,6 @@ Taker = Callable[..., Leases]
 
 @pytest.fixture
 def database(either_database: str) -> str:
-    """The contract holds on both databases."""
     return either_database
 
 
@@ -90,18 +89,6 @@ def test_a_chunk_whose_lease_is_over_is_another_s_and_counts_once(field: Field, 
     assert index_runs.runs(field.engine, "c")[0].encoded == 3
 
 
-def test_a_chunk_given_back_was_not_tried_and_one_that_failed_was(field: Field, taker: Taker) -> None:
-    run, leases = field.begin(3), taker("a")
-    for expected in (1, 1, 2, 3):
-        lease = leases.take(run, 0)
-        assert lease
-        assert lease.attempts == expected
-        if expected == 1 and states(field)[0] == LEASED and not lease.error:
-            leases.give_back(lease, "the store is away")
-        else:
-            leases.fail(lease, "ValueError: no")
-
-
 def test_a_chunk_tried_too_often_is_halved_down_to_the_document_which_is_refused(field: Field, taker: Taker) -> None:
     run, leases = field.begin(4), taker("a")
     sizes = []
@@ -116,23 +103,6 @@ def test_a_chunk_tried_too_often_is_halved_down_to_the_document_which_is_refused
     (note,) = findings_of(field.engine, [run])
     assert (note.doc_id, note.text) == ("d0002", "it can't be encoded: ValueError: this one again")
     assert index_runs.runs(field.engine, "c")[0].encoded == 3
-
-
-def test_a_document_that_its_workers_die_of_is_found_and_refused(field: Field, taker: Taker) -> None:
-    run = field.begin(CHUNK_DOCUMENTS)
-    mortal, immortal = taker("mortal", seconds=-1), taker("immortal")
-    deaths = 0
-    while lease := mortal.take(run, 0):
-        if 40 in lease.todo:
-            deaths += 1  # it is gone with its lease
-            send_hints(field.engine, field.hints, field.model)
-        else:
-            assert mortal.done(lease, len(lease.todo), [])
-    assert immortal.take(run, 0) is None
-    assert deaths == MOST_ATTEMPTS + 6 * MOST_ATTEMPTS_OF_A_PART
-    (note,) = findings_of(field.engine, [run])
-    assert (note.doc_id, note.text) == ("d0040", f"it can't be encoded: {DIED}")
-    assert index_runs.runs(field.engine, "c")[0].encoded == CHUNK_DOCUMENTS - 1
 
 
 def test_no_two_chunks_have_parts_of_one_number() -> None:
@@ -208,9 +178,7 @@ def test_a_sweep_waits_for_no_chunk_that_another_has_just_now(field: Field, take
     assert states(field) == {0: LEASED, 1: PENDING}
 
 
-def test_lost_messages_are_sent_again_and_no_more_wait_than_chunks_or_than_workers_can_need(
-    field: Field, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lost_messages_are_sent_again_and_no_more_wait_than_are_needed(field: Field, monkeypatch: Patch) -> None:
     field.begin(10 * CHUNK_DOCUMENTS)
     assert field.hints.waiting(field.model) == 0
     for _ in range(3):
@@ -267,8 +235,3 @@ def test_a_sweep_is_one_worker_s_turn_and_goes_on_after_the_clock_was_put_back(f
     assert field.hints.waiting(field.model) == 0
     field.sweep()
     assert field.hints.waiting(field.model) == 1
-
-
-def test_statements_with_the_database_s_clock_are_compiled_once() -> None:
-    """SQLAlchemy keeps what it compiled of statements that have a key; a claim took twice as long without."""
-    assert sa.select(clock())._generate_cache_key() is not None

@@ -5,11 +5,9 @@ import time
 import uuid
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 from kombu import Connection
-from kombu.exceptions import OperationalError
 
 from encoders.errors import BadInput, StoreError
 from indexer.workers import hints
@@ -19,7 +17,6 @@ from tests.conftest import skip_or_fail, until
 from tests.indexer.workers.conftest import Field
 from trials.servers.process import ServerMissing, free_port, running
 from trials.servers.rabbitmq import RabbitServer
-from trials.servers.redis import RedisServer
 
 
 def test_on_rabbitmq_a_queue_is_a_quorum_queue(rabbitmq: RabbitServer) -> None:
@@ -35,22 +32,6 @@ def test_on_rabbitmq_a_queue_is_a_quorum_queue(rabbitmq: RabbitServer) -> None:
     assert getattr(refused.value, "reply_code", 0) == 406
 
 
-def test_redis_keeps_messages_or_is_said_to_take_none(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    sender, model = Hints(redis.url), f"model-{uuid.uuid4().hex[:8]}"
-    sender.send(model, [(1, number) for number in range(3)])
-    assert (sender.waiting(model), sender.waiting("another")) == (3, 0)
-    with Connection(redis.url) as connection:
-        connection.channel().queue_purge(queue_of(model))
-    assert sender.waiting(model) == 0
-
-    def late(*_: object, **__: object) -> NoReturn:
-        raise OperationalError from TimeoutError()
-
-    monkeypatch.setattr(sender._app, "send_task", late)
-    with pytest.raises(StoreError, match=r"takes no messages; see whether it has memory and disk"):
-        sender.send("model", [(1, 0)])
-
-
 POISON = [
     *((body, {"task": TASK, "id": "1"}) for body in ("[]", "[[], {}]", '[[1], {}, {"chord": 5}]', "{broken")),
     ('[["a", "b", "c"], {}, {}]', {"task": TASK, "id": "1"}),
@@ -64,9 +45,7 @@ NO_MESSAGES = ["hello", "5", "{}", "[1]", '{"properties": 3}', b"\xff\x00"]
 
 @pytest.mark.parts
 @pytest.mark.parametrize("broker", ["redis", "rabbitmq"])
-def test_bad_messages_are_counted_and_end_no_worker(
-    broker: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+def test_bad_messages_count_and_end_no_worker(broker: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     url = request.getfixturevalue(broker).url
     with closing(Field(f"sqlite:///{tmp_path / 'ledger.db'}", url, tmp_path)) as field:
         worker = field.act("well", lease=30.0)

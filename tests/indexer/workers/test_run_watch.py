@@ -19,7 +19,7 @@ from indexer.workers.run_control import pause, resume
 from indexer.workers.run_watch import RunView, wait_for, watch_run
 from query.cli import run as run_command
 from query.commands.output.run_progress import as_lines
-from tests.conftest import until
+from tests.conftest import Capture, Patch, until
 from tests.indexer.workers.conftest import Field, one_document, records
 
 
@@ -46,12 +46,15 @@ def test_people_are_told_chunks_rate_time_left_workers_and_errors(field: Field) 
 
 
 @pytest.mark.parametrize("resumed", [False, True])
-def test_the_report_of_a_watched_run_says_whether_it_was_resumed(field: Field, *, resumed: bool) -> None:
+def test_a_watched_run_says_whether_it_was_resumed(field: Field, resumed: bool, capsys: Capture) -> None:
     field.write(records(2))
     ledger = field.spool()
     field.worker().work(ledger.run.id, 0)
     begun_by = RunLedger(field.engine, ledger.run, resumed=resumed)
     assert watch_run(begun_by, field.settings, Console(quiet=True)).resumed == resumed
+    place = ["--home", str(field.settings.home), "--database", field.settings.database]
+    assert run_command(["status", "--watch", "-c", "c", *place]) == 0
+    assert "run 1 of c done: 2/2 documents" in capsys.readouterr().out
 
 
 def test_a_run_that_stands_still_says_why_and_what_to_do(field: Field) -> None:
@@ -80,7 +83,7 @@ def looking_on(field: Field) -> Iterator[None]:
     assert not looking.is_alive()
 
 
-def test_whoever_waits_is_told_each_time_that_it_stands_still(field: Field, capsys: pytest.CaptureFixture[str]) -> None:
+def test_whoever_waits_is_told_each_time_that_it_stands_still(field: Field, capsys: Capture) -> None:
     run = field.begin(2)
     said = ""
 
@@ -111,9 +114,7 @@ def test_whoever_waits_ends_a_run_that_the_last_worker_left_with_every_chunk_don
 
 
 @pytest.mark.parts
-def test_why_a_run_cannot_end_is_told_once(
-    field: Field, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_why_a_run_cannot_end_is_told_once(field: Field, monkeypatch: Patch, capsys: Capture) -> None:
     field.write(records(2))
     field.work_off(field.worker(), field.spool().run.id)
     publish, reasons = EmbeddedStore.publish, ["the disk is full"] * 3 + ["it is away"] * 3
@@ -133,13 +134,3 @@ def test_why_a_run_cannot_end_is_told_once(
         "warning: every chunk of run 1 is done; its end failed and is tried again: it is away",
     ]
     assert field.states() == ["done"]
-
-
-def test_a_run_that_is_over_is_still_looked_at(field: Field, capsys: pytest.CaptureFixture[str]) -> None:
-    field.write(records(2))
-    field.work_off(field.worker(), field.spool().run.id)
-    field.sweep()
-    assert field.states() == ["done"]
-    place = ["--home", str(field.settings.home), "--database", field.settings.database]
-    assert run_command(["status", "--watch", "-c", "c", *place]) == 0
-    assert "run 1 of c done: 2/2 documents" in capsys.readouterr().out
