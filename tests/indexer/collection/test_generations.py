@@ -1,18 +1,19 @@
-"""A collection built anew beside the one that is searched: on both stores, and whatever happens in between."""
+"""A collection built anew beside the one that is searched; which sentence says that its encoder is another."""
 
 import json
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from encoders.console import Console
 from encoders.document import Encoder
-from encoders.errors import BadInput, StoreError
+from encoders.errors import BadInput, ModelMismatch, StoreError
 from indexer import index_sources as indexing
 from indexer.collection import collection as collections
-from indexer.collection import generations
+from indexer.collection import encoder, generations
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
@@ -23,11 +24,11 @@ from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import DONE
 from indexer.workers import sweeps
 from onnx_export.models import open_named
+from tests.conftest import Patch
 from trials.servers.elastic import client_of
 
 pytestmark = pytest.mark.usefixtures("default_folder")
 
-Patch = pytest.MonkeyPatch
 TEXTS = {
     "flood": ("en", "The river rose after a week of rain and the old town was under water."),
     "flut": ("de", "Nach einer Woche Regen stieg der Fluss, und die Altstadt stand unter Wasser."),
@@ -37,7 +38,6 @@ TEXTS = {
 
 @pytest.fixture(params=["embedded", pytest.param("elastic", marks=pytest.mark.elastic)])
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
-    """A home with a store of each kind."""
     store = None if request.param == "embedded" else request.getfixturevalue("elastic_url")
     return Settings.read(home=tmp_path / "home", store=store)
 
@@ -49,9 +49,8 @@ def source(tmp_path: Path) -> Path:
 
 def write(folder: Path, texts: dict[str, tuple[str, str]]) -> Path:
     path = folder / "docs.jsonl"
-    path.write_text(
-        "".join(json.dumps({"id": name, "lang": lang, "text": text}) + "\n" for name, (lang, text) in texts.items())
-    )
+    records = ({"id": name, "lang": lang, "text": text} for name, (lang, text) in texts.items())
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
     return path
 
 
@@ -155,9 +154,7 @@ def test_while_a_command_opens_its_encoder_no_other_changes_its_collection(
     assert "new" in stored(settings)[0]
 
 
-def test_a_rebuild_whose_store_was_removed_for_another_model_encodes_everything_again(
-    settings: Settings, source: Path, monkeypatch: Patch
-) -> None:
+def test_a_rebuild_whose_store_is_gone_encodes_all_again(settings: Settings, source: Path, monkeypatch: Patch) -> None:
     index(settings, source)
     interrupt(settings, source, Ledger, "finish")
     drop = StoreLocation.drop
@@ -174,9 +171,7 @@ def test_a_rebuild_whose_store_was_removed_for_another_model_encodes_everything_
     assert stored(settings)[0] == ["chess", "flood", "flut"]
 
 
-def test_a_generation_that_a_kill_left_behind_goes_with_the_next_rebuild_or_with_the_collection(
-    settings: Settings, source: Path
-) -> None:
+def test_a_generation_that_a_kill_left_behind_goes_with_the_next_rebuild(settings: Settings, source: Path) -> None:
     """It is stored, though a collection keeps two: a kill came before its removal."""
     index(settings, source)
     index(settings, source, method="first", rebuild=True)
@@ -194,9 +189,7 @@ def test_a_generation_that_a_kill_left_behind_goes_with_the_next_rebuild_or_with
     assert StoreLocation(settings.store, "c-d").generations() == [1], "another collection's, whose name begins so"
 
 
-def test_what_can_t_be_rebuilt_or_go_back_is_said_and_a_rebuild_of_nothing_readable_changes_nothing(
-    settings: Settings, source: Path, tmp_path: Path
-) -> None:
+def test_what_can_t_be_rebuilt_or_go_back_is_said(settings: Settings, source: Path, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="leave --rebuild out"):
         index(settings, source, rebuild=True)
     index(settings, source)
@@ -249,3 +242,32 @@ def test_others_see_a_whole_generation_at_any_time(elastic_url: str, tmp_path: P
         assert seen() == ([f"{prefix}-c-000002"], 1)
         roll_back(settings)
         assert seen() == ([f"{prefix}-c-000001"], 3)
+
+
+def _check(spec: str) -> None:
+    raise ModelMismatch(f"collection news holds other vectors than those of {spec}")
+
+
+COLLECTION: Any = SimpleNamespace(encoder="own", method="hmde", check=_check)
+"""It has vectors by the encoder ``own``, whose method no encoder here can use."""
+
+
+def _open_named(reference: str, method: str | None, *_: Any, **__: Any) -> SimpleNamespace:
+    if method:
+        raise BadInput(f"{reference} can't be used by method {method}")
+    return SimpleNamespace(spec=reference)
+
+
+@pytest.mark.parametrize(
+    ("reference", "method", "sentence"),
+    [
+        (None, None, "own can't be used by method hmde"),
+        ("own", None, "own can't be used by method hmde"),
+        ("other", None, "collection news holds other vectors than those of other"),
+        ("other", "hmde", "other can't be used by method hmde"),
+    ],
+)
+def test_it_says_why(monkeypatch: pytest.MonkeyPatch, reference: str | None, method: str | None, sentence: str) -> None:
+    monkeypatch.setattr(encoder, "open_named", _open_named)
+    with pytest.raises((BadInput, ModelMismatch), match=f"^{sentence}$"):
+        encoder.open_encoder_of(COLLECTION, Console(quiet=True), reference=reference, method=method)

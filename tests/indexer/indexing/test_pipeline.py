@@ -30,7 +30,6 @@ from indexer.indexing import chunk_encoding, pipeline
 from indexer.indexing.duplicates import OnDuplicate
 from indexer.indexing.pipeline import IndexReport
 from indexer.indexing.reading import CHUNK_DOCUMENTS, read_chunks, readings
-from indexer.indexing.storing import existing_documents
 from indexer.ledger import index_runs
 from indexer.ledger.database import connect, open_database
 from indexer.ledger.findings import findings_of
@@ -44,8 +43,6 @@ from trials.fake_encoder import FakeEncoder
 
 
 class Bench(Field):
-    """A collection that this process indexes."""
-
     def index(
         self, *others: str, prune: bool = False, on_duplicate: OnDuplicate = "error", console: Console = QUIET
     ) -> IndexReport:
@@ -150,9 +147,7 @@ def test_a_run_that_would_read_other_chunks_than_the_broken_one_begins_anew(benc
         ("first", ["text 1", "newer", "text 3"], [129, 130, 3, 132]),
     ],
 )
-def test_of_documents_with_one_id_one_counts(
-    bench: Bench, on_duplicate: OnDuplicate, texts: list[str], left_out: list[int]
-) -> None:
+def test_of_an_id_one_counts(bench: Bench, on_duplicate: OnDuplicate, texts: list[str], left_out: list[int]) -> None:
     doc_ids = ["d0001", "d0002", "d0003"]
     many = records(2 * CHUNK_DOCUMENTS)
     many += [{"id": "d0001", "lang": "en", "text": text} for text in ("later", "right after")]
@@ -186,9 +181,8 @@ def test_ids_that_clash_are_refused_by_their_places_before_anything_is_indexed(b
 
 
 def test_a_lower_revision_replaces_neither_a_higher_one_of_the_sources_nor_the_stored_one(bench: Bench) -> None:
-    revisions: list[dict[str, object]] = [
-        {"id": "a", "lang": "en", "text": str(revision), "revision": revision} for revision in (9, 5, 3)
-    ]
+    a: dict[str, object] = {"id": "a", "lang": "en"}
+    revisions = [{**a, "text": str(revision), "revision": revision} for revision in (9, 5, 3)]
     bench.write(revisions[1:])
     bench.index(on_duplicate="last")
     assert bench.store.get(["a"])[0].text == "5"
@@ -215,25 +209,15 @@ def test_findings_of_the_run_before_stay_until_one_over_the_same_sources_is_done
     assert findings_of(bench.engine, runs) == []
 
 
-@pytest.mark.parametrize(
-    ("method", "characters"),
-    [
-        pytest.param("first", 5_000_000, marks=pytest.mark.parts),
-        pytest.param("segments", 120_000, marks=pytest.mark.long),
-    ],
-)
-def test_a_line_of_megabytes_is_kept(method: str, characters: int, bench: Bench, default_folder: ModelFolder) -> None:
-    """*first* takes the whole size through reading, tokenising and storing; *segments* encodes more than one block."""
-    text = ("Rivers carry their floods to the sea. " * (characters // 38 + 1))[:characters]
+@pytest.mark.parts
+def test_a_line_of_megabytes_is_kept(bench: Bench, default_folder: ModelFolder) -> None:
+    """*first* takes the whole size through reading, tokenising and storing."""
+    text = ("Rivers carry their floods to the sea. " * 140_000)[:5_000_000]
     bench.write([{"id": one, "lang": "en", "text": text if one == "long" else "a"} for one in ("a", "long", "b")])
-    report = index([str(bench.source)], "long", settings=bench.settings, method=method, device="cpu")
+    report = index([str(bench.source)], "long", settings=bench.settings, method="first", device="cpu")
     assert (report.encoded, report.refused) == (3, [])
     with closing(StoreLocation(bench.settings.store, "long").open()) as store:
         assert store.get(["long"])[0].text == text
-        (passages,) = store.passages(next(iter(store.models())), ["long"])
-    if method == "segments":
-        assert passages.offsets[-1, 1] >= characters - 1
-        assert (passages.offsets[1:, 0] <= passages.offsets[:-1, 1]).all()
 
 
 def test_progress_inside_a_very_long_document_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,51 +243,6 @@ def test_progress_inside_a_very_long_document_is_told(bench: Bench, monkeypatch:
     assert told[0] == f"{of_document} …"
     shares = [f"{of_document}: {share}" for share in ("25%", "50%", "75%", "100%")]
     assert [sentence for sentence in told if sentence.endswith("%")] == shares
-
-
-def begun(request: pytest.FixtureRequest, source: Path, text: str, home: Path, *more: str) -> subprocess.Popen[str]:
-    """The command, at a document with a text; it is killed with the test."""
-    source.write_text(json.dumps({"id": "a", "lang": "en", "text": text}) + "\n")
-    command = [sys.executable, "-m", "query.cli", "index", str(source), "-c", "c", "--home", str(home), *more]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
-    request.addfinalizer(lambda: process.kill())  # noqa: PLW0108 - if the test fails
-    return process
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("interruptible", "default_folder")
-def test_a_killed_run_goes_on_inside_a_long_document(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    def start(home: Path) -> subprocess.Popen[str]:
-        return begun(request, tmp_path / "long.jsonl", "rivers and floods " * 12_000, home, "--no-calibration")
-
-    def kept() -> int:
-        return sum(file.stat().st_size for file in (tmp_path / "killed" / "c.encoding").glob("*.f32"))
-
-    process = start(tmp_path / "killed")
-    until(lambda: kept() > 0 or process.poll() is not None)
-    process.kill()
-    process.communicate()
-    before = kept()
-    assert before > 0
-    process = start(tmp_path / "killed")
-    until(lambda: kept() > before or process.poll() is not None)
-    process.communicate(timeout=120)
-    assert process.returncode == 0
-    assert not (tmp_path / "killed" / "c.encoding").exists()
-    start(tmp_path / "undisturbed").communicate(timeout=120)
-    assert _contents(tmp_path / "killed") == _contents(tmp_path / "undisturbed")
-
-
-def _contents(home: Path) -> list[tuple[Document, bytes, bytes, bytes]]:
-    settings = Settings.read(home=home)
-    collection = collections.require(connect(settings.database), "c")
-    with closing(collection.open_store(settings)) as store:
-        return [
-            (one.document, one.vector.tobytes(), one.passages.vectors.tobytes(), one.passages.offsets.tobytes())
-            for page in store.scan(collection.model)
-            for one in page
-        ]
 
 
 def test_what_can_not_be_read_or_encoded_is_refused_and_the_rest_is_indexed(bench: Bench, tmp_path: Path) -> None:
@@ -360,10 +299,8 @@ def test_a_full_disk_is_one_sentence_and_what_is_stored_stays(bench: Bench) -> N
     assert before < bench.size() == 20 * CHUNK_DOCUMENTS
 
 
-@pytest.mark.parametrize(
-    "encoder",
-    [pytest.param(encoder, marks=pytest.mark.long) for encoder in ("a stub", "the default encoder")],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("encoder", ["a stub", "the default encoder"])
 @pytest.mark.usefixtures("interruptible", "default_folder")
 def test_killed_at_random_moments_it_ends_with_the_same_bytes(tmp_path: Path, encoder: str) -> None:
     outcomes = list(kills_while_indexing(tmp_path, encoder, seed=20))
@@ -373,12 +310,15 @@ def test_killed_at_random_moments_it_ends_with_the_same_bytes(tmp_path: Path, en
 
 @pytest.mark.parts
 @pytest.mark.usefixtures("interruptible", "default_folder")
-def test_ctrl_c_says_how_to_go_on_and_exits_with_130(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    home = tmp_path / "home"
-    process = begun(request, tmp_path / "long.jsonl", "rivers and floods " * 40_000, home)
-    until(lambda: bool(chunk_states(home).get("pending")) or process.poll() is not None)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+def test_ctrl_c_says_how_to_go_on_and_exits_with_130(tmp_path: Path) -> None:
+    source, home = tmp_path / "long.jsonl", tmp_path / "home"
+    source.write_text(json.dumps({"id": "a", "lang": "en", "text": "rivers and floods " * 40_000}) + "\n")
+    command = [sys.executable, "-m", "query.cli", "index", str(source), "-c", "c", "--home", str(home)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        until(lambda: bool(chunk_states(home).get("pending")) or process.poll() is not None)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "stored documents stay. Give the same command again to go on" in said
     assert "Traceback" not in said
@@ -386,8 +326,6 @@ def test_ctrl_c_says_how_to_go_on_and_exits_with_130(tmp_path: Path, request: py
 
 @pytest.mark.parts
 def test_memory_does_not_hold_the_collection(bench: Bench) -> None:
-    """Documents under way are bounded, whatever the number of documents."""
-
     def peak(count: int) -> int:
         bench.write([{"id": f"{count}-{number}", "lang": "en", "text": "x" * 4000} for number in range(count)])
         tracemalloc.start()
@@ -429,22 +367,3 @@ def test_a_home_can_be_moved_and_what_does_not_fit_is_said(tmp_path: Path, defau
     with pytest.raises(StoreError, match="is gone; bring it back"):
         found.open_store(settings)
     assert not (after / "store" / "c.db").exists()
-
-
-def test_one_document_that_is_gone_costs_few_questions(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench.write(records(CHUNK_DOCUMENTS))
-    bench.index()
-    doc_ids = list(bench.store.ids())
-    get, asked = bench.store.get, list[Sequence[str]]()
-    left = get([doc_id for doc_id in doc_ids if doc_id != "d0020"])
-
-    def counted(some: Sequence[str]) -> list[Document]:
-        asked.append(some)
-        return get(some)
-
-    bench.store.delete(["d0020"])
-    monkeypatch.setattr(bench.store, "get", counted)
-    assert existing_documents(bench.store, doc_ids) == left
-    assert len(asked) < CHUNK_DOCUMENTS / 4
-    bench.store.delete(doc_ids)
-    assert existing_documents(bench.store, doc_ids) == []

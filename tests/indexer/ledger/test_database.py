@@ -8,12 +8,13 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import psycopg
 import pytest
@@ -38,13 +39,11 @@ from indexer.ledger.database import (
 from indexer.ledger.findings import Finding
 from indexer.ledger.sqlite import sqlite_engine
 from indexer.stores.sqlite_file import SqliteFile
-from tests.conftest import fallen
+from tests.conftest import Patch, fallen
 from tests.indexer.workers.conftest import new_database
 from trials.database_accidents import copied, fill, interrupted, migrations_with_second, require_complete, unwritable
 from trials.servers.postgres import PostgresServer
 from trials.servers.process import free_port
-
-Patch = pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
@@ -181,29 +180,14 @@ def test_files_are_their_owners_alone_and_a_commit_is_on_the_disk_when_it_return
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o750  # a folder that exists keeps its mode
 
 
-class _BusyAtFirst(sqlite3.Connection):
-    """A connection whose file another process turns to WAL mode at the same time."""
-
-    refusals = 0
-
-    def cursor(self, *_: object) -> sqlite3.Cursor:  # type: ignore[override]
-        class Cursor(sqlite3.Cursor):
-            def execute(self, sql: str, *parameters: Any) -> Self:
-                if "journal_mode" in sql and _BusyAtFirst.refusals < 2:
-                    _BusyAtFirst.refusals += 1
-                    error = sqlite3.OperationalError("database is locked")
-                    error.sqlite_errorcode = sqlite3.SQLITE_BUSY
-                    raise error
-                return super().execute(sql, *parameters)
-
-        return Cursor(self)
-
-
 def test_processes_that_open_a_new_file_at_once_wait_for_each_other(tmp_path: Path) -> None:
-    engine = sqlite_engine(f"sqlite:///{tmp_path / 'new.db'}", connect_args={"factory": _BusyAtFirst})
-    with engine.connect() as connection:
-        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal"
-    assert _BusyAtFirst.refusals == 2
+    """Of two that turn a file to WAL mode SQLite refuses one at once, whatever its timeout."""
+    engine = sqlite_engine(f"sqlite:///{tmp_path / 'new.db'}")
+    with closing(sqlite3.connect(tmp_path / "new.db", isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        threading.Timer(0.3, other.rollback).start()
+        with engine.connect() as connection:
+            assert connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal"
     engine.dispose()
 
 

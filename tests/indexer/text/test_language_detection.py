@@ -16,6 +16,7 @@ from py3langid.langid import MODEL_FILE, LanguageIdentifier
 from indexer.text import detection_model as module
 from indexer.text.detection_model import detection_model
 from indexer.text.language_detection import SURE, Detection, Detector
+from tests.conftest import Patch
 from trials import ROOT
 
 TEXTS = ["Hochwasser an der Elbe", "the river", "ELBE", "наводнение", "エルベ川の洪水", "Ovo je tekst", "12:30", ""]
@@ -38,9 +39,7 @@ def test_short_queries_and_chinese_characters_are_detected(detector: Detector, t
     assert detector.detect(text).lang == lang
 
 
-def test_other_texts_are_taken_for_a_given_language_long_ones_by_their_beginning_and_signs_for_none(
-    detector: Detector,
-) -> None:
+def test_other_texts_are_taken_for_a_given_language_by_their_beginning_and_signs_for_none(detector: Detector) -> None:
     assert detector.detect("talvella järvi jäätyy ja lumi peittää metsän").lang in (detector.languages or ())
     found = detector.detect("Die Katze sitzt auf der Mauer. " * 200_000)
     assert (found.lang, found.confidence >= SURE) == ("de", True)
@@ -77,7 +76,7 @@ def test_a_single_search_imports_only_what_it_needs(languages: str, text: str, f
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: Patch) -> Iterator[Path]:
     """Where the cache has the decompressed model; the process has not loaded it yet."""
     monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path))
     module._model.cache_clear()
@@ -85,7 +84,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     module._model.cache_clear()
 
 
-def loaded(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, bool]:
+def loaded(monkeypatch: Patch) -> tuple[Any, bool]:
     """The model as another process loads it, and whether it was decompressed."""
     decompress = Mock(wraps=LanguageIdentifier.from_model_file)
     with monkeypatch.context() as patch:
@@ -94,7 +93,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, bool]:
         return detection_model(), decompress.called
 
 
-def test_the_model_of_the_cache_gives_the_same_probabilities(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_model_of_the_cache_gives_the_same_probabilities(folder: Path, monkeypatch: Patch) -> None:
     compressed = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
     assert loaded(monkeypatch)[1]
     mapped, decompressed = loaded(monkeypatch)
@@ -121,16 +120,14 @@ def of_another_model(folder: Path) -> None:
         of_another_model,
     ],
 )
-def test_damaged_caches_are_mended(
-    folder: Path, damage: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_damaged_caches_are_mended(folder: Path, damage: Callable[[Path], object], monkeypatch: Patch) -> None:
     loaded(monkeypatch)
     damage(folder)
     assert loaded(monkeypatch)[1]
     assert not loaded(monkeypatch)[1]
 
 
-def test_without_a_cache_the_model_is_decompressed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_cache_the_model_is_decompressed(folder: Path, monkeypatch: Patch) -> None:
     folder.parent.rmdir()
     folder.parent.write_text("a file")
     for _ in range(2):
