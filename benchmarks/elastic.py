@@ -1,4 +1,4 @@
-"""What Elasticsearch's kNN finds of the exact ten best, by type of index."""
+"""What Elasticsearch's kNN finds of the exact ten best, and what a search adds to the server's own time."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+from elasticsearch import Elasticsearch
 from numpy.lib.stride_tricks import sliding_window_view
 
 from benchmarks import harness
-from encoders.document import FloatArray, Passages, unit_rows
+from encoders.document import Document, FloatArray, Passages, unit_rows
 from indexer.cluster.cluster_address import Address, Credentials
 from indexer.collection.settings import Settings
 from indexer.stores.clustered.store import ElasticStore
@@ -20,11 +22,15 @@ from indexer.stores.contract import StoredDocument, VectorQuery, VectorStore
 from query.calibration import calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration_fitting.open_collection import OpenCollection
-from query.ranking.fair_ranker import STRETCHES
+from query.ranking.fair_ranker import STRETCHES, candidates_of_a_language
+from query.ranking.ranking_options import RankingOptions
+from query.ranking.searcher import Searcher
 from trials.servers.elastic import running
 
 _BATCH = 512
 _QUERIES = 24  # pseudo-queries of each language whose candidates are compared
+_WARMING, _TIMED = 5, 60  # rounds of the queries before they are timed, and the number of queries
+_BY_HAND = "`_msearch` by hand, ids as a column"
 _KS = (STRETCHES[0].candidates, 2 * STRETCHES[0].candidates)
 CorrectedVectors = tuple[list[str], FloatArray]  # ids of documents, and their debiased vectors
 
@@ -123,8 +129,42 @@ def by_type(source: CalibratedStore, server: str, longest: int, types: Sequence[
     return harness.table(f"{documents:,} vectors in {len(exact)} languages, index type | {recalls} | load, s", rows)
 
 
-@harness.benchmark("Elasticsearch by type of index, runs of {runs} passages", home=Path, runs=0, types="int8_hnsw")
+def latency(searcher: Searcher, store: ElasticStore, texts: Sequence[str]) -> list[str]:
+    """A table of warm searches beside the same kNN searches sent by hand; a server compiles what runs often."""
+    many = candidates_of_a_language(len(searcher.languages), many=False)
+    searched = {
+        "plain cosine": replace(searcher, calibration=None, ranking=RankingOptions()),
+        "calibrated": searcher,
+        "calibrated, --hybrid": replace(searcher, ranking=RankingOptions(hybrid=True)),
+    }
+    watches = harness.Stopwatches(_WARMING * len(texts))
+    with Elasticsearch(store.address.server) as client:
+        for text in [*(list(texts) * _WARMING), *texts]:
+            query = Document("query", "en", text)
+            vector = watches.step("encoding", partial(searcher.encoder.encode_queries, [query]))
+            targets = dict.fromkeys(searcher.languages, vector)
+            nearest = VectorQuery(searcher.spec.model, targets, many, with_vectors=True)
+            searches = [part for body in store.bodies(nearest) for part in ({"index": store.index}, body)]
+            watches.step(_BY_HAND, partial(client.msearch, searches=searches))
+            for name, way in searched.items():
+                watches.step(name, partial(way.search, text, lang="en"))
+    medians = watches.medians()
+    least = medians["encoding"] + medians[_BY_HAND]
+    rows = ([name, f"{ms:.1f}", f"{ms - least:.1f}" if name in searched else ""] for name, ms in medians.items())
+    return harness.table(f"warm query, ten hits with title and passage, p50 | ms | over encoding + {_BY_HAND}", rows)
+
+
+@harness.benchmark(
+    "Elasticsearch: {part}, runs of {runs} passages", ("candidates", "latency"), home=Path, runs=0, types="int8_hnsw"
+)
 def measure(arguments: Namespace) -> list[str]:
     """The home has lohelp, calibrated; passages' ``runs`` may stand for documents."""
     with CalibratedStore.open(arguments.home, "lohelp") as source, running() as server:
-        return by_type(source, server.url, arguments.runs, arguments.types.split(","))
+        if arguments.part == "candidates":
+            return by_type(source, server.url, arguments.runs, arguments.types.split(","))
+        with (
+            closing(copy_to(f"{server.url}/bench?replicas=0", "parity", source)) as store,
+            harness.open_searcher("lohelp", arguments.home) as embedded,
+        ):
+            texts = [topic.title for topic in harness.topics("lohelp", ["en"])[0]][:_TIMED]
+            return latency(replace(embedded, store=store), store, texts)

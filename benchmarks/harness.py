@@ -211,15 +211,7 @@ def mean_and_range(values: Sequence[float] | FloatArray) -> str:
 
 def peak_memory() -> float:
     """Peak resident memory of this process, in MB; that of ``getrusage`` begins at the peak of the parent process."""
-    return _memory("VmHWM")
-
-
-def resident_memory() -> float:
-    return _memory("VmRSS")
-
-
-def _memory(name: str) -> float:
-    (kilobytes,) = re.findall(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    (kilobytes,) = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     return int(kilobytes) / 1024
 
 
@@ -280,10 +272,6 @@ def every_nth(topics: Sequence[Topic], every: int) -> list[Topic]:
 
 def queries(topics: Iterable[Topic]) -> list[Document]:
     return [Document(f"{topic.qid}.{topic.lang}", topic.lang, topic.text(("title", "description"))) for topic in topics]
-
-
-def topic_of(query_id: str) -> str:
-    return query_id.rpartition(".")[0]
 
 
 def judgements(qrels: Sequence[Qrel], langs: Iterable[str]) -> list[Qrel]:

@@ -194,7 +194,7 @@ def _differences(values: Scores, base: Scores, queries: Sequence[str], measure: 
     """The mean over queries, and the (topics,) differences to the base; a topic's translations are one observation."""
     topics: dict[str, list[float]] = {}
     for query in queries:
-        topics.setdefault(harness.topic_of(query), []).append(values[query][measure] - base[query][measure])
+        topics.setdefault(query.rpartition(".")[0], []).append(values[query][measure] - base[query][measure])
     mean = float(np.mean([values[query][measure] for query in queries]))
     return mean, np.array([np.mean(of_topic) for of_topic in topics.values()])
 

@@ -9,7 +9,6 @@ seconds that encoding took; then ``vectors.npy`` in FOLDER holds the vectors.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,8 +22,7 @@ _ONNX_INT8 = "onnx/model_qint8_avx512_vnni.onnx"
 _OPENVINO_INT8 = "openvino/openvino_model_qint8.xml"
 _CALIBRATION = 128
 """Texts that OpenVINO's static ranges are taken of."""
-_BUDGET, _DIM = 512, 384
-"""Padded tokens of a batch, and dimensions of a vector."""
+_DIM = 384
 
 
 def sentence_transformer(folder: Path, backend: str = "torch", **options: Any) -> Any:
@@ -70,44 +68,6 @@ def _openvino_int8(folder: Path, texts: Sequence[str]) -> Encode:
     return _encode(sentence_transformer(folder, "openvino", file_name=_OPENVINO_INT8))
 
 
-def _openvino_int8_alone(folder: Path, texts: Sequence[str]) -> Encode:
-    """The same graph in batches as ``OnnxSession`` makes them: by length, 512 padded tokens, one for each core."""
-    import openvino
-
-    tokenizer = _quantise_for_openvino(folder, texts).tokenizer
-    cores = len(os.sched_getaffinity(0))
-    settings = {"INFERENCE_NUM_THREADS": cores, "NUM_STREAMS": cores, "PERFORMANCE_HINT": "THROUGHPUT"}
-    compiled = openvino.Core().compile_model(folder / _OPENVINO_INT8, "CPU", settings)
-    names = {name for entry in compiled.inputs for name in entry.names}
-    queue = openvino.AsyncInferQueue(compiled, cores)
-
-    def encode(texts: Sequence[str], _size: int) -> Any:
-        rows = tokenizer(list(texts), truncation=True, max_length=512)["input_ids"]
-        batches: list[list[int]] = []
-        for row in sorted(range(len(rows)), key=lambda row: len(rows[row])):
-            if not batches or (len(batches[-1]) + 1) * len(rows[row]) > _BUDGET:
-                batches.append([])
-            batches[-1].append(row)
-        vectors = np.empty((len(rows), _DIM), dtype=np.float32)
-
-        def pool(request: Any, given: tuple[list[int], Any]) -> None:
-            batch, mask = given
-            states = request.get_output_tensor(0).data
-            vectors[batch] = np.einsum("btd,bt->bd", states, mask) / mask.sum(axis=1, keepdims=True)
-
-        queue.set_callback(pool)
-        for batch in batches:
-            mask = np.arange(len(rows[batch[-1]])) < np.array([len(rows[row]) for row in batch])[:, None]
-            ids = np.full(mask.shape, tokenizer.pad_token_id, dtype=np.int64)
-            ids[mask] = np.concatenate([rows[row] for row in batch])
-            given = {"input_ids": ids, "attention_mask": mask.astype(np.int64), "token_type_ids": np.zeros_like(ids)}
-            queue.start_async({name: given[name] for name in names}, (batch, mask.astype(np.float32)))
-        queue.wait_all()
-        return vectors
-
-    return encode
-
-
 def _fastembed(folder: Path, texts: Sequence[str]) -> Encode:
     from fastembed import TextEmbedding
     from fastembed.common.model_description import ModelSource, PoolingType
@@ -125,7 +85,6 @@ ENGINES: dict[str, Callable[[Path, Sequence[str]], Encode]] = {
     "sentence-transformers, ONNX int8": _onnx_int8,
     "sentence-transformers, OpenVINO": lambda folder, _: _encode(sentence_transformer(folder, "openvino", export=True)),
     "sentence-transformers, OpenVINO int8": _openvino_int8,
-    "OpenVINO int8 in batches like ours": _openvino_int8_alone,
     "fastembed, ONNX int8": _fastembed,
 }
 NOT_INSTALLED = 3
