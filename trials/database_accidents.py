@@ -1,27 +1,21 @@
-"""Accidents to databases: a process is killed while it makes one, the disk is full, or can't be written."""
+"""Accidents to databases: a command is killed while it makes a database, or can't write it."""
 
-import multiprocessing
 import random
-import resource
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from multiprocessing.connection import Connection
+from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
 import sqlalchemy as sa
 
-from encoders.errors import StoreError
 from indexer.ledger import database
 from indexer.ledger.database import Base, open_database, read_database_id, transaction
 from indexer.ledger.tables import Chunk, IndexRun
+from trials.command import fell
+from trials.power_loss import Machine
 
-_PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload(["alembic.command", "alembic.autogenerate", "indexer.ledger.database"])
-DONE, REFUSED, KILLED = "done", "refused", "killed"
 _CHUNKS = 3
 
 SECOND_MIGRATION = """
@@ -88,81 +82,35 @@ def require_complete(file: Path, *, upgraded: bool = False) -> None:
                 assert not [name for name in names if name.startswith("_alembic_tmp")]
 
 
-def open_in_process(file: Path, migrations: Path, *, kill_after: float | None = None, max_bytes: int = 0) -> str:
-    """Open a database file in another process; returns ``DONE``, ``REFUSED``, ``KILLED`` or what went wrong.
-
-    The process is killed after some seconds, or may write a file up to so many bytes; 0: any.
-    """
-    ours, theirs = _PROCESSES.Pipe()
-    process = _PROCESSES.Process(target=_open, args=(theirs, file, migrations, max_bytes))
-    process.start()
-    with closing(ours):
-        ours.recv()
-        if kill_after is not None:
-            time.sleep(kill_after)
-            process.kill()
-        theirs.close()
-        try:
-            outcome = str(ours.recv())
-        except EOFError:
-            outcome = KILLED
-        process.join()
-    return outcome
-
-
-def _open(pipe: Connection, file: Path, migrations: Path, max_bytes: int) -> None:
-    database.MIGRATIONS = migrations
-    if max_bytes:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (max_bytes, resource.RLIM_INFINITY))
-    pipe.send("ready")
-    try:
-        database.connect(f"sqlite:///{file}").dispose()
-    except StoreError:
-        pipe.send(REFUSED)
-    except BaseException as error:  # noqa: BLE001 - the caller says what went wrong
-        pipe.send(repr(error))
-    else:
-        pipe.send(DONE)
+_MIGRATIONS = """
+import alembic.autogenerate, alembic.command, pathlib
+from indexer.ledger import database
+database.MIGRATIONS = pathlib.Path({folder!r})
+"""
 
 
 def interrupted(folder: Path, *, again: bool, kills: int, seed: int = 0) -> Iterator[str]:
-    """Kill processes that make a database, or upgrade it ``again``, and fill their disks; the next command goes on."""
+    """Kill commands while they make a database, or upgrade it ``again``; the next command goes on."""
     migrations = migrations_with_second(folder / "migrations") if again else database.MIGRATIONS
-    filled, numbers = fill(folder / "filled" / "dragoman.db"), iter(range(10_000))
-
-    def prepare() -> Path:
-        home = folder / f"home-{next(numbers)}"
-        return copied(filled, home) if again else home / "dragoman.db"
-
-    def complete(file: Path, outcome: str, *held: str) -> str:
-        if outcome not in held:
-            return f"{file.parent.name}: {outcome}"
-        try:
-            require_complete(file, upgraded=again)
-        except Exception as error:  # noqa: BLE001 - it is what fell
-            return f"{file.parent.name}, {outcome}: {error!r}"
-        finally:
-            shutil.rmtree(file.parent)
-        return ""
-
-    draw, begun = random.Random(seed), time.monotonic()
-    with patch.object(database, "MIGRATIONS", migrations):
-        open_in_process(prepare(), migrations)
-        undisturbed, killed = time.monotonic() - begun, 0
-        while killed < kills:
-            file = prepare()
-            outcome = open_in_process(file, migrations, kill_after=draw.uniform(0, undisturbed))
-            killed += outcome == KILLED
-            if outcome == DONE:
-                undisturbed *= 0.95  # the first process took longer than the others do
-            yield complete(file, outcome, KILLED, DONE)
-        outcomes = set()
-        for size in range(1, 21, 1 if kills > 10 else 4):
-            file = prepare()
-            outcome = open_in_process(file, migrations, max_bytes=size * 16_384)
-            outcomes.add(outcome)
-            yield complete(file, outcome, REFUSED, DONE)
-        yield "" if outcomes == {REFUSED, DONE} else f"no size was too small, or all were: {outcomes}"
+    filled, home, draw = fill(folder / "filled" / "dragoman.db"), folder / "home", random.Random(seed)
+    command, changes = ["db", "upgrade", "--home", str(home), "-q"], 0
+    with (
+        Machine(folder, home, _MIGRATIONS.format(folder=str(migrations))) as machine,
+        patch.object(database, "MIGRATIONS", migrations),
+    ):
+        for _ in range(kills + 1):
+            if again:
+                copied(filled, home)
+            lost_at = draw.randrange(changes) if changes else None
+            outcome = machine.run_until(command, lost_at=lost_at)
+            changes = changes or outcome.changes  # of the first command, which no kill disturbs
+            try:
+                require_complete(home / "dragoman.db", upgraded=again)
+            except Exception as error:  # noqa: BLE001 - it is what fell
+                yield f"killed at change {lost_at} of {changes}: {error!r}"
+            else:
+                yield fell(outcome, machine.said(), held=outcome.status == (0 if lost_at is None else None))
+            shutil.rmtree(home)
 
 
 @contextmanager

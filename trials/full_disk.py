@@ -7,11 +7,10 @@ import json
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -21,14 +20,11 @@ from elasticsearch import Elasticsearch
 
 from encoders.document import Document
 from indexer.collection.settings import Settings
-from indexer.collection.store_location import StoreLocation
 from indexer.stores.clustered import own_index, writing
-from indexer.stores.contract import StoredDocument
 from trials import DEMO
 from trials.command import TOPICS, environment_of, fell, require_done, said, started
 from trials.command_attacks import chunk_states
 from trials.documents import attach_pages, contents, different, put_records, sentences, write_records
-from trials.fake_encoder import FakeEncoder
 from trials.servers.elastic import BLOCK, LITTLE_ROOM, client_of
 from trials.servers.service import client_of_process
 
@@ -37,6 +33,19 @@ WATERMARKS = {"cluster.routing.allocation.disk.threshold_enabled": "true", "clus
 _PATIENCE = 3.0  # seconds that a command waits for disk space in the trial
 _WITHIN = 300.0
 _OWNERS = "pages"
+_ASKED = {"query": "The old river", "lang": "en"}
+_WORDS = {"query": {"match": {"text": "the"}}}
+CALLS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "/api/search": ("/api/search", {"json": {**_ASKED, "collection": "own"}}),
+    "/api/search, attached": ("/api/search", {"json": {**_ASKED, "collection": "help"}}),
+    "the clause": (f"/{_OWNERS}/_search", {"json": {"query": {"cross_lingual": _ASKED}}}),
+    "_search": (f"/{_OWNERS}/_search", {"json": _WORDS}),
+    "_msearch": (
+        f"/{_OWNERS}/_msearch",
+        {"content": f"{{}}\n{json.dumps(_WORDS)}\n" * 2, "headers": {"Content-Type": "application/x-ndjson"}},
+    ),
+}
+"""Paths of searches through the service and what is sent, by their names."""
 _MANY, _CHANGED = 400, 8
 
 _PATIENT_FOR = """
@@ -93,7 +102,7 @@ def watermark(server: str, folder: Path) -> Iterator[str]:
 
     write_records(documents[:60], few)
     write_records(documents, many)
-    at = ["-c", "few", "--store", settings.store, "--home", str(home), "-q"]
+    at = ["-c", "own", "--store", settings.store, "--home", str(home), "-q"]
     on = [*at, "--device", "cpu", "--no-calibration"]
     with ExitStack() as stack:
         client = stack.enter_context(client_of(server))
@@ -112,14 +121,14 @@ def watermark(server: str, folder: Path) -> Iterator[str]:
         for number in range(_CHANGED):
             client.update(index=_OWNERS, id=str(documents[number]["id"]), doc={"text": f"The bridge fell. ({number})"})
         client.indices.refresh(index=_OWNERS)
-        before = _found(service)
+        quiet = _quiet(service)
         with full_disk(client, _OWNERS):
             for running in (indexing, follower):
                 running.send_signal(signal.SIGCONT)
-            yield fell("hits are others", before, _found(service), held=_found(service) == before)
+            yield from _served(service, quiet)
             yield _click(service)
-            yield from _refused(few, on)
-            left = list(client.indices.get(index=["disk-new-*", "disk-few-000003"], ignore_unavailable=True).body)
+            yield from _without_disk(few, on)
+            left = list(client.indices.get(index=["disk-new-*", "disk-own-000003"], ignore_unavailable=True).body)
             yield fell("indices are left behind", left, held=not left)
             for name, *more in (["calibrate"], ["rollback"], ["status"], ["delete", "--all", "--yes", "-c", "spare"]):
                 yield _done([name, *at, *more])
@@ -138,12 +147,17 @@ def watermark(server: str, folder: Path) -> Iterator[str]:
     yield fell("documents differ from an undisturbed run's", wrong[:3], held=not wrong)
 
 
+def _refused(command: list[str], sentence: str) -> str:
+    status, text = said(command)
+    return fell(command, status, text, held=status == 1 and sentence in text and text.count("\n") == 1)
+
+
 def _done(command: list[str]) -> str:
     status, text = said(command)
     return fell(command, status, text, held=status == 0)
 
 
-def _refused(source: Path, on: list[str]) -> Iterator[str]:
+def _without_disk(source: Path, on: list[str]) -> Iterator[str]:
     """Commands that need disk space: each ends with a sentence about the disk, and leaves no index behind."""
     changed = write_records(sentences(60, revision=1), source.with_name("changed.jsonl"))
     nothing, high = "writes nothing, because a disk", "high watermark"
@@ -159,31 +173,42 @@ def _refused(source: Path, on: list[str]) -> Iterator[str]:
         patch.object(own_index, "_SHARDS_WITHIN", "1s"),
         patch.object(own_index, "_YELLOW_WITHIN", "1s"),
     ):
-        for sentence, command in commands:
-            status, text = said(command)
-            held = status == 1 and sentence in text and text.count("\n") == 1
-            yield fell(command, status, text, held=held)
+        yield from (_refused(command, sentence) for sentence, command in commands)
 
 
 def _click(service: httpx.Client) -> str:
     """The call of the service that writes, into its log, is answered."""
-    searched = service.post("/api/search", json={"query": "The river rose", "lang": "en", "collection": "few"}).json()
+    searched = service.post("/api/search", json={"query": "The river rose", "lang": "en", "collection": "own"}).json()
     clicked = service.post("/api/clicks", json={"search": searched["search"], "id": searched["hits"][0]["id"]})
     return fell("a click", clicked.status_code, clicked.text, held=clicked.status_code < 300)
 
 
-def _found(service: httpx.Client) -> list[list[str]]:
-    """The ids that searches find: of two collections, across languages and by words."""
-    asked, found = {"query": "The old river", "lang": "en"}, list[list[str]]()
-    for name in ("few", "help"):
-        hits = service.post("/api/search", json={**asked, "collection": name}).json()["hits"]
-        found.append([hit["id"] for hit in hits])
-    for query in ({"cross_lingual": asked}, {"match": {"text": "the"}}):
-        hits = service.post(f"/{_OWNERS}/_search", json={"query": query}).json()["hits"]["hits"]
-        found.append([hit["_id"] for hit in hits])
-    if not all(found):
-        raise RuntimeError(f"a search finds nothing: {found}")
-    return found
+def _answers(service: httpx.Client) -> dict[str, httpx.Response]:
+    return {name: service.post(path, **content) for name, (path, content) in CALLS.items()}
+
+
+def _ids(answer: httpx.Response) -> list[Any]:
+    """The ids that each search of an answer found, or its status."""
+    body, ids = answer.json(), list[Any]()
+    for found in body.get("responses", [body]):
+        hits = found.get("hits", [])
+        listed = hits if isinstance(hits, list) else hits["hits"]
+        ids.append(str(found["status"]) if "error" in found else [hit.get("id", hit.get("_id")) for hit in listed])
+    return ids
+
+
+def _quiet(service: httpx.Client) -> dict[str, list[Any]]:
+    """What searches find while nothing is the matter."""
+    quiet = {name: _ids(answer.raise_for_status()) for name, answer in _answers(service).items()}
+    if not all(ids for found in quiet.values() for ids in found):
+        raise RuntimeError(f"a search finds nothing: {quiet}")
+    return quiet
+
+
+def _served(service: httpx.Client, quiet: Mapping[str, Any]) -> Iterator[str]:
+    for name, answer in _answers(service).items():
+        held = answer.status_code == 200 and _ids(answer) == quiet[name]
+        yield fell(name, answer.status_code, answer.text, held=held)
 
 
 def _lacking(client: Elasticsearch) -> int:
@@ -204,29 +229,14 @@ def _count(client: Elasticsearch, index: str) -> int:
 
 
 BUSY = {"thread_pool.search.size": "1", "thread_pool.search.queue_size": "8", **LITTLE_ROOM}
-"""Settings of a server with room for eight searches beside that which runs, and for 6 MB of writes at once."""
-_BUSY_OWNERS = "busy-pages"
-_CALLERS, _TIMES, _WRITERS = 12, 5, 4
-_MOST_WRITTEN = 240  # documents of 240 KB that a writer writes at most: 60 MB
+"""Settings of a server with room for eight searches beside that which runs, and for little else."""
+_CALLERS, _TIMES = 12, 5
 _BREAKER = "indices.breaker.request.limit"
-_ASKED = {"query": "The old river", "lang": "en"}
-_WORDS = {"query": {"match": {"text": "the"}}}
-_TWO = f"{{}}\n{json.dumps(_WORDS)}\n" * 2
-_JSON_LINES = {"Content-Type": "application/x-ndjson"}
-
-_Call = Callable[[httpx.Client], httpx.Response]
-CALLS: Mapping[str, _Call] = {
-    "/api/search": lambda service: service.post("/api/search", json={**_ASKED, "collection": "own"}),
-    "/api/search, attached": lambda service: service.post("/api/search", json={**_ASKED, "collection": "help"}),
-    "the clause": lambda service: service.post(f"/{_BUSY_OWNERS}/_search", json={"query": {"cross_lingual": _ASKED}}),
-    "_search": lambda service: service.post(f"/{_BUSY_OWNERS}/_search", json=_WORDS),
-    "_msearch": lambda service: service.post(f"/{_BUSY_OWNERS}/_msearch", content=_TWO, headers=_JSON_LINES),
-}
-"""Searches through the service, by their names."""
+_TRIPS, _REJECTED = ("breakers", "request", "tripped"), ("thread_pool", "search", "rejected")
 
 
 def busy(server: str, folder: Path) -> Iterator[str]:
-    """Search and write more than a server has room for, then let its circuit breaker trip.
+    """Search more than a server has room for, then let its circuit breaker trip.
 
     The server was started with ``BUSY``; the folder is empty.
     """
@@ -237,123 +247,66 @@ def busy(server: str, folder: Path) -> Iterator[str]:
         client = stack.enter_context(client_of(server))
         demo = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "en")]
         require_done(["index", *demo, "-c", "own", "--store", settings.store, *on])
-        attach_pages(server, settings.home, _BUSY_OWNERS, 60, "--no-calibration")
+        attach_pages(server, settings.home, _OWNERS, 60, "--no-calibration")
         service = stack.enter_context(client_of_process(settings.home, "--elastic", server, seconds=120))
-        quiet = {name: _ids(call(service).raise_for_status()) for name, call in CALLS.items()}
-        yield from (fell(name, "finds nothing", held=all(found)) for name, found in quiet.items())
+        quiet = _quiet(service)
         yield from _storm(service, client, quiet, at)
         yield from _served(service, quiet)
-        yield from _writes(settings, client, on)
-        yield from _breaker(service, client, demo, on)
+        yield from _breaker(service, client, quiet, demo, on)
         yield from _served(service, quiet)
 
 
 def _storm(service: httpx.Client, client: Elasticsearch, quiet: Mapping[str, Any], at: list[str]) -> Iterator[str]:
-    before = _rejected_searches(client)
+    before = _statistics(client, *_REJECTED)
 
     def ask(caller: int) -> list[str]:
         with httpx.Client(base_url=service.base_url, timeout=120) as own:
             calls = [*CALLS.items()] * 2
             calls = calls[caller % len(CALLS) :][: len(CALLS)]
-            return [_answered(name, call(own), quiet[name]) for _ in range(_TIMES) for name, call in calls]
+            return [
+                _answered(name, own.post(path, **content), quiet[name])
+                for _ in range(_TIMES)
+                for name, (path, content) in calls
+            ]
 
     with ThreadPoolExecutor(_CALLERS) as pool:
         futures = [pool.submit(ask, caller) for caller in range(_CALLERS)]
         for command in (["search", "coffee", "-c", "own", "--lang", "en"], ["evaluate", "-c", "own", *TOPICS]):
-            yield _ended(command, *said([*command, *at]))
+            status, text = said([*command, *at])
+            held = status == 0 or (status == 1 and text.count("\n") == 1 and "again" in text)
+            yield fell(command, status, text, held=held)
         for future in futures:
             yield from future.result()
-    yield fell("there was room for all searches", held=_rejected_searches(client) > before)
+    yield fell("there was room for all searches", held=_statistics(client, *_REJECTED) > before)
 
 
 def _answered(name: str, answer: httpx.Response, expected: Any) -> str:
     """What fell: an answer is whole, or a refusal that says when to try again; of an ``_msearch`` each search is."""
     if answer.status_code == 200:
-        refusals = ("429",) if name == "_msearch" else ()
-        held = all(ids in (whole, *refusals) for ids, whole in zip(_ids(answer), expected, strict=True))
+        held = all(ids in (whole, "429") for ids, whole in zip(_ids(answer), expected, strict=True))
     else:
         again = int(answer.headers.get("Retry-After", 0)) > 0
         held = answer.status_code in {429, 503} and again and "error" in answer.json()
     return fell(name, answer.status_code, answer.text, held=held)
 
 
-def _ids(answer: httpx.Response) -> list[Any]:
-    body = answer.json()
-    ids: list[Any] = []
-    for found in body.get("responses", [body]):
-        hits = found.get("hits", [])
-        listed = hits if isinstance(hits, list) else hits["hits"]
-        ids.append(str(found["status"]) if "error" in found else [hit.get("id", hit.get("_id")) for hit in listed])
-    return ids
-
-
-def _ended(command: list[str], status: int, text: str) -> str:
-    return fell(command, text, held=status == 0 or (status == 1 and text.count("\n") == 1 and "again" in text))
-
-
-def _served(service: httpx.Client, quiet: Mapping[str, Any]) -> Iterator[str]:
-    for name, call in CALLS.items():
-        answer = call(service)
-        held = answer.status_code == 200 and _ids(answer) == quiet[name]
-        yield fell(name, "afterwards", answer.status_code, answer.text, held=held)
-
-
-def _writes(settings: Settings, client: Elasticsearch, on: list[str]) -> Iterator[str]:
-    before, ended = _rejected_writes(client), threading.Event()
-    documents = sentences(300)
-    source = write_records(documents, settings.home.parent / "docs.jsonl")
-
-    def write(writer: int) -> str:
-        encoder, written = FakeEncoder(), list[str]()
-        model = encoder.spec.model
-        with closing(StoreLocation(settings.store, f"writer-{writer}", settings.credentials).open()) as store:
-            store.create(model, encoder.spec.dim)
-            while len(written) < 24 or (len(written) < _MOST_WRITTEN and not ended.is_set()):
-                batch = [Document(f"d{len(written) + at}", "en", f"a long page {at} " * 15_000) for at in range(8)]
-                encoded = encoder.encode_documents(batch)
-                report = store.put(model, [StoredDocument.of(one, encoded, at) for at, one in enumerate(batch)])
-                if report.stored != len(batch):
-                    return f"writer {writer}: {report}"
-                written += [document.doc_id for document in batch]
-            store.publish()
-            held = sorted(store.ids()) == sorted(written)
-            store.drop()
-        return fell(f"writer {writer}: other documents", held=held)
-
-    with ThreadPoolExecutor(_WRITERS) as pool:
-        futures = [pool.submit(write, writer) for writer in range(_WRITERS)]
-        try:
-            status, text = said(["index", source, "-c", "crowded", "--store", settings.store, *on])
-        finally:
-            ended.set()
-        yield from (future.result() for future in futures)
-    yield fell("index among many writers", status, text, held=status == 0)
-    held = contents(settings, "crowded").keys() == {document["id"] for document in documents}
-    yield fell("index among many writers lost documents", held=held)
-    yield fell("there was room for all writes", held=_rejected_writes(client) > before)
-
-
-def _breaker(service: httpx.Client, client: Elasticsearch, demo: list[str], on: list[str]) -> Iterator[str]:
+def _breaker(
+    service: httpx.Client, client: Elasticsearch, quiet: Mapping[str, Any], demo: list[str], on: list[str]
+) -> Iterator[str]:
     """While the circuit breaker trips, searches are refused and commands wait; then both go on."""
     prune = ["index", *demo, "-c", "own", "--prune", *on]
     with tripping(client):
-        for name, call in CALLS.items():
-            answer = call(service)
-            held = answer.status_code in {429, 503} and "Retry-After" in answer.headers
-            if name == "_msearch":
-                held = answer.status_code == 200 and set(_ids(answer)) == {"429"}
-            yield fell(name, "tripping", answer.status_code, answer.text, held=held)
+        for name, answer in _answers(service).items():
+            yield _answered(f"{name}, tripping", answer, ["429"] * len(quiet[name]))
         with patch.object(writing, "PATIENCE", _PATIENCE):
             for command in (["search", "coffee", "--lang", "en"], ["calibrate"], prune):
-                status, text = said(command if command is prune else [*command, "-c", "own", *on[:-3]])
-                yield f"{command}, tripping: status 0" if status == 0 else _ended(command, status, text)
+                yield _refused(command if command is prune else [*command, "-c", "own", *on[:-3]], "again")
     with ThreadPoolExecutor(1) as pool:
         with tripping(client):
-            waiting = pool.submit(said, prune)
-            tripped = _trips(client)
-            wait_for(lambda: waiting.done() or _trips(client) > tripped + 2, "the breaker's trips")
-        status, text = waiting.result()
-    yield fell(prune, status, text, held=status == 0)
+            waiting = pool.submit(_done, prune)
+            tripped = _statistics(client, *_TRIPS)
+            wait_for(lambda: waiting.done() or _statistics(client, *_TRIPS) > tripped + 2, "the breaker's trips")
+        yield waiting.result()
 
 
 @contextmanager
@@ -365,19 +318,8 @@ def tripping(client: Elasticsearch) -> Iterator[None]:
         client.cluster.put_settings(persistent={_BREAKER: None})
 
 
-def _trips(client: Elasticsearch) -> int:
-    return int(_statistics(client, "breaker")["breakers"]["request"]["tripped"])
-
-
-def _rejected_searches(client: Elasticsearch) -> int:
-    return int(_statistics(client, "thread_pool")["thread_pool"]["search"]["rejected"])
-
-
-def _rejected_writes(client: Elasticsearch) -> int:
-    total = _statistics(client, "indexing_pressure")["indexing_pressure"]["memory"]["total"]
-    return int(total["coordinating_rejections"] + total["primary_rejections"])
-
-
-def _statistics(client: Elasticsearch, metric: str) -> Any:
-    (node,) = client.nodes.stats(metric=metric)["nodes"].values()
-    return node
+def _statistics(client: Elasticsearch, *names: str) -> int:
+    (figure,) = client.nodes.stats()["nodes"].values()
+    for name in names:
+        figure = figure[name]
+    return int(figure)

@@ -45,12 +45,13 @@ for line in sys.stdin:
 
 
 class Commands:
-    """A process that has everything imported, and forks for each command."""
+    """A process that has everything imported, runs a ``prelude`` in Python, and forks for each command."""
 
-    def __init__(self, log: Path, variables: Mapping[str, str] | None = None) -> None:
+    def __init__(self, log: Path, variables: Mapping[str, str] | None = None, prelude: str = "") -> None:
         self.log = log
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _RUNNER, str(log)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
+            [sys.executable, "-c", prelude + _RUNNER, str(log)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
             env={**os.environ, "PYTHONPATH": str(ROOT), **(variables or {})},
         )  # fmt: skip
         assert self._process.stdin

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 
@@ -24,14 +24,13 @@ from indexer.index_sources import index
 from query.ranking.searcher import Searcher
 from trials.command import fell, require_done, said
 from trials.documents import sentences, write_records
-from trials.process_figures import BOUNDS, DESCRIPTORS, MEMORY, THREADS, Watched, sample, watching
+from trials.process_figures import MEMORY, grown, sample
 from trials.servers.service import process
 
 LANGUAGES = ("de", "en", "fr")
 _WORDS = {lang: [f"{lang}{number:03d}" for number in range(80)] for lang in LANGUAGES}
 _DOCUMENTS = 75  # documents of a new collection: a migration takes a sample of at least 50
 _CALLERS = 3
-_BEGINNING = 100  # seconds after which a service uses what it will use
 _PAUSE = 0.02  # seconds between a caller's requests, so that the owners' commands get their share of two cores
 _PLACES_SECONDS = 15.0
 """Seconds until the Elasticsearch-shaped endpoint knows of a new collection: it reads the list every two seconds, and
@@ -48,9 +47,8 @@ _READS = {
 Documents = dict[str, str]  # titles of documents by id; a title names its document's life and revision
 
 
-@dataclass(frozen=True)
-class Known:
-    """What a search of a collection may find."""
+class Known(NamedTuple):
+    """What a search of a collection may find from a time on, and whether the collection may exist or be missing."""
 
     must: frozenset[tuple[str, str]] = frozenset()
     may: frozenset[tuple[str, str]] = frozenset()
@@ -67,26 +65,21 @@ class Collection:
     known: list[Known] = field(default_factory=lambda: [Known()])
     documents: Documents = field(default_factory=dict)
 
-    def change(self, documents: Documents, *, exists: bool = True, missing: bool = False) -> None:
+    def change(self, documents: Documents, *, missing: bool = False) -> None:
         """A change of the documents begins; ``finish`` ends it."""
         before, after = self.known[-1], frozenset(documents.items())
-        exists, missing = exists or before.exists, missing or before.missing
-        self.known.append(Known(before.must & after, before.may | after, exists, missing, time.monotonic()))
+        missing = missing or before.missing
+        self.known.append(Known(before.must & after, before.may | after, True, missing, time.monotonic()))
 
     def finish(self, documents: Documents, *, exists: bool = True) -> None:
-        self.documents = documents
-        items = frozenset(documents.items())
+        self.documents, items = documents, frozenset(documents.items())
         self.known.append(Known(items, items, exists, not exists, time.monotonic()))
 
     def between(self, begun: float) -> Known:
         known = list(self.known)
         states = known[max(number for number, state in enumerate(known) if state.since <= begun) :]
-        return Known(
-            frozenset.intersection(*(state.must for state in states)),
-            frozenset.union(*(state.may for state in states)),
-            any(state.exists for state in states),
-            any(state.missing for state in states),
-        )
+        must, may, exists, missing, _ = zip(*states, strict=True)
+        return Known(frozenset.intersection(*must), frozenset.union(*may), any(exists), any(missing))
 
 
 class _TimeIsOver(Exception):
@@ -126,9 +119,6 @@ class Soak:
             raise _TimeIsOver
         status, sentence = self.commands.submit(said, [*arguments, "--home", str(self.home), "-q"]).result()
         self.check(f"dragoman {arguments[0]}", f"{arguments}: {status}, {sentence[-300:]}", held=status == 0)
-
-    def client(self) -> httpx.Client:
-        return httpx.Client(base_url=self.url, timeout=180)
 
     def search(self, client: httpx.Client, collection: Collection, draw: random.Random, *, elastic: bool) -> None:
         """Search a collection for everything it has, by /api or by Elasticsearch's path, and check the answer."""
@@ -225,14 +215,14 @@ class Owner:
             self.found()
 
     def found(self) -> None:
-        with self.soak.client() as client:
+        with httpx.Client(base_url=self.soak.url, timeout=180) as client:
             self.soak.search(client, self.collection, random.Random(), elastic=False)
 
 
 def _call(soak: Soak, seed: int) -> None:
     """A caller: mostly searches, and reads of all kinds."""
     draw = random.Random(seed)
-    with soak.client() as client:
+    with httpx.Client(base_url=soak.url, timeout=180) as client:
         while not soak.over:
             time.sleep(_PAUSE)
             kind = draw.random()
@@ -256,26 +246,23 @@ def train_encoders(folder: Path) -> tuple[Path, Path]:
 
 
 def soak(folder: Path, place: str, seconds: float) -> Iterator[str]:
-    """Use a service for so many seconds; a try is an answer, a change, and a figure of the service that may not grow.
+    """Use a service for so many seconds, after which no command is given; a try is an answer, or a change.
 
-    After these seconds no command is given any more. The folder is empty; ``place`` is the URL of a place for stores in
-    an Elasticsearch without security: a server and a prefix.
+    The folder is empty; ``place`` is the URL of a place for stores in an Elasticsearch without security: a server and a
+    prefix.
     """
-    elastic, encoders, home = place.rpartition("/")[0], train_encoders(folder), folder / "home"
+    encoders, home = train_encoders(folder), folder / "home"
     said(["status", "--home", str(home)])
-    options = ("--log", "--elastic", elastic, "--seconds", "120")
+    options = ("--log", "--elastic", place.rpartition("/")[0], "--seconds", "120")
     with ProcessPoolExecutor(3, mp_context=get_context("spawn")) as commands, process(home, *options) as (service, url):
         shared = Soak(url, home, encoders, time.monotonic() + seconds, commands)
         owners = [Owner(shared, "file"), Owner(shared, "server", ("--store", f"{place}?replicas=0"))]
-        with watching(service.pid, elastic, [home / "dragoman.db"]) as watched, ThreadPoolExecutor(16) as threads:
+        with ThreadPoolExecutor(16) as threads:
             futures = [threads.submit(owner.run) for owner in owners]
             futures += [threads.submit(_call, shared, number) for number in range(_CALLERS)]
             for future in futures:
                 future.result()
-        ended = service.poll()
-        yield from [*shared.outcomes, "" if ended is None else f"the service ended with {ended}"]
-        if seconds > _BEGINNING:
-            yield from watched.grown()
+        yield from [*shared.outcomes, fell("the service ended", service.poll(), held=service.poll() is None)]
 
 
 _MEMORY_OF_SEARCHES = 30.0
@@ -294,35 +281,33 @@ def _outcomes(attack: Callable[..., Iterator[str]], *arguments: object) -> list[
 
 def searches(home: Path, further: int) -> Iterator[str]:
     """Search the collection ``demo`` in this process and by a service: ``further`` searches take little memory."""
-    queries = [(str(record["lang"]), str(record["text"])) for record in sentences(further + further // 3)]
-    begin, before = further // 3, 0.0
+    queries = [(str(page["lang"]), str(page["text"])) for page in sentences(further + further // 3)]
+
+    def memory_kept(who: str, pid: int, search: Callable[[str, str], object]) -> str:
+        before = 0.0
+        for number, (lang, text) in enumerate(queries):
+            if number == further // 3:
+                gc.collect()
+                before = sample(pid)[MEMORY]
+            search(lang, text)
+        gc.collect()
+        after = sample(pid)[MEMORY]
+        return fell(who, f"{before:,.0f} MB, then {after:,.0f} MB", held=after <= before + _MEMORY_OF_SEARCHES)
+
     with Searcher.open("demo", Settings.read(home=home), device="cpu") as searcher:
-        for number, (lang, text) in enumerate(queries):
-            if number == begin:
-                before = _of_this_process()
-            searcher.search(text, lang=lang)
-    yield _not_above(f"{further} searches in a process", before, _of_this_process())
+        yield memory_kept("a process", os.getpid(), lambda lang, text: searcher.search(text, lang=lang))
     with process(home) as (service, url), httpx.Client(base_url=url, timeout=60) as client:
-        for number, (lang, text) in enumerate(queries):
-            if number == begin:
-                before = sample(service.pid)[MEMORY]
+
+        def search(lang: str, text: str) -> None:
             question = {"query": text, "lang": lang, "collection": "demo"}
             client.post("/api/search", json=question).raise_for_status()
-        yield _not_above(f"{further} searches by a service", before, sample(service.pid)[MEMORY])
 
-
-def _of_this_process() -> float:
-    gc.collect()
-    return sample(os.getpid())[MEMORY]
-
-
-def _not_above(what: str, before: float, after: float) -> str:
-    return fell(what, f"{before:,.0f} MB, then {after:,.0f} MB", held=after <= before + _MEMORY_OF_SEARCHES)
+        yield memory_kept("a service", service.pid, search)
 
 
 def many_collections(folder: Path, collections: int) -> Iterator[str]:
     encoder, _ = train_encoders(folder)
-    settings, watched = Settings.read(home=folder / "home"), Watched()
+    settings, samples = Settings.read(home=folder / "home"), []
     for number in range(collections):
         source = write_records(documents_of({str(doc): f"{number}" for doc in range(20)}), folder / "docs.jsonl")
         index([source], f"c{number}", settings=settings, encoder=str(encoder), device="cpu")
@@ -330,5 +315,5 @@ def many_collections(folder: Path, collections: int) -> Iterator[str]:
             held = len(searcher.search("en001", lang="en", k=50)) == 20
             yield "" if held else f"collection {number} has not all its documents"
         gc.collect()
-        watched.samples.append(sample(os.getpid()))
-    yield from watched.grown({**BOUNDS, DESCRIPTORS: 2, THREADS: 1})
+        samples.append(sample(os.getpid()))
+    yield from grown(samples)

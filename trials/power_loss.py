@@ -197,7 +197,7 @@ class Outcome(NamedTuple):
 class Machine(Commands):
     """Runs commands on a folder, and loses its power."""
 
-    def __init__(self, scratch: Path, folder: Path) -> None:
+    def __init__(self, scratch: Path, folder: Path, prelude: str = "") -> None:
         library, listener = scratch / "power.so", scratch / "socket"
         compiler = ["gcc", "-shared", "-fPIC", "-w", "-x", "c", "-o", str(library), "-", "-ldl"]
         subprocess.run(compiler, input=_LIBRARY.encode(), check=True)
@@ -206,7 +206,7 @@ class Machine(Commands):
         self._listener.bind(str(listener))
         self._listener.listen(64)
         told = {"POWER_LOSS_FOLDER": str(folder), "POWER_LOSS_SOCKET": str(listener)}
-        super().__init__(scratch / "log", {"LD_PRELOAD": str(library), **told})
+        super().__init__(scratch / "log", {"LD_PRELOAD": str(library), **told}, prelude)
 
     def __exit__(self, *_: object) -> None:
         super().__exit__()

@@ -39,7 +39,7 @@ from indexer.ledger.database import (
 from indexer.ledger.findings import Finding
 from indexer.ledger.sqlite import sqlite_engine
 from indexer.stores.sqlite_file import SqliteFile
-from tests.conftest import Patch, fallen
+from tests.conftest import Patch, fallen, skip_or_fail
 from tests.indexer.workers.conftest import new_database
 from trials.database_accidents import copied, fill, interrupted, migrations_with_second, require_complete, unwritable
 from trials.servers.postgres import PostgresServer
@@ -311,8 +311,13 @@ def test_what_a_failure_or_a_kill_at_any_statement_leaves_is_finished_by_the_nex
         require_complete(one, upgraded=again)
 
 
-def test_a_full_disk_is_said_and_the_next_command_goes_on(tmp_path: Path, monkeypatch: Patch) -> None:
-    file = tmp_path / "dragoman.db"
+@pytest.mark.parametrize("again", [False, True])
+def test_a_full_disk_is_said_and_the_next_command_goes_on(
+    again: bool, tmp_path: Path, filled: Path, second: Path, monkeypatch: Patch
+) -> None:
+    if again:
+        monkeypatch.setattr(database, "MIGRATIONS", second)
+    file = filled if again else tmp_path / "dragoman.db"
     for pages in (2, 9, 20, 29):
         engine = open_engine(f"sqlite:///{file}")
         sa.event.listen(engine, "connect", lambda raw, _, pages=pages: raw.execute(f"PRAGMA max_page_count={pages}"))
@@ -320,7 +325,7 @@ def test_a_full_disk_is_said_and_the_next_command_goes_on(tmp_path: Path, monkey
         with pytest.raises(StoreError, match="see that the disk has room"):
             upgrade(engine)
         engine.dispose()
-    require_complete(file)
+    require_complete(file, upgraded=again)
 
 
 def test_a_migration_that_breaks_references_is_undone(filled: Path, second: Path, monkeypatch: Patch) -> None:
@@ -370,7 +375,7 @@ def test_postgresql_is_upgraded_by_one_of_many(postgres: PostgresServer, second:
 
 @pytest.mark.long
 @pytest.mark.parametrize("again", [False, True])
-def test_a_hundred_kills_and_twenty_full_disks_break_nothing(again: bool, tmp_path: Path) -> None:
-    outcomes = list(interrupted(tmp_path, again=again, kills=100))
-    assert fallen(outcomes) == []
-    assert len(outcomes) > 120
+def test_a_hundred_kills_break_nothing(again: bool, tmp_path: Path) -> None:
+    if shutil.which("gcc") is None:
+        skip_or_fail("no compiler for a command that is killed at a change: apt-get install gcc")
+    assert fallen(interrupted(tmp_path, again=again, kills=100)) == []
