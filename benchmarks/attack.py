@@ -16,13 +16,14 @@ from traceback import print_exc
 from benchmarks import harness
 from indexer.collection.settings import Settings
 from trials import DEMO, attach_race, command_attacks, service_attacks
-from trials.cluster_accidents import killed, writers
+from trials.cluster_accidents import killed
 from trials.command import TOPICS, require_done
 from trials.command_pairs import pairs
 from trials.documents import attach_pages
 from trials.power_loss import losses
 from trials.servers.elastic import running
 from trials.servers.service import client_of_process
+from trials.worker_accidents import Trial, running_servers
 
 _SERVICE_FILES, _ATTACK_FILES = 1024, 4096
 """Files that the service may open, as most systems have it, and files that the attacks may open."""
@@ -92,6 +93,12 @@ def _races(target: Target) -> Iterator[str]:
                 ).tries()  # fmt: skip
 
 
+def _workers(target: Target) -> Iterator[str]:
+    kinds = ("Elasticsearch killed", "a worker killed", "Elasticsearch stopped") * target.count(10)
+    with running_servers() as servers:
+        yield from Trial(servers, target.folder, 640, seed=0).run(kinds)
+
+
 ATTACKS: dict[str, Attack] = {
     "1,005 idle connections; requests without an end, and byte by byte": _connections,
     "archives of a few kB that unpack to 512 MB": lambda target: command_attacks.packed_bombs(target.folder),
@@ -102,9 +109,7 @@ ATTACKS: dict[str, Attack] = {
     "kills of commands at any change": lambda target: losses(target.folder, target.count(1200), power=False),
     "pairs of commands at random delays": lambda target: pairs(target.folder, target.count(490)),
     "service and cluster killed while callers search": lambda target: killed(target.folder, target.count(2_000)),
-    "Elasticsearch and three writers killed and stopped": lambda target: writers(
-        target.count(6_400) // 64 * 64, target.count(30)
-    ),
+    "Elasticsearch and workers killed and stopped": _workers,
 }
 """Attacks by what is tried."""
 

@@ -19,8 +19,12 @@ from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
 from typing import NamedTuple
 
+from indexer.collection.settings import Settings
+from indexer.indexing.reading import CHUNK_DOCUMENTS
+from query.cli import INTERRUPTED
 from trials import home_life
-from trials.documents import different
+from trials.command import fell
+from trials.documents import contents, different, sentences, write_records
 from trials.home_life import Commands
 
 _LIBRARY = """
@@ -212,8 +216,10 @@ class Machine(Commands):
         super().__exit__()
         self._listener.close()
 
-    def run_until(self, command: Sequence[str], disk: Disk | None = None, lost_at: int | None = None) -> Outcome:
-        """Run a command until its end, or until the change of this number, at which it is killed."""
+    def run_until(
+        self, command: Sequence[str], disk: Disk | None = None, lost_at: int | None = None, *, by: int = signal.SIGKILL
+    ) -> Outcome:
+        """Run a command until its end, or until the change of this number, at which it gets a signal."""
         child, changes, killed = self.start(command), 0, False
         with DefaultSelector() as selector:
             for source in (self._listener, self.output):
@@ -229,8 +235,8 @@ class Machine(Commands):
                 with self._listener.accept()[0] as link:
                     kind, _, path = link.recv(8192).decode().partition(" ")
                     if changes == lost_at and not killed:
-                        killed = True
-                        os.kill(child, signal.SIGKILL)
+                        killed = by == signal.SIGKILL
+                        os.kill(child, by)
                     if not killed:
                         changes += 1
                         if kind == "sync" and disk:
@@ -299,3 +305,28 @@ def losses(folder: Path, tries: int, *, seed: int = 0, power: bool = True) -> It
         life = Life(scratch, machine, random.Random(seed))
         for number in range(tries):
             yield life.attempt(number % len(life.steps), power=power)
+
+
+def kills_while_indexing(folder: Path, *, seed: int) -> Iterator[str]:
+    """Index 20 chunks of real sentences, with ids that come twice, ended by SIGKILL and Ctrl-C; then compare.
+
+    A try is a run that is ended, or the comparison with an undisturbed run.
+    """
+    texts = [str(record["text"]) for record in sentences(20 * CHUNK_DOCUMENTS)]
+    lines = [{"id": f"d{number % 1200}", "lang": "en", "text": text} for number, text in enumerate(texts)]
+    source, homes = write_records(lines, folder / "sentences.jsonl"), folder / "homes"
+    options = ["-c", "c", "--device", "cpu", "-q", "--no-calibration", "--on-duplicate", "last", "--home"]
+    index = ["index", source, *options]
+    whole, disturbed = (Settings.read(home=homes / name) for name in ("whole", "disturbed"))
+    draw = random.Random(seed)
+    with Machine(folder, homes) as machine:
+        undisturbed = machine.run_until([*index, str(whole.home)])
+        status: int | None = None
+        while status != 0:
+            lost_at, by = draw.randrange(undisturbed.changes // 4), draw.choice((signal.SIGKILL, signal.SIGINT))
+            status = machine.run_until([*index, str(disturbed.home)], lost_at=lost_at, by=by).status
+            yield fell(status, machine.said(), held=status in {0, None, INTERRUPTED})
+    expected, actual = contents(whole, "c"), contents(disturbed, "c")
+    wrong = different(expected, actual)
+    held = not wrong and len(expected) == 1200 and expected["d0"][0] == texts[1200]
+    yield fell(f"{len(wrong)} of {len(expected)} documents differ", wrong[:3], held=held)

@@ -117,29 +117,32 @@ class Trial:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def accidents(self) -> dict[str, Callable[[], bool]]:
-        """Accidents by kind; each returns whether it hit something."""
-        return {
-            "a worker killed": partial(self._with_a_worker, self._kill_a_worker),
-            "a worker stopped for longer than its lease": partial(self._with_a_worker, self._stop_a_worker),
-            "a worker asked to end": partial(self._with_a_worker, self._ask_a_worker_to_end),
-            PUBLISHER: self._kill_the_publisher,
-            "the broker killed": partial(self._restart, self.servers.broker),
-            "the database killed": partial(self._restart, self.servers.database),
-            "Elasticsearch killed": partial(self._restart, self.servers.elastic),
-            "Elasticsearch's disk full": self._fill_the_disk,
-            "messages dropped": self._drop_messages,
-            "messages doubled": self._double_messages,
+        """Accidents by kind; each returns whether it hit something. Clocks are set an hour or a day ahead, or back."""
+        broker, database, elastic = self.servers
+        of_workers: dict[str, Callable[[BusyWorker], bool]] = {
+            "a worker killed": self._kill_a_worker,
+            "a worker stopped for longer than its lease": self._stop_a_worker,
+            "a worker asked to end": self._ask_a_worker_to_end,
+            "a worker's clock set": self._set_a_worker_s_clock,
+            "the database's clock set back, and a worker killed": self._set_back_and_kill,
         }
-
-    def clock_accidents(self) -> dict[str, Callable[[], bool]]:
-        """Clocks that are set an hour or a day ahead, or back, by kind; each returns whether it hit something."""
+        of_a_run: dict[str, Callable[[], bool]] = {
+            "the broker killed": partial(self._restart, broker),
+            "the database killed": partial(self._restart, database),
+            "Elasticsearch killed": partial(self._restart, elastic),
+            "Elasticsearch stopped": partial(self._pause, elastic),
+            "Elasticsearch's disk full": self._fill_the_disk,
+            "messages doubled": self._double_messages,
+            "the broker's clock set": lambda: self._set(broker.clock),
+            "the database's clock set": lambda: self._set(database.clock),
+            "Elasticsearch's clock set": lambda: self._set(elastic.clock),
+        }
         return {
-            "a worker's clock set": partial(self._with_a_worker, self._set_a_worker_s_clock),
+            **{kind: partial(self._with_a_worker, accident) for kind, accident in of_workers.items()},
+            **{kind: partial(self._while_running, accident) for kind, accident in of_a_run.items()},
+            PUBLISHER: self._kill_the_publisher,
             "the publisher's clock set": lambda: self._is_running("publisher") and self._set(self._clocks["publisher"]),
-            "the broker's clock set": partial(self._set_at_work, self.servers.broker),
-            "the database's clock set": partial(self._set_at_work, self.servers.database),
-            "Elasticsearch's clock set": partial(self._set_at_work, self.servers.elastic),
-            "the database's clock set back, and a worker killed": partial(self._with_a_worker, self._set_back_and_kill),
+            "messages dropped": self._drop_messages,
         }
 
     def run(self, kinds: Sequence[str]) -> list[str]:
@@ -149,9 +152,9 @@ class Trial:
         have happened, every document gets another text and revision, and a new run begins. The outcome of an accident
         is what its run left otherwise than an undisturbed run of one process.
         """
-        accidents = {**self.accidents(), **self.clock_accidents()}
-        if self.clock_accidents().keys() & set(kinds):
+        if any("clock" in kind for kind in kinds):
             self._give_servers_clocks()
+        accidents = self.accidents()
         ended: list[_Ended] = []
         waiting, happened, last = list(kinds), 0, time.monotonic()
         try:
@@ -252,19 +255,16 @@ class Trial:
     def _leased(self) -> set[tuple[int, int, str]]:
         return {(chunk.run_id, chunk.number, chunk.owner or "") for chunk in self._chunks(Chunk.state == LEASED)}
 
-    def _has_its_chunk(self, busy: BusyWorker) -> bool:
-        return busy.lease in self._leased()
-
     def _with_a_worker(self, accident: Callable[[BusyWorker], bool]) -> bool:
         busy = self._draw_busy_worker()
         return busy is not None and accident(busy)
 
     def _kill_a_worker(self, busy: BusyWorker) -> bool:
         self._kill(busy.name)
-        return self._has_its_chunk(busy)
+        return busy.lease in self._leased()
 
     def _ask_a_worker_to_end(self, busy: BusyWorker) -> bool:
-        held = self._has_its_chunk(busy)
+        held = busy.lease in self._leased()
         if held:
             self.processes[busy.name].terminate()
         return held
@@ -273,12 +273,11 @@ class Trial:
         group = self.processes[busy.name].pid
         os.killpg(group, signal.SIGSTOP)
         try:
-            has_chunk = self._has_its_chunk(busy)
-            if has_chunk:
-                time.sleep(2 * LEASE)
+            held = busy.lease in self._leased()
+            time.sleep(2 * LEASE if held else 0)
         finally:
             os.killpg(group, signal.SIGCONT)
-        return has_chunk
+        return held
 
     def _kill_the_publisher(self) -> bool:
         """Kill the publisher while it reads: after it has written another chunk, before the run begins."""
@@ -300,18 +299,23 @@ class Trial:
             os.killpg(self.processes[name].pid, signal.SIGKILL)
             self.processes[name].wait()
 
-    def _restart(self, server: ServerProcess | ElasticServer) -> bool:
-        if not self._is_in(RUNNING):
-            return False
+    def _while_running(self, accident: Callable[[], bool]) -> bool:
+        return self._is_in(RUNNING) and accident()
+
+    def _restart(self, server: ServerProcess) -> bool:
         server.kill()
         time.sleep(self.chance.uniform(0.0, 2.0))
         server.start()
         return True
 
+    def _pause(self, server: ServerProcess) -> bool:
+        server.pause()
+        time.sleep(self.chance.uniform(0.5, 4.0))
+        server.go_on()
+        return True
+
     def _fill_the_disk(self) -> bool:
         """Set the block that the server sets when a disk is full, while a worker has a chunk that it can't store."""
-        if not self._is_in(RUNNING):
-            return False
         with client_of(self.servers.elastic.url) as client:
             indices = f"{urlsplit(self.settings.store).path[1:]}-*"
             client.indices.put_settings(index=indices, settings={BLOCK: True})
@@ -333,19 +337,15 @@ class Trial:
         return True
 
     def _set_a_worker_s_clock(self, busy: BusyWorker) -> bool:
-        return self._set(self._clocks[busy.name]) and self._has_its_chunk(busy)
-
-    def _set_at_work(self, server: ServerProcess) -> bool:
-        return self._is_in(RUNNING) and self._set(server.clock)
+        return self._set(self._clocks[busy.name]) and busy.lease in self._leased()
 
     def _set_back_and_kill(self, busy: BusyWorker) -> bool:
         """Let a worker die and the clock that its lease is measured by go back: its chunk must be free soon."""
-        if not self._kill_a_worker(busy):
-            return False
         clock = self.servers.database.clock
         assert clock
-        clock.set(clock.ahead - _HOUR)
-        return True
+        if hit := self._kill_a_worker(busy):
+            clock.set(clock.ahead - _HOUR)
+        return hit
 
     def _drop_messages(self) -> bool:
         run = self._run()
@@ -356,7 +356,7 @@ class Trial:
     def _double_messages(self) -> bool:
         run = self._run()
         with suppress(StoreError):
-            if run is not None and run.state == RUNNING:
+            if run is not None:
                 self.hints.send(run.model, [(run.id, number) for number in range(50)] * 2)
                 return True
         return False
