@@ -12,10 +12,7 @@ import re
 import statistics
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
 from pathlib import Path
@@ -26,17 +23,10 @@ from typing import Any, Self
 import numpy as np
 from ir_measures import Qrel
 
-from encoders.document import Document, Encoded, Encoder, FloatArray, Passages, encode_in_batches
+from encoders.document import Document, Encoded, Encoder, FloatArray, Passages
 from encoders.phrases import counted
 from indexer.collection.settings import Settings
-from indexer.stores.contract import StoredDocument, VectorStore
-from indexer.stores.embedded import EmbeddedStore
-from query.calibration.calibration import Calibration
 from query.calibration.calibration_table import NONE
-from query.calibration.comparison_space import PLAIN_SPACE
-from query.calibration_fitting.calibration_decision import decide
-from query.calibration_fitting.language_statistics import draw_samples
-from query.measures.quality_measures import parse_measures, score
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.search_hits import Ranking
@@ -201,14 +191,6 @@ def ratio(slow: Sequence[float], fast: Sequence[float]) -> str:
     return f"{statistics.median(ratios):.2f} (rounds {ratios[0]:.2f} … {ratios[-1]:.2f})"
 
 
-def spread(values: Sequence[float]) -> str:
-    return f"{np.mean(values):.3f} ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else f"{values[0]:.3f}"
-
-
-def mean_and_range(values: Sequence[float] | FloatArray) -> str:
-    return f"{np.mean(values):.1f} ({min(values):.1f} … {max(values):.1f})"
-
-
 def peak_memory() -> float:
     """Peak resident memory of this process, in MB; that of ``getrusage`` begins at the peak of the parent process."""
     (kilobytes,) = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
@@ -283,33 +265,9 @@ def run_of(queries: Sequence[Document], rankings: Sequence[Ranking]) -> Run:
     return Run("run", dict(zip((query.doc_id for query in queries), pairs, strict=True)))
 
 
-def average_precisions(
-    queries: Sequence[Document], rankings: Sequence[Ranking], qrels: Sequence[Qrel]
-) -> dict[str, float]:
-    """Average precision of each query's ranking; queries without a relevant document are left out."""
-    asked = {query.doc_id for query in queries}
-    return score(run_of(queries, rankings), qrels, parse_measures(["AP"]), asked).values("AP")
-
-
-def mean(values: Mapping[str, float]) -> float:
-    return float(np.mean(list(values.values())))
-
-
 def open_searcher(collection: str, home: Path, ranking: RankingOptions | None = None) -> Searcher:
     """Open a home's collection; its queries are encoded on the CPU."""
     return Searcher.open(collection, Settings.read(home=home), device="cpu", ranking=ranking)
-
-
-def rankers(store: VectorStore, calibration: Calibration) -> dict[str, FairRanker]:
-    """By documents' vectors alone, plain and without the languages' means; with passages, too; as calibrated."""
-    plain = Calibration.none(calibration.model, calibration.vector_parts)
-    without_mates = replace(calibration, mates=False)
-    return {
-        "plain cosine": FairRanker(store, plain, passages=False),
-        "centred": FairRanker(store, replace(without_mates, space=PLAIN_SPACE), 0.5, passages=False),
-        "without mates": FairRanker(store, without_mates),
-        "calibrated": FairRanker(store, calibration),
-    }
 
 
 def rank(
@@ -327,40 +285,15 @@ def rank(
     return rankings
 
 
-def means(encoder: Encoder, pages: Sequence[Document], collection: str) -> dict[str, float]:
-    """MAP of a collection's topics over some of its pages, those with a relevant page among them, by ranking."""
-    batches = encode_in_batches(encoder, pages, BATCH, lambda _: None)
-    with tempfile.TemporaryDirectory() as folder, closing(EmbeddedStore(Path(folder), "unseen")) as store:
-        store.create(encoder.spec.model, encoder.spec.dim)
-        for batch, encoded in batches:
-            items = [StoredDocument.of(document, encoded, row) for row, document in enumerate(batch)]
-            store.put(encoder.spec.model, items)
-        calibration = decide(store, draw_samples(store, encoder), encoder.spec.model).calibration
-        langs, doc_ids = sorted(store.count()), set(store.ids())
-        all_topics, judged = topics(collection, langs)
-        qrels = [qrel for qrel in judgements(judged, langs) if qrel.doc_id in doc_ids]
-        answered = {qrel.query_id for qrel in qrels if qrel.relevance > 0}
-        asked = [query for query in queries(all_topics) if query.doc_id in answered]
-        vectors = encoder.encode_queries(asked)
-        return {
-            name: mean(average_precisions(asked, rank(ranker, asked, vectors, langs), qrels))
-            for name, ranker in rankers(store, calibration).items()
-        }
-
-
 class StoredEncoder:
-    """An encoder that encodes each query once and takes the vectors of documents from a store that has them."""
+    """An encoder that encodes each query once."""
 
-    def __init__(self, encoder: Encoder, store: VectorStore | None = None) -> None:
-        self.spec, self._encoder, self._store = encoder.spec, encoder, store
+    def __init__(self, encoder: Encoder) -> None:
+        self.spec, self._encoder = encoder.spec, encoder
         self._memory: dict[tuple[str, str], FloatArray] = {}
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
-        if self._store is None:
-            return self._encoder.encode_documents(documents)
-        doc_ids = [document.doc_id for document in documents]
-        vectors = self._store.vectors(self.spec.model, doc_ids)
-        return Encoded(vectors, self._store.passages(self.spec.model, doc_ids), np.ones((len(doc_ids), 1), np.bool_))
+        return self._encoder.encode_documents(documents)
 
     def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
         keys = [(query.lang, query.content) for query in queries]
