@@ -18,8 +18,8 @@ from indexer.collection.settings import Settings
 from trials import DEMO, attach_race, command_attacks, service_attacks
 from trials.cluster_accidents import killed
 from trials.command import TOPICS, require_done
-from trials.command_pairs import pairs
 from trials.documents import attach_pages
+from trials.home_life import pairs
 from trials.power_loss import losses
 from trials.servers.elastic import running
 from trials.servers.service import client_of_process

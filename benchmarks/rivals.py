@@ -46,8 +46,8 @@ def _onnx_int8(folder: Path, _texts: Sequence[str]) -> Encode:
     return _encode(sentence_transformer(folder, "onnx", file_name=_ONNX_INT8))
 
 
-def _quantise_for_openvino(folder: Path, texts: Sequence[str]) -> Any:
-    """Write the graph in int8, its static ranges taken of some texts, by NNCF's SmoothQuant; return the float model."""
+def _openvino_int8(folder: Path, texts: Sequence[str]) -> Encode:
+    """The graph in int8, its static ranges taken of some texts, by NNCF's SmoothQuant."""
     import nncf
     import openvino
 
@@ -60,11 +60,6 @@ def _quantise_for_openvino(folder: Path, texts: Sequence[str]) -> Any:
     quantised = nncf.quantize(graph, nncf.Dataset(inputs), model_type=nncf.ModelType.TRANSFORMER)
     (folder / _OPENVINO_INT8).parent.mkdir(exist_ok=True)
     openvino.save_model(quantised, folder / _OPENVINO_INT8)
-    return model
-
-
-def _openvino_int8(folder: Path, texts: Sequence[str]) -> Encode:
-    _quantise_for_openvino(folder, texts)
     return _encode(sentence_transformer(folder, "openvino", file_name=_OPENVINO_INT8))
 
 

@@ -9,8 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import product
-from pathlib import Path
+from itertools import chain, product, repeat
 from typing import Any, NamedTuple
 
 from elasticsearch import ConflictError, Elasticsearch, NotFoundError
@@ -33,7 +32,7 @@ from trials.fake_encoder import FakeEncoder
 from trials.servers.elastic import client_of
 
 _IDS = 60
-_KINDS = ("index", "update", "update", "back", "old", "conditional", "delete", "again", "external")
+_KINDS = ("index", "update", "update", "back", "old", "conditional", "delete", "external")
 _VERSION = 1_700_000_000_000
 _MAPPING = {"properties": {"body": {"type": "text"}, "lang": {"type": "keyword"}, "number": {"type": "long"}}}
 _WHO = "The baker", "Our neighbour", "A tired pilot", "The old river", "Die Lehrerin", "Ein roter Zug"
@@ -115,27 +114,21 @@ class Writer:
         self.expected[doc_id] = _theirs(read)
 
     def _conditional(self, doc_id: str, text: str, number: int) -> None:
-        while True:
-            try:
-                read = self.client.get(index=self.index, id=doc_id)
-                as_read = {"if_seq_no": read["_seq_no"], "if_primary_term": read["_primary_term"]}
-                written = _theirs(read["_source"]) | {"body": text}
-                self.client.index(index=self.index, id=doc_id, document=written, **as_read)
-            except NotFoundError:
-                self._index(doc_id, text, number)
-            except ConflictError:  # we wrote in between
-                continue
-            else:
-                self.expected[doc_id] = written
-            return
+        try:
+            read = self.client.get(index=self.index, id=doc_id)
+            as_read = {"if_seq_no": read["_seq_no"], "if_primary_term": read["_primary_term"]}
+            written = _theirs(read["_source"]) | {"body": text}
+            self.client.index(index=self.index, id=doc_id, document=written, **as_read)
+        except NotFoundError:
+            self._index(doc_id, text, number)
+        except ConflictError:  # we wrote in between
+            self._conditional(doc_id, text, number)
+        else:
+            self.expected[doc_id] = written
 
     def _delete(self, doc_id: str, _text: str, _number: int) -> None:
         self.client.options(ignore_status=404).delete(index=self.index, id=doc_id)
         self.expected[doc_id] = None
-
-    def _again(self, doc_id: str, text: str, number: int) -> None:
-        self._delete(doc_id, text, number)
-        self._index(doc_id, text, number)
 
     def _external(self, doc_id: str, text: str, number: int) -> None:
         self._index(doc_id, text, number, version=_VERSION + number, version_type="external")
@@ -147,11 +140,7 @@ def _theirs(source: dict[str, Any]) -> dict[str, Any]:
 
 
 class RaceOutcome(NamedTuple):
-    """How often the owner wrote, what is wrong at the end, and how many documents and calibrations there are.
-
-    Wrong is what was lost (a source is not what the owner wrote last), a vector that is missing, is not the text's, or
-    should not exist, and what was touched (with an external version, in place).
-    """
+    """How often the owner wrote, what is wrong at the end, and how many documents and calibrations there are."""
 
     writes: int
     wrong: list[str]
@@ -207,23 +196,26 @@ def race_with_follow(
         for writer in writers:
             writer.fill()
         with started(follow, environment, log) as follower, ThreadPoolExecutor(2) as pool:
-            until = time.monotonic() + seconds + _CALIBRATED_WITHIN
+            until = time.monotonic() + seconds + 2 * _CALIBRATED_WITHIN
+
+            def require_following() -> None:
+                said = log.read_text(encoding="utf-8")[-2000:]
+                if follower.poll() is not None or time.monotonic() > until:
+                    raise StoreError(f"the follower ended, did not catch up, or made no calibration: {said}")
+
             while " encoded, " not in log.read_text(encoding="utf-8"):  # the line of the first look
-                _require(log, follower.poll() is None, "the follower ended before it had caught up")
-                _require(log, time.monotonic() < until, "the follower did not catch up")
+                require_following()
                 time.sleep(0.1)
-            for written_for in (seconds, *[2.0] * 1000):
+            for written_for in chain([seconds], repeat(2.0)):
                 list(pool.map(partial(Writer.write, count=round(written_for * per_second / 2)), writers))
+                require_following()
                 if all_calibrations(engine, "race"):
                     break
-                _require(log, time.monotonic() < until + _CALIBRATED_WITHIN, "the follower made no calibration")
-            _require(log, follower.poll() is None, "the follower ended by itself")
             follower.send_signal(signal.SIGINT)
-            _require(log, follower.wait(120) == INTERRUPTED, "the follower did not end as told")
+            if (status := follower.wait(120)) != INTERRUPTED:
+                raise StoreError(f"the follower ended with {status}")
         last = [*attach, "--no-calibration"]
-        done = subprocess.run(last, env=environment, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise StoreError(f"the last attach ended with {done.returncode}: {done.stderr}")
+        subprocess.run(last, env=environment, check=True)
         collection, calibrations = require(engine, "race"), len(all_calibrations(engine, "race"))
         opened = open_named(collection.encoder, collection.method, Console(quiet=True), device="cpu")
         with closing(collection.open_store(settings)) as store:
@@ -240,11 +232,6 @@ def _writers(client: Elasticsearch, index: str, seed: int, per_second: float = 0
     """Two writers to a new index."""
     client.indices.create(index=index, mappings=_MAPPING, settings={"number_of_shards": 2, "number_of_replicas": 0})
     return [Writer(client, index, name, seed + number, per_second) for number, name in enumerate("ab")]
-
-
-def _require(log: Path, condition: bool, otherwise: str) -> None:
-    if not condition:
-        raise StoreError(f"{otherwise}: {log.read_text(encoding='utf-8')[-2000:]}")
 
 
 def _outcome(

@@ -1,11 +1,8 @@
 """The services of ``docker/compose.yml`` in containers, on images made of Debian's packages instead of a hub's.
 
-Podman builds and runs them in a folder of its own. The image of Python that the Dockerfile builds on is made by
-mmdebstrap, and so are stand-ins for the servers' images (``trials/stand_ins``): Elasticsearch from Maven Central,
-Debian's PostgreSQL and RabbitMQ. Stand-ins have the names of the published images and read the same variables.
-
-What stand-ins can't show: the published images, their versions of PostgreSQL and RabbitMQ, and the service ``account``,
-because Maven's Elasticsearch can't keep accounts. ``account`` does nothing; the account is in a file of the server.
+Podman runs them in a folder of its own. mmdebstrap makes the image of Python that the Dockerfile builds on, and
+stand-ins for the servers' images (``trials/stand_ins``), which have the published images' names and read the same
+variables: Elasticsearch from Maven Central, which can't keep accounts, and Debian's PostgreSQL and RabbitMQ.
 """
 
 import contextlib
@@ -99,7 +96,10 @@ class Containers:
 
     def _run(self, *command: str | Path) -> str:
         own = {"CONTAINERS_CONF": str(self.folder / "containers.conf"), "BUILDAH_ISOLATION": "chroot"}
-        return _output(subprocess.run(command, capture_output=True, text=True, env={**os.environ, **own}, check=False))
+        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **own}, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{done.args} failed: {done.stdout[-2000:]} {done.stderr[-4000:]}")
+        return done.stdout
 
     def dragoman(self, *arguments: str, service: str = "dragoman") -> str:
         """Run a command as ``docker compose run --rm`` does; returns its output."""
@@ -117,29 +117,24 @@ class Containers:
             shutil.copytree(_STAND_INS / server, context)
             if server == "elasticsearch":
                 shutil.copytree(elasticsearch, context / "distribution")
-            self.build(f"docker.io/library/{image}", context / "Dockerfile", context)
+            self.build(f"docker.io/library/{image}", context, context)
 
     def make_systemd_image(self) -> None:
         """Make ``localhost/systemd`` of Dragoman's image: systemd, Redis, the unit's file, no user ``dragoman``."""
-        self.build("localhost/systemd", _STAND_INS / "systemd" / "Dockerfile", _DOCKER)
+        self.build("localhost/systemd", _STAND_INS / "systemd", _DOCKER)
 
-    def build(self, image: str, dockerfile: Path, context: Path) -> None:
-        self.podman("build", "-q", "--pull=never", "-f", dockerfile, "-t", image, context)
+    def build(self, image: str, recipe: Path, context: Path) -> None:
+        self.podman("build", "-q", "--pull=never", "-f", recipe / "Dockerfile", "-t", image, context)
 
     def _make_base(self, image: str, packages: tuple[str, ...]) -> None:
         archive = self.folder / "base.tar"
-        certificates = os.environ.get("SSL_CERT_FILE", "")  # of a machine behind a proxy that signs anew
-        hooks = ["rm -f $1/usr/lib/python3*/EXTERNALLY-MANAGED"]
-        hooks += [f"upload {certificates} /etc/ssl/certs/ca-certificates.crt"] if certificates else []
-        changes = ["ENV SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"] if certificates else []
-        _output(
-            subprocess.run(
-                ["mmdebstrap", "--variant=minbase", f"--include={','.join(packages)}",
-                 *(f"--customize-hook={hook}" for hook in hooks), _DEBIAN, archive],
-                capture_output=True, text=True, check=False,
-            )
-        )  # fmt: skip
-        self.podman("import", "-q", *(part for change in changes for part in ("--change", change)), archive, image)
+        hooks, changes = ["rm -f $1/usr/lib/python3*/EXTERNALLY-MANAGED"], []
+        if certificates := os.environ.get("SSL_CERT_FILE"):  # of a machine behind a proxy that signs anew
+            hooks.append(f"upload {certificates} /etc/ssl/certs/ca-certificates.crt")
+            changes = ["--change", "ENV SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"]
+        included = ("--variant=minbase", f"--include={','.join(packages)}")
+        self._run("mmdebstrap", *included, *(f"--customize-hook={hook}" for hook in hooks), _DEBIAN, archive)
+        self.podman("import", "-q", *changes, archive, image)
         archive.unlink()
 
     def wait_until_healthy(self, service: str, seconds: float = 180.0) -> None:
@@ -166,9 +161,3 @@ def containers() -> Iterator[Containers]:
         cleanup.callback(made.compose, "down", "-v", "-t", "5")
         made.make_images()
         yield made
-
-
-def _output(done: subprocess.CompletedProcess[str]) -> str:
-    if done.returncode:
-        raise RuntimeError(f"{done.args} failed: {done.stdout[-2000:]} {done.stderr[-4000:]}")
-    return done.stdout

@@ -12,7 +12,8 @@ import sqlalchemy as sa
 
 from indexer.ledger import database
 from indexer.ledger.database import Base, open_database, read_database_id, transaction
-from indexer.ledger.tables import Chunk, IndexRun
+from indexer.ledger.ledger import Ledger
+from indexer.ledger.tables import Chunk
 from trials.command import fell
 from trials.power_loss import Machine
 
@@ -44,18 +45,11 @@ def migrations_with_second(folder: Path) -> Path:
 
 def fill(file: Path) -> Path:
     """Make a database of the first version with rows that refer to others; returns its file."""
-    with open_database(f"sqlite:///{file}") as engine, transaction(engine) as session:
-        run = {
-            "collection": "c", "sources": [], "fingerprint": "", "model": "m", "build": "b", "state": "running",
-            "started": database.now(), "encoded": 0, "unchanged": 0, "pruned": 0, "generation": 1, "prune": False,
-            "spooled": False, "swept": 0.0,
-        }  # fmt: skip
-        session.execute(sa.insert(IndexRun).values(id=1, **run))
-        chunk = {
-            "state": "pending", "documents": 1, "todo": b"", "digest": "", "updated": database.now(), "wanted": 1,
-            "until": 0.0, "attempts": 0, "error": "",
-        }  # fmt: skip
-        session.execute(sa.insert(Chunk), [{"run_id": 1, "number": number, **chunk} for number in range(_CHUNKS)])
+    with open_database(f"sqlite:///{file}") as engine:
+        run_id = Ledger.open(engine, "c", [], "", "m", "b").run.id
+        chunk = {"state": "pending", "documents": 1, "todo": b"", "digest": "", "updated": database.now(), "wanted": 1}
+        with transaction(engine) as session:
+            session.execute(sa.insert(Chunk), [{"run_id": run_id, "number": at, **chunk} for at in range(_CHUNKS)])
     return file
 
 

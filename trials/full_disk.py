@@ -115,7 +115,7 @@ def watermark(server: str, folder: Path) -> Iterator[str]:
         follower = stack.enter_context(start(_PATIENCE, *follow, "--store", server, "--follow"))
         wait_for(lambda: not _lacking(client), "the follower's first look")
         indexing = stack.enter_context(start(_WITHIN, "index", str(many), *on, "-c", "many"))
-        wait_for(lambda: chunk_states(home).get("pending") and _count(client, "disk-many-000001"), "the first chunk")
+        wait_for(lambda: chunk_states(home).keys() >= {"done", "pending"}, "the first chunk")
         for running in (indexing, follower):
             running.send_signal(signal.SIGSTOP)
         for number in range(_CHANGED):
@@ -219,13 +219,6 @@ def _lacking(client: Elasticsearch) -> int:
         source.get("dragoman", {}).get("text_hash") != Document("", source["lang"], source["text"]).text_hash
         for source in sources
     )
-
-
-def _count(client: Elasticsearch, index: str) -> int:
-    if not client.indices.exists(index=index):
-        return 0
-    client.indices.refresh(index=index)
-    return int(client.count(index=index)["count"])
 
 
 BUSY = {"thread_pool.search.size": "1", "thread_pool.search.queue_size": "8", **LITTLE_ROOM}

@@ -8,13 +8,14 @@ import gc
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 import httpx
@@ -24,8 +25,12 @@ from indexer.index_sources import index
 from query.ranking.searcher import Searcher
 from trials.command import fell, require_done, said
 from trials.documents import sentences, write_records
-from trials.process_figures import MEMORY, grown, sample
 from trials.servers.service import process
+
+MEMORY, DESCRIPTORS, THREADS = "memory in MB", "descriptors", "threads"
+BOUNDS: Mapping[str, float] = {MEMORY: 24.0, DESCRIPTORS: 2.0, THREADS: 1.0}
+"""How much more than before a process may use: what leaks at each change of a collection passes these bounds soon."""
+
 
 LANGUAGES = ("de", "en", "fr")
 _WORDS = {lang: [f"{lang}{number:03d}" for number in range(80)] for lang in LANGUAGES}
@@ -265,6 +270,29 @@ def soak(folder: Path, place: str, seconds: float) -> Iterator[str]:
         yield from [*shared.outcomes, fell("the service ended", service.poll(), held=service.poll() is None)]
 
 
+def sample(pid: int) -> Mapping[str, float]:
+    """What a process uses now, read from ``/proc`` (Linux)."""
+    status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines())
+    memory = int(status["VmRSS"].split()[0]) / 1024
+    descriptors = sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
+    return {MEMORY: memory, DESCRIPTORS: float(descriptors), THREADS: float(status["Threads"])}
+
+
+def grown(samples: Sequence[Mapping[str, float]]) -> Iterator[str]:
+    """One text a figure: empty if the last quarter's median is not above the second quarter's by its bound.
+
+    The first quarter is left out: pools and caches fill meanwhile.
+    """
+    quarter = len(samples) // 4
+    for name, bound in BOUNDS.items():
+        before, after = (
+            median(figures[name] for figures in part) for part in (samples[quarter : 2 * quarter], samples[-quarter:])
+        )
+        yield (
+            "" if after <= before + bound else f"{name}: {before:,.1f} in the second quarter, {after:,.1f} in the last"
+        )
+
+
 _MEMORY_OF_SEARCHES = 30.0
 """MB that 3,000 further searches may take. The service keeps 4,096 vectors of queries, 6 MB of the default encoder."""
 
@@ -307,7 +335,7 @@ def searches(home: Path, further: int) -> Iterator[str]:
 
 def many_collections(folder: Path, collections: int) -> Iterator[str]:
     encoder, _ = train_encoders(folder)
-    settings, samples = Settings.read(home=folder / "home"), []
+    settings, samples = Settings.read(home=folder / "home"), list[Mapping[str, float]]()
     for number in range(collections):
         source = write_records(documents_of({str(doc): f"{number}" for doc in range(20)}), folder / "docs.jsonl")
         index([source], f"c{number}", settings=settings, encoder=str(encoder), device="cpu")

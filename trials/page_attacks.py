@@ -15,7 +15,7 @@ from urllib.parse import quote
 import httpx
 
 from encoders.printable import one_line
-from trials.command import said
+from trials.command import fell, said
 from trials.documents import write_records
 
 _RUN = "window.ran=1"
@@ -160,7 +160,7 @@ def hostile_documents(browser: Any, service: httpx.Client, collection: str) -> I
             for outcome in (_touched(page, number), _opened(page, number, hit, service, collection)):
                 happened.extend([outcome] * bool(outcome))
                 fallen = _fallen(page, happened)
-                yield f"{hit['id'][:60]!r}: {fallen}" if fallen else ""
+                yield fell(hit["id"][:60], fallen, held=not fallen)
 
 
 def _touched(page: Any, number: int) -> str:
@@ -189,17 +189,12 @@ def _opened(page: Any, number: int, hit: dict[str, Any], service: httpx.Client, 
         return page.locator("#status").inner_text()  # type: ignore[no-any-return]
     answer = service.get(f"/api/documents/{quote(hit['id'], safe='')}", params={"collection": collection}).json()
     seen, own = page.locator("#text").text_content(), answer["fields"]
-    fields = page.locator("#fields").text_content()
-    told = [value if isinstance(value, str) else json.dumps(value, separators=(",", ":")) for value in own.values()]
-    outcome = ""
-    if seen != answer["text"] or any(name not in fields for name in own):
-        outcome = f"shown as {seen[:100]!r}"
-    elif not all(value in fields or value.startswith(("http:", "https:")) for value in told):
-        outcome = f"fields are shown as {fields[:100]!r}"
-    elif not page.evaluate("(shown => shown.scrollWidth <= shown.clientWidth)(document.getElementById('document'))"):
-        outcome = "the document is wider than its window"
+    fields, told = page.locator("#fields").text_content(), [*own]
+    told += [value if isinstance(value, str) else json.dumps(value, separators=(",", ":")) for value in own.values()]
+    shown = seen == answer["text"] and all(part in fields or part.startswith(("http:", "https:")) for part in told)
+    fits = page.evaluate("(shown => shown.scrollWidth <= shown.clientWidth)(document.getElementById('document'))")
     page.keyboard.press("Escape")
-    return outcome
+    return fell(f"shown as {seen[:100]!r} with {fields[:100]!r}, fits its window: {fits}", held=shown and fits)
 
 
 def hostile_addresses(browser: Any, service: httpx.Client, values: Sequence[str]) -> Iterator[str]:
@@ -215,7 +210,7 @@ def hostile_addresses(browser: Any, service: httpx.Client, values: Sequence[str]
                     page.wait_for_selector("#hits li, #status.bad, #hits .hint")
                     page.wait_for_selector("#status:not([aria-busy])")
                 fallen = _fallen(page, happened)
-                yield f"{name}={value[:60]!r}: {fallen}" if fallen else ""
+                yield fell(name, value[:60], fallen, held=not fallen)
 
 
 def hostile_report(browser: Any, home: Path, folder: Path) -> Iterator[str]:

@@ -99,9 +99,8 @@ def same_as_the_server(service: httpx.Client, server: httpx.Client, user: str) -
         answers = [
             client.post(path, content=content, headers=headers, auth=(user, PASSWORD)) for client in (service, server)
         ]
-        statuses, contents = [answer.status_code for answer in answers], list(map(_content, answers))
-        held = statuses[0] == statuses[1] and contents[0] == contents[1]
-        yield "" if held else f"{user}, {name}: {statuses} {contents[0][:200]} instead of {contents[1][:200]}"
+        ours, theirs = ((answer.status_code, _content(answer)) for answer in answers)
+        yield fell(user, name, ours, "instead of", theirs, held=ours == theirs)
 
 
 def hidden_from_searches(service: httpx.Client, server: httpx.Client, user: str, name: str = INDEX) -> Iterator[str]:

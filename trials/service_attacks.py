@@ -21,7 +21,7 @@ import httpx
 from elasticsearch import Elasticsearch
 
 from trials.command import fell
-from trials.process_figures import BOUNDS, MEMORY, files_of, sample
+from trials.long_running import BOUNDS, MEMORY, sample
 
 SECRET = "a-token-of-thirty-two-characters"  # noqa: S105
 HEALTH = b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -140,13 +140,8 @@ def idle(service: httpx.Client, count: int) -> Iterator[str]:
 
 
 def pipelined(service: httpx.Client) -> Iterator[str]:
-    """Send megabytes of requests without reading an answer; each connection is ended, and the memory stays (Linux)."""
-    port = urlsplit(str(service.base_url)).port or 0
-    rows = [row.split() for row in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
-    (inode,) = {row[9] for row in rows if row[3] == "0A" and int(row[1].rpartition(":")[2], 16) == port}
-    pids = [int(folder.name) for folder in Path("/proc").glob("[0-9]*")]
-    (pid,) = [pid for pid in pids if f"socket:[{inode}]" in files_of(pid)]
-    before = sample(pid)[MEMORY]
+    """Send megabytes without reading an answer to this process, which serves: it closes, and keeps its memory."""
+    before = sample(os.getpid())[MEMORY]
     with ExitStack() as stack:
         for _ in range(_PIPELINES):
             opened = stack.enter_context(connected(service))
@@ -160,7 +155,7 @@ def pipelined(service: httpx.Client) -> Iterator[str]:
                     ended = True
             yield fell("pipelined requests were taken, or left waiting", held=ended)
             yield _is(service.get("/api/health"), 200)
-        memory = sample(pid)[MEMORY]
+        memory = sample(os.getpid())[MEMORY]
         yield fell(f"memory: {before:,.0f} MB, {memory:,.0f}", held=memory <= before + BOUNDS[MEMORY])
 
 
@@ -274,14 +269,8 @@ _READS: tuple[tuple[str, str, str], ...] = (
     ("GET", "/{name}/_search?q=text:secret", ""),
     ("GET", "/{name}/_count", ""),
     ("POST", "/{name}/_msearch", "{}\n{}\n"),
-    ("GET", "/{name}/_doc/s", ""),
-    ("GET", "/{name}", ""),
-    ("GET", "/{name}/_mapping", ""),
-    ("POST", "/{name}/_mget", '{"ids": ["s"]}'),
-    ("POST", "/{name}/_pit?keep_alive=1m", ""),
-    ("GET", "/_cat/indices/{name}", ""),
-    ("POST", "/{name}/_async_search", "{}"),
-    ("POST", "/{name}/_search/template", '{"source": {"query": {"match_all": {}}}}'),
+    *(("GET", path, "") for path in ("/{name}/_doc/s", "/{name}", "/_cat/indices/{name}")),
+    *(("POST", f"/{{name}}/{call}", "{}") for call in ("_pit?keep_alive=1m", "_mget", "_async_search")),
 )
 """Method, path and body of reads of an index that the path names."""
 
@@ -308,8 +297,8 @@ def _bodies_naming(index: str, name: str) -> Iterator[tuple[str, str, str]]:
         yield "POST", f"/{index}/_msearch", f"{{}}\n{json.dumps({'query': query})}\n"
     yield from (("POST", f"/{index}/{call}?index={quote(name)}", "{}") for call in ("_search", "_count"))
     yield "POST", f"/{index}/_search", json.dumps({"indices_boost": [{name: 2.0}]})
-    one: tuple[dict[str, Any], ...] = ({"index": name}, {"index": [name]}, {"indices": [name]})
-    for header in (*one, {"index": [index, name]}, {"index": f"{index},{name}"}):
+    for names in (name, [name], [index, name], f"{index},{name}"):
+        header = {"index": names}
         yield "POST", "/_msearch", f"{json.dumps(header)}\n{{}}\n"
         yield "POST", f"/{index}/_msearch", f"{{}}\n{{}}\n{json.dumps(header)}\n{{}}\n"
 
@@ -319,14 +308,13 @@ def forbidden_reads(
 ) -> Iterator[str]:
     """Read an index that is not served by every call and name; its text ``canary`` and its existence are in no answer.
 
-    The cluster has a closed copy of the index and an alias to it, too, and searches of it are held open.
+    The cluster has a closed copy of the index and an alias to it, too, and a search of it is held open.
     """
     closed, alias = f"{secret}-closed", f"{secret}-alias"
     cluster.index(index=closed, id="s", document={"text": canary}, refresh=True)
     cluster.indices.close(index=closed)
     cluster.indices.put_alias(index=secret, name=alias)
     pit = cluster.open_point_in_time(index=secret, keep_alive="5m")["id"]
-    scroll = str(cluster.search(index=secret, scroll="5m", size=1)["_scroll_id"])
     coded = [f"%{byte:02X}" for byte in secret.encode()]
     names = _NAMES.format(
         secret=secret, index=index, start=secret[:-1], coded="".join(coded).lower(), first=coded[0],
@@ -342,16 +330,13 @@ def forbidden_reads(
         reads += _bodies_naming(index, name)
     reads += [
         *(("POST", path, json.dumps({"pit": {"id": pit}})) for path in ("/_search", f"/{index}/_search")),
-        ("POST", "/_search/scroll", json.dumps({"scroll_id": scroll})),
-        ("GET", f"/_search/scroll?scroll_id={quote(scroll)}", ""),
-        ("GET", f"/_search/scroll/{quote(scroll, safe='')}", ""),
+        ("POST", "/_search/scroll", '{"scroll_id": "s"}'),
         ("POST", f"/{index}/_search?scroll=1m", "{}"),
     ]
     try:
         yield from (_read(service, *read, canary) for read in reads)
     finally:
         cluster.close_point_in_time(id=pit)
-        cluster.clear_scroll(scroll_id=scroll)
         cluster.indices.delete(index=closed)
         cluster.indices.delete_alias(index=secret, name=alias)
 

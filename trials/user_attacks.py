@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 from encoders.folder.model_cache import model_cache
 from encoders.folder.model_folder import graph_files
 from trials import DEMO, ROOT
-from trials.command import TOPICS
+from trials.command import TOPICS, fell
 from trials.command_attacks import SHOWN
 
 _WITHIN = 600  # seconds in which the commands of a situation must end
@@ -33,9 +33,8 @@ print(json.dumps(outcomes))
 """
 
 
-def _as_ordinary_user() -> list[str]:
-    """Prefix that drops the superuser's rights to files; empty for other users."""
-    return ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
+_AS_ORDINARY_USER = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.geteuid() == 0 else ()
+"""Prefix that drops the superuser's rights to files; empty for other users."""
 
 
 class Situation(NamedTuple):
@@ -54,7 +53,7 @@ class Situation(NamedTuple):
             for path, mode in self.modes.items():
                 path.chmod(mode)
             answered = subprocess.run(
-                [*_as_ordinary_user(), sys.executable, "-c", _COMMANDS, json.dumps(self.commands)],
+                [*_AS_ORDINARY_USER, sys.executable, "-c", _COMMANDS, json.dumps(self.commands)],
                 env={name: value for name, value in environment.items() if value is not None},
                 cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_WITHIN, check=False,
             )  # fmt: skip
@@ -62,16 +61,12 @@ class Situation(NamedTuple):
             for path, mode in reversed(before.items()):
                 if path.exists():  # a command may delete what it can't read
                     path.chmod(mode)
-        if answered.returncode:
-            yield f"{self.what}: {answered.stderr[-300:]}"
-            return
-        outcomes = json.loads(answered.stdout.splitlines()[-1])
-        for command, (status, sentence) in zip(self.commands, outcomes, strict=True):
+        beside, outcomes = answered.stderr.strip(), json.loads((answered.stdout.splitlines() or ["[]"])[-1])
+        wrong = answered.returncode or (beside if self.held == "done" else "Traceback" in beside)
+        yield fell(self.what, "beside the sentences", beside[-300:], held=not wrong)
+        for command, (status, sentence) in zip(self.commands, outcomes, strict=False):
             is_held = "Traceback" not in sentence and self._is_held(status, sentence)
-            yield "" if is_held else f"{self.what}: dragoman {' '.join(command)}: {status}, {sentence[-300:]}"
-        beside = answered.stderr.strip()
-        wrong = beside if self.held == "done" else "Traceback" in beside
-        yield f"{self.what}: beside the sentences: {beside[-300:]}" if wrong else ""
+            yield fell(self.what, command, status, sentence[-300:], held=is_held)
 
     def _is_held(self, status: int, sentence: str) -> bool:
         lines = [line for line in sentence.strip().splitlines() if not line.startswith("warning: ")]
@@ -124,14 +119,12 @@ _MATES = ["mates", "-c", "demo", "--languages", "de,en", "--splits", "1"]
 
 def _homes(stage: _Stage) -> Iterator[Situation]:
     reads = [*SHOWN, _MATES, stage.report]
-    place = stage.copy("read-only")
+    place, what = stage.copy("read-only"), "a home that can't be written"
     inner = sorted(place.rglob("*"), reverse=True)
     modes = {path: 0o555 if path.is_dir() else 0o444 for path in (*inner, place)}
-    yield Situation("a home that can't be written is read", modes, _at(place, *reads), "done")
-    yield Situation("a home that can't be written", modes, _at(place, *stage.writes), "refused")
-    yield Situation(
-        "a home that can't be written, and has nothing for a command", modes, _at(place, *stage.refused_before_writing)
-    )
+    yield Situation(f"{what} is read", modes, _at(place, *reads), "done")
+    yield Situation(what, modes, _at(place, *stage.writes), "refused")
+    yield Situation(f"{what}, and has nothing for a command", modes, _at(place, *stage.refused_before_writing))
     every = [*SHOWN, *stage.writes, *stage.refused_before_writing, ["demo"], ["db", "upgrade"], stage.report]
     missing = stage.closed / "home"
     yield Situation("a home in a folder that can't be written", {stage.closed: 0o555}, _at(missing, *every))
@@ -211,10 +204,9 @@ def _environments(stage: _Stage) -> Iterator[Situation]:
             yield Situation(f"{name} of mode {mode:o}", {closed: mode}, usual, "done", variables)
     yield Situation("no HOME", {}, usual, "done", {**with_models, "HOME": None, "XDG_CACHE_HOME": None})
     commands = [*usual, *_at(place, ["index", str(stage.source), "-c", "other"]), ["export", "none/such", "-q"]]
+    variables = {"DRAGOMAN_CACHE": str(closed)}
     for mode in (0, 0o555):
-        yield Situation(
-            f"a cache of mode {mode:o}", {closed: mode}, commands, environment={"DRAGOMAN_CACHE": str(closed)}
-        )
+        yield Situation(f"a cache of mode {mode:o}", {closed: mode}, commands, environment=variables)
 
 
 def without_rights(home: Path, model: Path, folder: Path, *, only: str = "") -> Iterator[str]:

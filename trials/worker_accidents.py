@@ -7,8 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -64,16 +63,6 @@ def running_servers(broker: str = "redis") -> Iterator[Servers]:
     """Servers in temporary folders, with one of ``BROKERS``; ``ServerMissing`` if one is not installed."""
     with running(BROKERS[broker]) as queue, running(PostgresServer) as database, running(ElasticServer) as elastic:
         yield Servers(queue, database, elastic)
-
-
-class _Ended(NamedTuple):
-    """What a run of workers left after a number of accidents; ``stored`` documents are in the store."""
-
-    revision: int
-    accidents: int
-    contents: Mapping[str, object]
-    stored: int
-    findings: Counter[str]
 
 
 _WITH_LANES = """
@@ -155,16 +144,16 @@ class Trial:
         if any("clock" in kind for kind in kinds):
             self._give_servers_clocks()
         accidents = self.accidents()
-        ended: list[_Ended] = []
+        outcomes: list[str] = []
         waiting, happened, last = list(kinds), 0, time.monotonic()
         try:
             while waiting or not self._is_in(DONE):
                 if time.monotonic() - last > _ENDS_WITHIN:
                     raise TimeoutError(f"no end {_ENDS_WITHIN:.0f} s after an accident; these are to happen: {waiting}")
                 if self._is_in(DONE):
-                    ended.append(self._end(happened))
-                    happened = 0
+                    outcomes += [self._compare()] * happened
                     self._change_everything()
+                    happened, last = 0, time.monotonic()
                 self._keep_alive()
                 reading = not self._is_begun()  # which is soon over: only the publisher's own accident can happen
                 kind = next((kind for kind in waiting if (kind == PUBLISHER) == reading), None)
@@ -177,12 +166,12 @@ class Trial:
                     happened, last = happened + 1, time.monotonic()
                 else:
                     waiting.append(kind)
-            ended.append(self._end(happened))
+            outcomes += [self._compare()] * happened
         finally:
             for name in self.processes:
                 self._kill(name)
             self.engine.dispose()
-        return [outcome for run in ended for outcome in [self._compare(run)] * run.accidents]
+        return outcomes
 
     def _write(self) -> None:
         lines = [json.dumps(line).encode() for line in sentences(self.documents, self.revision)]
@@ -361,28 +350,20 @@ class Trial:
                 return True
         return False
 
-    def _end(self, accidents: int) -> _Ended:
-        collection = collections.require(self.engine, self.name)
-        with closing(collection.open_store(self.settings)) as store:
-            stored = sum(store.count().values())
-        left = contents(self.settings, self.name)
-        return _Ended(self.revision, accidents, left, stored, findings(self.engine, self.name))
-
-    def _compare(self, run: _Ended) -> str:
-        self.revision = run.revision
-        self._write()
-        home = self.folder / f"alone-{run.revision}"
+    def _compare(self) -> str:
+        """What the run left otherwise than an undisturbed run of one process."""
+        home = self.folder / f"alone-{self.revision}"
         alone = Settings.read(home, str(home / "store"), f"sqlite:///{home / 'dragoman.db'}")
         index([str(self.source)], self.name, settings=alone, device="cpu", on_duplicate="last")
-        expected, actual = contents(alone, self.name), run.contents
-        wrong_documents = different(expected, actual)
+        expected, actual = contents(alone, self.name), contents(self.settings, self.name)
+        wrong_documents, left = different(expected, actual), findings(self.engine, self.name)
+        with closing(collections.require(self.engine, self.name).open_store(self.settings)) as store:
+            doubled = sum(store.count().values()) - len(actual)
         with open_database(alone.database) as engine:
             undisturbed = findings(engine, self.name)
-        wrong = sorted(((run.findings - undisturbed) + (undisturbed - run.findings)).elements())
-        doubled = run.stored - len(actual)
-        held = not wrong_documents and not wrong and not doubled
+        wrong = sorted(((left - undisturbed) + (undisturbed - left)).elements())
         said = f"{len(wrong_documents)} differ", wrong_documents[:3], f"{doubled} doubled", "findings", wrong[:3]
-        return fell(*said, held=held)
+        return fell(*said, held=not wrong_documents and not wrong and not doubled)
 
 
 def _retry(read: Callable[[], T]) -> T:

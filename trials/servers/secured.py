@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from elasticsearch import Elasticsearch
@@ -10,61 +9,40 @@ from elasticsearch import Elasticsearch
 from indexer.cluster.cluster_address import Credentials
 from trials.servers.elastic import PASSWORD, ElasticServer, client_of
 
-_ROLES = """
-in_place:
-  indices: [{names: [theirs], privileges: [read, index, manage]}]
-beside:
-  indices:
-  - {names: [theirs], privileges: [read, view_index_metadata, monitor, maintenance]}
-  - {names: ["ours-*"], privileges: [all]}
-reader:
-  indices: [{names: [theirs, untouched], privileges: [read, view_index_metadata]}]
-source:
-  indices: [{names: [theirs], privileges: [read, view_index_metadata, monitor]}]
-shop:
-  indices: [{names: ["shop-*"], privileges: [all]}]
-guest:
-  indices: [{names: ["shop-*"], privileges: [read, view_index_metadata]}]
-pages:
-  indices: [{names: [pages], privileges: [read, view_index_metadata]}]
-others:
-  indices: [{names: [others], privileges: [all]}]
-rows:
-  indices: [{names: [pages], privileges: [read, view_index_metadata], query: '{"term": {"row": 1}}'}]
-all_ruled:
-  indices: [{names: [ruled], privileges: [read, view_index_metadata]}]
-rows_ruled:
-  indices: [{names: [ruled], privileges: [read, view_index_metadata], query: '{"term": {"row": 1}}'}]
-no_text:
-  indices:
-  - {names: [ruled], privileges: [read, view_index_metadata], field_security: {grant: ["*"], except: [body]}}
-titles:
-  indices:
-  - {names: [ruled], privileges: [read, view_index_metadata], field_security: {grant: [headline, "dragoman*"]}}
-no_vectors:
-  indices:
-  - {names: [ruled], privileges: [read, view_index_metadata], field_security: {grant: [headline, body, row]}}
-rows_of_titles:
-  indices:
-  - names: [ruled]
-    privileges: [read, view_index_metadata]
-    query: '{"term": {"row": 1}}'
-    field_security: {grant: [headline, "dragoman*"]}
-rows_beside:
-  indices:
-  - {names: [ruled], privileges: [read, view_index_metadata], query: '{"term": {"row": 1}}'}
-  - {names: ["ours-*"], privileges: [read, view_index_metadata]}
-only_beside:
-  indices: [{names: ["ours-*"], privileges: [read, view_index_metadata]}]
-"""
-_ROLE_NAMES = re.findall(r"^(\w+):$", _ROLES, re.MULTILINE)
-"""Each role has a user of its name."""
+_ROW, _TITLES = """, query: '{"term": {"row": 1}}'""", ', field_security: {grant: [headline, "dragoman*"]}'
+
+
+def _on(names: str, privileges: str = "read, view_index_metadata", more: str = "") -> str:
+    return f"{{names: [{names}], privileges: [{privileges}]{more}}}"
+
+
+_ROLES = {
+    "in_place": [_on("theirs", "read, index, manage")],
+    "beside": [_on("theirs", "read, view_index_metadata, monitor, maintenance"), _on('"ours-*"', "all")],
+    "reader": [_on("theirs, untouched")],
+    "source": [_on("theirs", "read, view_index_metadata, monitor")],
+    "shop": [_on('"shop-*"', "all")],
+    "guest": [_on('"shop-*"')],
+    "pages": [_on("pages")],
+    "others": [_on("others", "all")],
+    "rows": [_on("pages", more=_ROW)],
+    "all_ruled": [_on("ruled")],
+    "rows_ruled": [_on("ruled", more=_ROW)],
+    "no_text": [_on("ruled", more=', field_security: {grant: ["*"], except: [body]}')],
+    "titles": [_on("ruled", more=_TITLES)],
+    "no_vectors": [_on("ruled", more=", field_security: {grant: [headline, body, row]}")],
+    "rows_of_titles": [_on("ruled", more=_ROW + _TITLES)],
+    "rows_beside": [_on("ruled", more=_ROW), _on('"ours-*"')],
+    "only_beside": [_on('"ours-*"')],
+}
+"""Indices of roles; each role has a user of its name."""
 
 
 def secured_server(folder: Path) -> ElasticServer:
     """A server with security and a licence for document-level security, ready to start."""
     server = ElasticServer(folder, {"xpack.license.self_generated.type": "trial"})
-    server.secure({"admin": "superuser", **{name: name for name in _ROLE_NAMES}}, _ROLES)
+    roles = "".join(f"{name}:\n  indices: [{', '.join(indices)}]\n" for name, indices in _ROLES.items())
+    server.secure({"admin": "superuser", **{name: name for name in _ROLES}}, roles)
     return server
 
 
