@@ -33,7 +33,6 @@ from query.ranking.search_hits import Ranking
 from query.ranking.searcher import Searcher
 from query.trec_files.qrels import read_qrels
 from query.trec_files.topics import Topic, read_topics
-from query.trec_files.trec_run import Run
 
 PAGE = Path(__file__).parent / "RESULTS.md"
 DATA = Path(os.environ.get("DRAGOMAN_DATA", Path(__file__).parent.parent.parent / "shared" / "data"))
@@ -247,22 +246,8 @@ def topics(collection: str, langs: Sequence[str]) -> tuple[list[Topic], list[Qre
     return [topic for topic in all_topics if topic.lang in langs], qrels
 
 
-def every_nth(topics: Sequence[Topic], every: int) -> list[Topic]:
-    qids = set(sorted({topic.qid for topic in topics})[::every])
-    return [topic for topic in topics if topic.qid in qids]
-
-
 def queries(topics: Iterable[Topic]) -> list[Document]:
     return [Document(f"{topic.qid}.{topic.lang}", topic.lang, topic.text(("title", "description"))) for topic in topics]
-
-
-def judgements(qrels: Sequence[Qrel], langs: Iterable[str]) -> list[Qrel]:
-    return [qrel._replace(query_id=f"{qrel.query_id}.{lang}") for lang in langs for qrel in qrels]
-
-
-def run_of(queries: Sequence[Document], rankings: Sequence[Ranking]) -> Run:
-    pairs = [list(zip(ranking.doc_ids, map(float, ranking.scores), strict=True)) for ranking in rankings]
-    return Run("run", dict(zip((query.doc_id for query in queries), pairs, strict=True)))
 
 
 def open_searcher(collection: str, home: Path, ranking: RankingOptions | None = None) -> Searcher:

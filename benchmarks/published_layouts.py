@@ -4,8 +4,8 @@ FOLDER/wmt19 (help pages) and FOLDER/wmt19-news have a folder of texts for each 
 FOLDER/europarl has aligned sentences, and FOLDER/dictionary.txt pairs of words.
 """
 
-import argparse
 import gzip
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -57,15 +57,9 @@ def write_dictionary(lang: str, file: Path) -> None:
     file.write_text("".join(entries), encoding="utf-8")
 
 
-_PAGES = 150  # help pages of each language in FOLDER/wmt19
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    folder = parser.parse_args().folder
+def main(folder: Path, pages: int = 150) -> None:
     concepts = (harness.DATA / "lohelp" / "concepts.core.txt").read_text(encoding="utf-8").split()
-    write_commentary("lohelp", ["de", "en", "fi", "ja", "ru"], set(concepts[:_PAGES]), folder / "wmt19")
+    write_commentary("lohelp", ["de", "en", "fi", "ja", "ru"], set(concepts[:pages]), folder / "wmt19")
     write_commentary("ntrex", ["de", "en", "ja", "sw"], set(), folder / "wmt19-news")
     write_wikipedia("lohelp", ["da", "en", "it", "vi"], folder / "wikipedia")
     write_wikipedia("ddtp", ["de", "en", "ko"], folder / "wikipedia-packages")
@@ -74,4 +68,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]))

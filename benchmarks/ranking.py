@@ -27,6 +27,7 @@ from query.measures.quality_measures import parse_measures, score
 from query.ranking.fair_ranker import FairRanker
 from query.trec_files.qrels import read_qrels
 from query.trec_files.topics import Topic, read_topics
+from query.trec_files.trec_run import Run
 
 COLLECTIONS = {"lohelp": (harness.LANGUAGES, 4), "ntrex": (harness.TESTED, 2), "ddtp": ((), 12), "bible": ((), 1)}
 """Collections, the languages taken (none: all that are indexed), and every which of their topics is asked."""
@@ -67,7 +68,8 @@ ROWS: Mapping[str, Ranker] = {
 def parts(name: str, documents: Sequence[StoredDocument], every: int) -> list[Part]:
     """The collection as it is; unless it is mixed itself, three mixed collections and a thin one of its documents."""
     topics, qrels = _judged(name, documents)
-    topics = harness.every_nth(topics, every)
+    qids = set(sorted({topic.qid for topic in topics})[::every])
+    topics = [topic for topic in topics if topic.qid in qids]
     langs = sorted({item.document.lang for item in documents})
     concepts: dict[str, list[StoredDocument]] = {}
     for item in documents:
@@ -132,7 +134,8 @@ def _part(
         if relevant and not (is_alone and topic.lang in {lang_of[doc_id] for doc_id in relevant}):
             queries.append(query)
             stand_alone += [query.doc_id] if is_alone else []
-    return Part(name, documents, queries, harness.judgements(indexed, langs), stand_alone)
+    judged = [qrel._replace(query_id=f"{qrel.query_id}.{lang}") for lang in langs for qrel in indexed]
+    return Part(name, documents, queries, judged, stand_alone)
 
 
 def measured(part: Part, encoder: harness.StoredEncoder, folder: Path) -> tuple[Decision, dict[str, Scores]]:
@@ -151,7 +154,8 @@ def measured(part: Part, encoder: harness.StoredEncoder, folder: Path) -> tuple[
 
 def _scores(part: Part, encoder: harness.StoredEncoder, ranker: FairRanker, langs: Sequence[str]) -> Scores:
     rankings = harness.rank(ranker, part.queries, encoder.encode_queries(part.queries), langs, DEPTH)
-    run = harness.run_of(part.queries, rankings)
+    pairs = [list(zip(ranking.doc_ids, map(float, ranking.scores), strict=True)) for ranking in rankings]
+    run = Run("run", dict(zip((query.doc_id for query in part.queries), pairs, strict=True)))
     topics = score(run, part.qrels, MEASURES, {query.doc_id for query in part.queries}).topics
     return {query: dict(values) for query, values in topics.items()}
 

@@ -144,13 +144,11 @@ def one_shot(settings: Settings, rounds: int) -> list[str]:
     calibrate("small", settings, device="cpu")
     jobs = {
         "`dragoman search` over 10,000 documents, language detected": command,
-        "the same by plain cosine": [*command, "--calibration", "none"],
         "importing numpy, ONNX Runtime, SQLAlchemy and tokenizers alone": [
             *(sys.executable, "-c", "import numpy, onnxruntime, sqlalchemy, tokenizers")
         ],
         "`dragoman status`, of two collections": [*DRAGOMAN, "status"],
         "importing numpy and SQLAlchemy alone": [sys.executable, "-c", "import numpy, sqlalchemy.orm"],
-        "`dragoman --help`": [*DRAGOMAN, "--help"],
     }
     seconds = harness.in_turn({name: partial(run, words) for name, words in jobs.items()}, rounds)
     rows = ([name, f"{statistics.median(values):.2f}"] for name, values in seconds.items())

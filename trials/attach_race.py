@@ -46,10 +46,9 @@ _SIMILAR = 0.003
 
 @dataclass
 class Writer:
-    """One of the owner's writers, with its own documents; it knows what must be in the index at the end.
+    """One of the owner's writers, which has ``expected`` each document as it wrote it last (None: deleted).
 
-    It has ``expected`` the source of each document as it wrote it last (None: deleted), and writes ``per_second`` times
-    a second; 0: as often as the server takes it.
+    It writes ``per_second`` times a second; 0: as often as the server takes it.
     """
 
     client: Elasticsearch
@@ -220,7 +219,7 @@ def race_with_follow(
         opened = open_named(collection.encoder, collection.method, Console(quiet=True), device="cpu")
         with closing(collection.open_store(settings)) as store:
             outcome = _outcome(client, attachment, writers, store, opened)
-    warnings = [line for line in log.read_text(encoding="utf-8").splitlines() if "trying again" in line]
+    warnings = [line for line in log.read_text("utf-8").splitlines() if "trying again" in line]
     return outcome._replace(calibrations=calibrations, wrong=[*outcome.wrong, *warnings])
 
 

@@ -72,11 +72,10 @@ def killed(home: Path, searches: int) -> Iterator[str]:
 def _search(client: httpx.Client, number: int, lang: str, text: str) -> tuple[int, list[str]]:
     """The status of a search, 0 if the service is away, and its ids; every other request is Elasticsearch-shaped."""
     query = {"query": text, "lang": lang}
+    clause = {"query": {"cross_lingual": query}, "_source": False}
+    path, body = ("/api/search", query) if number % 2 else (f"/{_INDEX}/_search", clause)
     try:
-        if number % 2:
-            answer = client.post("/api/search", json=query)
-        else:
-            answer = client.post(f"/{_INDEX}/_search", json={"query": {"cross_lingual": query}, "_source": False})
+        answer = client.post(path, json=body)
     except httpx.TransportError:
         return 0, []
     if answer.status_code != 200:

@@ -62,18 +62,18 @@ def full_disk(client: Elasticsearch, index: str) -> Iterator[None]:
     """Set the watermarks higher than any disk, until the server has blocked an index; afterwards the block is gone."""
     names = ("low", "high", "flood_stage")
     watermarks = dict.fromkeys((f"cluster.routing.allocation.disk.watermark.{name}" for name in names), "1000tb")
+
+    def blocked() -> bool:
+        (answer,) = client.indices.get_settings(index=index, name=BLOCK, flat_settings=True).body.values() or [{}]
+        return bool(answer.get("settings", {}).get(BLOCK) == "true")
+
     client.cluster.put_settings(persistent=watermarks)
     try:
-        wait_for(lambda: blocked(client, index), "the block")
+        wait_for(blocked, "the block")
         yield
     finally:
         client.cluster.put_settings(persistent=dict.fromkeys(watermarks, None))
-        wait_for(lambda: not blocked(client, index), "the end of the block")
-
-
-def blocked(client: Elasticsearch, index: str) -> bool:
-    answer = client.indices.get_settings(index=index, name=BLOCK, flat_settings=True)
-    return any(entry["settings"].get(BLOCK) == "true" for entry in answer.body.values())
+        wait_for(lambda: not blocked(), "the end of the block")
 
 
 def wait_for(condition: Callable[[], object], what: str) -> None:

@@ -137,19 +137,17 @@ def refused_searches(service: httpx.Client, user: str, name: str = INDEX) -> Ite
 
 
 def refused_scripts(service: httpx.Client) -> Iterator[str]:
-    asked: list[tuple[str, str, Any]] = []
+    asked: list[tuple[str, str]] = []
     for body in SCRIPTS.values():
-        asked.append((f"/{INDEX}/_search", "application/json", json.dumps(body)))
-        asked.append((f"/{INDEX}/_msearch", "application/x-ndjson", f"{{}}\n{json.dumps(body)}\n"))
-        asked.append((f"/{INDEX}/_count", "application/json", json.dumps({**body, "size": 0})))
-        if clause := body.get("query"):
-            filtered = {"query": {"bool": {"must": _CLAUSE, "filter": clause}}}
-            if "script" in json.dumps(clause):
-                asked.append((f"/{INDEX}/_search", "application/json", json.dumps(filtered)))
-    for path, kind, content in asked:
-        answer = service.post(path, content=content, headers={"Content-Type": kind})
+        asked += [("_search", json.dumps(body)), ("_msearch", f"{{}}\n{json.dumps(body)}\n")]
+        asked.append(("_count", json.dumps({**body, "size": 0})))
+        if "script" in json.dumps(clause := body.get("query")):
+            asked.append(("_search", json.dumps({"query": {"bool": {"must": _CLAUSE, "filter": clause}}})))
+    for call, content in asked:
+        kind = "application/x-ndjson" if call == "_msearch" else "application/json"
+        answer = service.post(f"/{INDEX}/{call}", content=content, headers={"Content-Type": kind})
         held = answer.status_code == 403 and "needs your own Elasticsearch credentials" in answer.text
-        yield fell(path, content, answer.status_code, answer.text, held=held)
+        yield fell(call, content, answer.status_code, answer.text, held=held)
 
 
 def _calls() -> dict[str, tuple[str, str]]:

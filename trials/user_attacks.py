@@ -175,19 +175,18 @@ def _inputs(stage: _Stage) -> Iterator[Situation]:
 
 def _outputs(stage: _Stage) -> Iterator[Situation]:
     place, closed = stage.copy("of outputs"), stage.closed
-    files = {
-        "report.html": ["report", "-c", "demo", "-o"],
-        "run": ["evaluate", "-c", "demo", *TOPICS, "--langs", "de", "--run-file"],
-        "pairs": [*stage.align, "-o"],
-        "mates.png": [*_MATES, "--plot"],
-        "maps": ["train", "mapping", "-c", "demo", "-o"],
-    }
-    folders = {
-        "cr5": ["train", "cr5", f"{DEMO}/docs.en.jsonl", f"{DEMO}/docs.de.jsonl", "-o"],
-        "lawdr": ["train", "lawdr", str(stage.source), "--encoder", str(stage.encoder), "-o"],
-    }
-    commands = _at(place, *([*command, str(closed / name)] for name, command in files.items()))
-    commands += [[*command, str(closed / name), "-q"] for name, command in folders.items()]
+    commands = _at(
+        place,
+        ["report", "-c", "demo", "-o", f"{closed}/report.html"],
+        ["evaluate", "-c", "demo", *TOPICS, "--langs", "de", "--run-file", f"{closed}/run"],
+        [*stage.align, "-o", f"{closed}/pairs"],
+        [*_MATES, "--plot", f"{closed}/mates.png"],
+        ["train", "mapping", "-c", "demo", "-o", f"{closed}/maps"],
+    )
+    commands += [
+        ["train", "cr5", f"{DEMO}/docs.en.jsonl", f"{DEMO}/docs.de.jsonl", "-o", f"{closed}/cr5", "-q"],
+        ["train", "lawdr", str(stage.source), "--encoder", str(stage.encoder), "-o", f"{closed}/lawdr", "-q"],
+    ]
     for mode in (0, 0o555):
         yield Situation(f"an output folder of mode {mode:o}", {closed: mode}, commands, "refused")
 
