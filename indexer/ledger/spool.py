@@ -8,14 +8,15 @@ from dataclasses import asdict
 
 from encoders import zstd
 from encoders.document import Document
+from encoders.errors import StoreError
 
 _LEVEL = 3
 
 
 def pack(documents: Sequence[Document]) -> bytes:
-    """Documents → bytes; an unpaired surrogate in a text survives as an escape."""
-    lines = "\n".join(json.dumps(asdict(document)) for document in documents)
-    return zstd.compress(lines.encode("ascii"), _LEVEL)
+    """Documents → bytes, without their places; an unpaired surrogate in a text survives as an escape."""
+    kept = ({name: value for name, value in asdict(document).items() if name != "place"} for document in documents)
+    return zstd.compress("\n".join(map(json.dumps, kept)).encode("ascii"), _LEVEL)
 
 
 def pack_ids(documents: Sequence[Document]) -> bytes:
@@ -24,6 +25,12 @@ def pack_ids(documents: Sequence[Document]) -> bytes:
 
 
 def unpack(spool: bytes) -> list[Document]:
-    """Bytes → documents."""
-    lines = zstd.decompress(spool).decode("ascii")
-    return [Document(**json.loads(line)) for line in lines.split("\n") if line]
+    """Bytes → documents. Raises StoreError: they are another version's, or damaged."""
+    try:
+        lines = zstd.decompress(spool).decode("ascii")
+        return [Document(**json.loads(line)) for line in lines.split("\n") if line]
+    except (ValueError, TypeError, zstd.ZstdError) as error:
+        raise StoreError(
+            "its documents can't be read: another version of Dragoman handed them out; start a worker of that version, "
+            "or give the run up (dragoman cancel) and index again"
+        ) from error

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from indexer.cluster.cluster_client import PAGE, pages
 from indexer.stores.clustered.document_layout import Layout
 from indexer.stores.clustered.server_index import Hits, ServerIndex
@@ -60,9 +62,9 @@ def pages_in_order(
 def random_ids(
     index: ServerIndex, layout: Layout, clauses: Sequence[Mapping[str, Any]], count: int, seed: int
 ) -> list[str]:
-    """Ids of at most ``count`` documents, drawn at random, in random order."""
+    """Ids of at most ``count`` documents, drawn at random, in random order: of the same ids the same order."""
     index.refresh()
-    random_order = {"query": {"bool": {"filter": clauses}}, "random_score": {"seed": seed, "field": "_seq_no"}}
+    random_order = {"query": {"bool": {"filter": clauses}}, "random_score": {"seed": seed, "field": layout.name("id")}}
     body: dict[str, Any] = {
         **layout.bare(),
         "query": {"function_score": {**random_order, "boost_mode": "replace"}},
@@ -77,4 +79,5 @@ def random_ids(
             break
         doc_ids += [hit["_id"] for hit in hits]
         body["search_after"] = hits[-1]["sort"]
-    return doc_ids
+    doc_ids.sort()  # the server's order depends on the index's name
+    return [doc_ids[row] for row in np.random.default_rng(seed).permutation(len(doc_ids))]

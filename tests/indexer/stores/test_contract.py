@@ -302,6 +302,19 @@ def test_a_name_that_no_store_can_carry_is_refused(place: str) -> None:
             StoreLocation(place, name).open()
 
 
+def test_a_language_drawn_whole_comes_in_one_order_however_it_was_written(place: str) -> None:
+    names, drawn = [f"d{number}" for number in range(20)], list[list[str]]()
+    for collection, written in (("one", names), ("two", names[::-1])):
+        with closing(StoreLocation(place, collection).open()) as store:
+            store.create(MODEL, DIM)
+            for doc_id in written:
+                store.put(MODEL, [item(doc_id)])
+            store.publish()
+            drawn.append(store.sample(MODEL, "en", 30, seed=1))
+    assert drawn[0] == drawn[1] != sorted(names)
+    assert sorted(drawn[0]) == sorted(names)
+
+
 WRITE = st.tuples(*map(st.sampled_from, ("abc", ["de", "en"], ["amber", "beryl"], range(4), ["put", "put", "delete"])))
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from encoders import zstd
 from encoders.document import Document, Encoded
 from encoders.errors import MissingPart, StoreError
 from indexer.collection import collection as collections
@@ -76,6 +77,23 @@ def test_poison_is_refused_with_its_reason_and_everything_else_is_stored(field: 
     stored = 2 * CHUNK_DOCUMENTS - 5
     told = np.sum([call.args for call in counted.stored.call_args_list], axis=0)
     assert ((field.size(), *told), field.runs()[0].builds) == ((stored, stored, 5), {"build-c": stored})
+
+
+def test_documents_of_another_version_wait_for_its_worker_and_are_never_refused(field: Field) -> None:
+    run = field.begin(3)
+    with transaction(field.engine) as session:
+        spool = session.scalars(sa.select(Spool)).one()
+        ours = spool.documents
+        assert b"place" not in zstd.decompress(ours)  # a worker of 0.1.0 knows no such field
+        spool.documents = zstd.compress(zstd.decompress(ours).replace(b'"title"', b'"of a later version": 1, "title"'))
+    for _ in range(MOST_ATTEMPTS + 1):
+        assert field.worker().work(run, 0)
+    chunk = the_chunk(field)
+    assert (chunk.state, chunk.attempts, chunk.error[:29]) == (PENDING, 0, "its documents can't be read: ")
+    with transaction(field.engine) as session:
+        session.scalars(sa.select(Spool)).one().documents = ours
+    field.end()
+    assert (field.size(), field.notes()) == (3, [])
 
 
 def test_an_ended_outage_is_no_error(killable_postgres: PostgresServer, redis: RedisServer, tmp_path: Path) -> None:
