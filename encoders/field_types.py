@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 if TYPE_CHECKING:
@@ -12,13 +12,21 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="DataclassInstance")
 
 
-def with_field_types(instance: T) -> T:
-    """Return the instance. Raises TypeError: a value hasn't its field's type (str, number, bool, literal or tuple)."""
-    hints = get_type_hints(type(instance))
-    for field in fields(instance):
-        value = getattr(instance, field.name)
-        if not _fits(value, hints[field.name]):
-            raise TypeError(f"{field.name} is {_described(value)}; it must be {_wanted(hints[field.name])}")
+def filled(kind: type[T], values: Any) -> T:
+    """Fill a dataclass. Raises TypeError: an entry is missing, unknown, or no str, number, bool, literal or list.
+
+    A list becomes a tuple.
+    """
+    if not isinstance(values, dict):
+        raise TypeError("its entries are no object")
+    needed = {field.name: field.default is MISSING for field in fields(kind)}
+    for name in sorted(needed.keys() ^ values.keys()):
+        if needed.get(name, True):
+            raise TypeError(f"{name} is {'missing' if name in needed else 'unknown'}")
+    instance = kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+    for name, hint in get_type_hints(kind).items():
+        if not _fits(value := getattr(instance, name), hint):
+            raise TypeError(f"{name} is {_described(value)}; it must be {_wanted(hint)}")
     return instance
 
 

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from encoders.errors import DISK_FULL, BadInput, MissingPart
-from encoders.field_types import with_field_types
+from encoders.field_types import filled
 from encoders.folder.model_cache import file_hash, has_hash
 from encoders.folder.model_config import FORMAT, ModelConfig, read_json
 from encoders.folder.piece_table import save_pieces
@@ -82,9 +82,7 @@ class ModelFolder:
                 f"a Hugging Face folder is exported first: dragoman export {folder}"
             )
         try:
-            if isinstance(languages := data.get("languages"), list):
-                data["languages"] = tuple(languages)
-            config = with_field_types(ModelConfig(**data))
+            config = filled(ModelConfig, data)
         except TypeError as error:
             raise BadInput(
                 f"{file} has other entries than format {FORMAT} knows ({error}); export the model again"

@@ -10,7 +10,7 @@ import numpy as np
 
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
-from encoders.field_types import with_field_types
+from encoders.field_types import filled
 from encoders.folder.model_cache import file_hash
 from encoders.folder.model_config import read_json
 from encoders.folder.model_folder import ModelFolder, graph_files, is_forced
@@ -65,7 +65,7 @@ class UpperFile:
         file = folder.path / ABOUT
         try:
             data = read_json(file)
-            shape = with_field_types(UpperShape(**data["shape"]))
+            shape = filled(UpperShape, data["shape"])
             is_frozen = bool(data.get("settings", {}).get("frozen", True))
             upper = cls(shape, str(data["weights"]), str(data["graph"]), is_forced(data.get("parity", {})), is_frozen)
             is_known = data["format"] == FORMAT

@@ -13,7 +13,7 @@ import numpy as np
 
 from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
-from encoders.field_types import with_field_types
+from encoders.field_types import filled
 from encoders.folder.model_config import read_json
 
 FORMAT = 1
@@ -141,7 +141,7 @@ class SpaceMaps:
         }
         if not all(np.isfinite(weights).all() for weights in (*documents.values(), *queries.values())):
             raise ValueError("a weight is not finite")
-        query_encoder = with_field_types(QueryEncoderSpec(**header["asker"])) if header["asker"] else None
+        query_encoder = filled(QueryEncoderSpec, header["asker"]) if header["asker"] else None
         shapes = {weights.shape for weights in documents.values()}
         for dim, width in shapes:
             query_dim = query_encoder.dim if query_encoder else dim

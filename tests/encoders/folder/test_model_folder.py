@@ -283,6 +283,7 @@ def test_a_value_of_another_type_is_refused_with_what_to_do(entry: str, value: o
     [
         ("dim", "384", "dim is the string '384'; it must be a whole number"),
         ("dim", None, "dim is null; it must be a whole number"),
+        ("later", 1, r"than format 1 knows \(later is unknown\)"),
         ("languages", [5], r"languages is \[5\]; it must be a list, and each item a string"),
         ("precision", "fp8", "precision is the string 'fp8'; it must be one of fp32, fp16, int8, q4"),
     ],
