@@ -216,26 +216,3 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["run_id"], ["evaluation_runs.id"], ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("run_id", "qid", "measure"),
     )
-
-
-def downgrade() -> None:
-    tables = (
-        "evaluation_scores",
-        "spools",
-        "seen_documents",
-        "findings",
-        "evaluation_runs",
-        "chunks",
-        "checkpoints",
-        "workers",
-        "searches",
-        "owners",
-        "index_runs",
-        "evaluations",
-        "collections",
-        "clicks",
-        "calibrations",
-        "attached_indices",
-    )
-    for table in tables:
-        op.drop_table(table)

@@ -14,9 +14,3 @@ def upgrade() -> None:
         "(SELECT COALESCE(MAX(id), 0) FROM index_runs WHERE index_runs.collection = collections.name "
         "AND index_runs.state NOT IN ('reading', 'running', 'paused'))"
     )
-
-
-def downgrade() -> None:
-    for name, column in (("workers", "unread"), ("collections", "checked_run")):
-        with op.batch_alter_table(name) as table:
-            table.drop_column(column)

@@ -8,8 +8,3 @@ revision, down_revision, branch_labels, depends_on = "0003", "0002", None, None
 
 def upgrade() -> None:
     op.add_column("index_runs", sa.Column("encoding", sa.String(), nullable=False, server_default=""))
-
-
-def downgrade() -> None:
-    with op.batch_alter_table("index_runs") as table:
-        table.drop_column("encoding")
