@@ -10,8 +10,10 @@ import shutil
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 
 from encoders.errors import BadInput
@@ -20,6 +22,7 @@ FOLDER_MODE = 0o700
 """Mode of folders that Dragoman makes for its data: only their owner may look into them."""
 FILE_MODE = 0o600
 """Mode of Dragoman's files in these folders: they hold documents, and what people searched for."""
+_ABANDONED = 86_400.0  # seconds after which a temporary folder is a killed process's
 _HERE, _EXCHANGE = -100, 2
 """``AT_FDCWD`` and ``RENAME_EXCHANGE`` of Linux; the latter is ``RENAME_SWAP`` of macOS."""
 
@@ -31,9 +34,13 @@ def replacing(target: Path) -> Iterator[Path]:
     The folder is synced and exchanged with an existing target, whose mode it has, in one call of the system: a kill or
     a power loss leaves the old folder or the new one, whole. Where the system has no such call, a kill between two
     renames leaves the old folder in ``.NAME.old.…`` beside the target. If two processes replace a folder at once, one's
-    stays. Raises OSError: the target can't be written.
+    stays. A killed process's temporary folder is removed after a day. Raises OSError: the target can't be written.
     """
     make_folder(target.parent)
+    for left in target.parent.glob(f".{escape(target.name)}.{'[0-9a-f]' * 8}"):
+        with suppress(FileNotFoundError):  # another process removed it
+            if time.time() - left.stat().st_mtime > _ABANDONED:
+                shutil.rmtree(left, ignore_errors=True)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     temporary.mkdir()
     try:

@@ -7,6 +7,7 @@ import shutil
 import stat
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import fields, replace
@@ -140,6 +141,15 @@ def test_a_model_whose_replacement_is_interrupted_leaves_the_old_or_the_new_one(
     left = b"old" if (way, moment) == ("renamed", "old moved") else b"new"
     assert target.joinpath("model.onnx").read_bytes() == left
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_what_a_killed_process_left_is_removed_after_a_day_and_nothing_else(tmp_path: Path) -> None:
+    _publish(tmp_path / "m[1]")
+    for name, age in ((".m[1].0123abcd", 90_000), (".m[1].89ef0123", 80_000), (".m[1].old.x1_y2z3w", 90_000)):
+        (tmp_path / name / "was").mkdir(parents=True)
+        os.utime(tmp_path / name, (time.time() - age,) * 2)
+    _publish(tmp_path / "m[1]")
+    assert {path.name for path in tmp_path.iterdir()} == {"m[1]", ".m[1].89ef0123", ".m[1].old.x1_y2z3w"}
 
 
 def test_an_old_model_that_can_t_be_moved_back_is_not_deleted(tmp_path: Path, monkeypatch: Patch) -> None:
