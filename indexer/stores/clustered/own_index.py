@@ -209,8 +209,9 @@ class OwnIndex(ServerIndex):
         except ApiError:  # another shard is the one without a node, or the user may not ask
             return ""
         nodes = explained.get("node_allocation_decisions", [])
-        reasons = [decider["explanation"] for node in nodes for decider in node["deciders"]]
-        return f": {reasons[0]}" if reasons else ""
+        reasons = [decider["explanation"] for node in nodes for decider in node.get("deciders", [])]
+        lost = explained.get("allocate_explanation", "").partition(". ")[0]  # no node decides where every copy is lost
+        return f": {(reasons or [lost])[0]}" if reasons or lost else ""
 
     def publish(self) -> None:
         """Give the index its replicas and refreshes, and move the alias to it in one step."""

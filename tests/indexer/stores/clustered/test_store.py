@@ -1,6 +1,7 @@
 """What an Elasticsearch store is told at the door, and what it makes of trouble: each of it one sentence."""
 
 import json
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -395,6 +396,19 @@ def test_a_red_index_is_said(elastic_url: str, prefix: str, client: Elasticsearc
     with templated(client, prefix, {"settings": nowhere}), pytest.raises(StoreError, match=r"\(red: "):
         StoreLocation(elastic_url, "other").open()
     assert not client.indices.exists(index=f"{prefix}-other-000001"), "an index that can hold nothing stays"
+
+
+def test_an_index_whose_shard_is_lost_is_said(
+    elastic: ElasticServer, elastic_url: str, store: ElasticStore, client: Elasticsearch, monkeypatch: Patch
+) -> None:
+    monkeypatch.setattr("indexer.stores.clustered.own_index._YELLOW_WITHIN", "100ms")
+    store.publish()
+    uuid = client.indices.get_settings(index=store.index)[store.index]["settings"]["index"]["uuid"]
+    client.indices.close(index=store.index)
+    shutil.rmtree(elastic.folder / "server" / "data" / "indices" / uuid / "0")
+    client.indices.open(index=store.index, wait_for_active_shards="0")
+    with pytest.raises(StoreError, match=r"\(red: [^.]*cop(y|ies) [^.]*\); see"):
+        StoreLocation(elastic_url, "c").open()
 
 
 def test_what_the_server_takes_not_is_refused_alone(store: ElasticStore, client: Elasticsearch) -> None:
