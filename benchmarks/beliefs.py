@@ -4,7 +4,7 @@ import gzip
 import json
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
 
 from benchmarks import harness
@@ -14,6 +14,8 @@ from indexer.readers.records.encodings import LEGACY, UndecodableError, decide
 from indexer.text.language_detection import Detector
 
 _SIZES = (80, 300, 2000, 20_000)
+_COLLECTION = ("de", "en", "es", "fr", "it", "pl", "ru", "tr")
+"""Languages of a collection that also has the sample's own."""
 _BANDS = (0.0, 0.2, 0.5, 0.9, 1.01)
 
 
@@ -28,8 +30,8 @@ def texts() -> dict[str, str]:
     return by_lang
 
 
-def samples(*, as_json: bool) -> Iterator[tuple[bytes, str]]:
-    """Bytes in an old encoding of their language, and the text that they are."""
+def samples(*, as_json: bool) -> Iterator[tuple[bytes, str, str]]:
+    """Bytes in an old encoding of their language, the text that they are, and the language."""
     for lang, text in sorted(texts().items()):
         for encoding in LEGACY.get(lang, ("windows-1252",)):
             parts = ((size, at) for size in _SIZES for at in range(1 if size == _SIZES[-1] else 3))
@@ -38,14 +40,15 @@ def samples(*, as_json: bool) -> Iterator[tuple[bytes, str]]:
                 if as_json:
                     data = b"\n".join(b'{"id": "1", "text": "%s", "year": 2003}' % part for part in data.split(b". "))
                 if not data.isascii():
-                    yield data, data.decode(encoding)
+                    yield data, data.decode(encoding), lang
 
 
-def guesses(*, as_json: bool) -> Counter[str]:
+def guesses(*, as_json: bool, among: Sequence[str] = ()) -> Counter[str]:
     outcomes: Counter[str] = Counter()
-    for data, text in samples(as_json=as_json):
+    for data, text, lang in samples(as_json=as_json):
+        languages = {lang, *among} if among else ()
         try:
-            read = data.decode(decide(lambda data=data: [data]).name, "replace")  # type: ignore[misc]
+            read = data.decode(decide(lambda data=data: [data], languages=languages).name, "replace")  # type: ignore[misc]
         except UndecodableError:
             outcomes["refused"] += 1
         else:
@@ -68,8 +71,13 @@ def titles() -> dict[str, list[Document]]:
 @harness.benchmark("Encodings and languages of files that say nothing")
 def measure(_: Namespace) -> list[str]:
     rows = []
-    for name, as_json in (("plain text", False), ("JSON lines", True)):
-        outcomes = guesses(as_json=as_json)
+    cases = (
+        ("plain text", False, ()),
+        ("JSON lines", True, ()),
+        ("plain text among nine languages", False, _COLLECTION),
+    )
+    for name, as_json, among in cases:
+        outcomes = guesses(as_json=as_json, among=among)
         rows.append([name, *(str(outcomes[kind]) for kind in ("right", "refused", "wrong"))])
     by_lang, detector = titles(), Detector(None)
     every = [document for documents in by_lang.values() for document in documents]

@@ -18,6 +18,11 @@ _TAGS = (
 )
 _KNOWN = {tag: tag for tag in _TAGS.split()} | _NORWEGIAN | {"bcl": "bik", "gug": "gn", "kik": "ki", "tl": "fil"}
 """Common codes, those of the language detector among them, and their tags: so a search need not load langcodes."""
+_WIKIS = {
+    "bat-smg": "sgs", "eml": "egl", "fiu-vro": "vro", "map-bms": "jv", "roa-rup": "rup", "roa-tara": "nap",
+    "simple": "en", "sr-ec": "sr", "sr-el": "sr-Latn", "zh-classical": "lzh",
+}  # fmt: skip
+"""Codes of wikis that BCP 47 does not have, or has for a family of languages."""
 
 _COUNTRIES = (
     "al=sq by=be ch=zh-Hant cn=zh cz=cs dk=da gb=en ge=ka gr=el hk=zh-Hant il=he ir=fa jp=ja kr=ko kz=kk rs=sr se=sv "
@@ -45,6 +50,7 @@ def normalise(code: str) -> str:
     code = code.strip().replace("_", "-")
     if not code or code.lower() in {"und", "unknown", "mul", "zxx", "xx"}:
         return UNDETERMINED
+    code = _WIKIS.get(code.lower(), code)
     if code in _KNOWN:
         return _KNOWN[code]
     import langcodes  # noqa: PLC0415 - it is loaded in a twentieth of a second

@@ -14,6 +14,7 @@ from encoders.console import Console
 from encoders.document import Encoder
 from encoders.errors import BadInput, StoreError
 from encoders.folder.whole_folder import FILE_MODE
+from encoders.languages import UNDETERMINED
 from encoders.machine.placement import Device
 from indexer.collection import collection as collections
 from indexer.collection import generations
@@ -27,7 +28,7 @@ from indexer.indexing.former_ids import refuse_former_ids
 from indexer.indexing.reading import check_sources, run_fingerprint
 from indexer.ledger.database import open_database, read_database_id, shared_lock
 from indexer.ledger.index_runs import RunLedger, has_spooled, refuse_while_workers, runs
-from indexer.ledger.tables import DONE, RUNNING
+from indexer.ledger.tables import ACTIVE, DONE, RUNNING, IndexRun
 from indexer.readers import elastic_source
 from indexer.readers.formats import is_path
 from indexer.readers.records.source import ReadOptions
@@ -71,7 +72,7 @@ def index(
     request = _IndexRequest(names, options, encoder, method, device, prune, rebuild, on_duplicate)
     with _open_for_indexing(request, collection, settings, console) as (loaded, store, engine, generation):
         report = pipeline.index(
-            request.sources, request.options, loaded, store, engine, collection,
+            request.sources, request.leaning_on(store, runs(engine, collection)), loaded, store, engine, collection,
             generation=generation, prune=prune, on_duplicate=on_duplicate,
             checkpoints=settings.checkpoints(collection), console=console,
         )  # fmt: skip
@@ -104,8 +105,9 @@ def index_by_workers(
     request = _IndexRequest(names, options, encoder, method, "cpu", prune, rebuild, on_duplicate)
     with _open_for_indexing(request, collection, settings, console) as (loaded, store, engine, generation):
         hints.check_broker(loaded.spec.model)
+        options = request.leaning_on(store, runs(engine, collection))
         ledger = hand_out_sources(
-            request.sources, request.options, loaded.spec, store, engine, collection,
+            request.sources, options, loaded.spec, store, engine, collection,
             generation=generation, prune=prune, on_duplicate=on_duplicate, console=console,
         )  # fmt: skip
         if ledger.run.state == RUNNING:
@@ -142,6 +144,12 @@ class _IndexRequest:
     prune: bool
     rebuild: bool
     on_duplicate: OnDuplicate
+
+    def leaning_on(self, store: VectorStore, earlier: Sequence[IndexRun]) -> ReadOptions:
+        """The options, with the collection's languages: those before an unfinished run over the same sources began."""
+        begun = next((run for run in earlier if run.state in ACTIVE and run.sources == self.sources), None)
+        languages = begun.fingerprint.split("+")[1:] if begun else sorted({*store.count()} - {UNDETERMINED})
+        return replace(self.options, languages=languages)
 
     def has_rebuilt(self, engine: sa.Engine, collection: Collection, model: str) -> bool:
         """Whether the searched generation is of this request, which was ended between its switch and its last step."""

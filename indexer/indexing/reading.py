@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 
 from encoders.document import Document, short_hash
@@ -26,8 +27,12 @@ def check_sources(sources: Sequence[str], options: ReadOptions) -> str:
 
 
 def run_fingerprint(sources: Sequence[str], options: ReadOptions, generation: int, on_duplicate: OnDuplicate) -> str:
-    """A fingerprint of the unchanged sources and of a run's choices: the run is resumed while it is the same."""
-    return short_hash(check_sources(sources, options), str(generation), on_duplicate)
+    """A fingerprint of the unchanged sources and of a run's choices: the run is resumed while it is the same.
+
+    The languages that guesses of encodings lean on stand behind it, each after ``+``.
+    """
+    unchanged = check_sources(sources, replace(options, languages=()))
+    return "+".join([short_hash(unchanged, str(generation), on_duplicate), *options.languages])
 
 
 def readings(sources: Sequence[str], options: ReadOptions) -> Iterator[Reading]:

@@ -18,9 +18,10 @@ from indexer.readers.delimited import read_csv, read_tsv
 from indexer.readers.jsonl import read_jsonl
 from indexer.readers.newspapers.sgml import newspapers_language, read_sgml
 from indexer.readers.office import read_office
-from indexer.readers.records.encodings import UndecodableError, stated_encoding
+from indexer.readers.records.encodings import UndecodableError, stated_encoding, stated_parts
 from indexer.readers.records.files import FIRST_BYTES, SourceFile, UnreadableFileError, UnreadFormatError, source_files
 from indexer.readers.records.source import EMPTY_FILE, Reading, ReadOptions, Refusal, Remark
+from indexer.readers.records.unread_formats import MAIL, MIME
 from indexer.readers.standard_input import STANDARD_INPUT, kept_input
 from indexer.readers.tasks import COMMENTARY, JRC, read_commentary, read_jrc, read_lett
 from indexer.readers.whole_files import read_html, read_text
@@ -63,8 +64,18 @@ _DUMP_START = re.compile(rb"(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*+<(?:!doctype\
 
 
 def read_all(sources: Sequence[str], options: ReadOptions) -> Iterator[Reading]:
-    """Read sources one after another. Raises BadInput: at once, as in ``read``; MissingPart: as in ``read``."""
-    return chain.from_iterable([read(source, options) for source in sources])
+    """Read sources one after another; a remark names each pattern of ``--encoding`` that fits no file.
+
+    Raises BadInput: at once, as in ``read``; MissingPart: as in ``read``.
+    """
+    return chain(*[read(source, options) for source in sources], _idle_patterns(sources, options))
+
+
+def _idle_patterns(sources: Sequence[str], options: ReadOptions) -> Iterator[Remark]:
+    for option in stated_parts(options.encoding):
+        files = (file for source in filter(is_path, sources) for file in source_files(Path(source).expanduser()))
+        if "=" in option and not any(stated_encoding(option, file.name) for file in files):
+            yield Remark(f"--encoding {option}", "the pattern fits no file; it is compared with names in the sources")
 
 
 def read(source: str, options: ReadOptions) -> Iterator[Reading]:
@@ -162,6 +173,7 @@ def _read_files(files: Iterable[SourceFile], options: ReadOptions) -> Iterator[R
             if not options.format and is_table(file.path):
                 yield Remark(file.shown, "it is a table or an index of a wiki's dump and no document")
                 continue
+            file.stated = stated_encoding(options.encoding, file.name)
             start = file.start
             if not start.strip():
                 blank = f"its first {FIRST_BYTES:,} bytes are blank; remove them, or see that it has documents"
@@ -185,7 +197,7 @@ def _read_files(files: Iterable[SourceFile], options: ReadOptions) -> Iterator[R
 def _settle(file: SourceFile, format_: str, options: ReadOptions) -> None:
     """Decide how the file is read. Raises UndecodableError, UnreadableFileError."""
     lang = options.lang or (newspapers_language(file) if format_ == "trec" else "")
-    file.settle(stated_encoding(options.encoding, file.name), html=format_ == "html", lang=lang)
+    file.settle(html=format_ == "html", lang=lang, languages=options.languages)
     if options.strict and (remark := next(file.encoding.remarks(), "")):
         raise BadInput(f"{file.shown}: {remark} (--strict)")
 
@@ -209,6 +221,8 @@ def _format(file: SourceFile, start: bytes) -> str:
     if b"\0" in start:
         return ""
     head = start.lstrip().lower()
+    if MIME.match(head):
+        raise UnreadFormatError(f"it is {MAIL}")
     if b"<doc>" in head or b"<doc " in head:
         return "trec"
     if _DUMP_START.match(head):

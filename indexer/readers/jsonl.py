@@ -107,7 +107,7 @@ class _Records:
                 f"it has more than {_MAX_BRACKETS:,} brackets; leave out what is no title or text"
             )
         try:
-            record = self._decoded(data.decode("utf-8", "replace"))
+            record = self._decoded(data.decode("utf-8", "replace").lstrip("\ufeff"))
         except json.JSONDecodeError as error:
             raise _InvalidRecordError(f"it is not valid JSON: {error.msg} (character {error.pos + 1})") from error
         except ValueError as error:

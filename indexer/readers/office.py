@@ -12,7 +12,7 @@ from posixpath import dirname, join, normpath
 from urllib.parse import unquote
 from xml.etree.ElementTree import Element, ParseError, fromstring
 
-from indexer.readers.records.encodings import marked_encoding
+from indexer.readers.records.encodings import wide_encoding
 from indexer.readers.records.files import RECORD_LIMIT, SourceFile
 from indexer.readers.records.html_page import read_page
 from indexer.readers.records.record import clean_line, make_document
@@ -65,7 +65,7 @@ class _Archive:
         self._left -= len(data)
         if len(data) > most:
             raise _UnreadableError(f"it unpacks to more than {most >> 20} MB; split it")
-        encoding, mark = marked_encoding(data)
+        encoding, mark = wide_encoding(data)
         return data[mark:].decode(encoding or "utf-8", "replace")
 
     def xml(self, name: str) -> Element:

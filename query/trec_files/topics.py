@@ -89,12 +89,11 @@ def read_topics(path: str | Path, *, lang: str = "", encoding: str = "") -> list
     """
     if name := irdatasets.dataset_name(path):
         return list(_checked(_dataset(name), SourceFile(Path(path), str(path)), lang))
-    file = SourceFile(Path(path), str(path))
-    stated = known_encoding(encoding) if encoding else ""
+    file = SourceFile(Path(path), str(path), stated=known_encoding(encoding) if encoding else "")
     try:
         tagged = _LANG.search(file.start)
         tag = (tagged[1] or tagged[2]).decode().lower() if tagged else ""
-        file.settle(stated, lang=normalise(lang).removeprefix(UNDETERMINED) or tag)
+        file.settle(lang=normalise(lang).removeprefix(UNDETERMINED) or tag)
         text = file.whole().decode("utf-8", "replace")
     except (UnreadableFileError, UndecodableError) as error:
         raise BadInput(f"the topics {file.shown} can't be read: {error}") from error

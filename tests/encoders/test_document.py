@@ -88,7 +88,7 @@ def test_a_graph_that_ends_otherwise_is_refused(tmp_path: Path) -> None:
 
 
 CODES = """de:de DE:de ger:de no:nb nb:nb nn:nn pt-BR:pt en_US:en zh:zh cmn:zh zh-Hans:zh zh-CN:zh zh-Hant:zh-Hant
-zh-TW:zh-Hant sr:sr sr-Latn:sr-Latn iw:he acm_Arab:acm :und und:und xx:und"""
+zh-TW:zh-Hant sr:sr sr-Latn:sr-Latn iw:he acm_Arab:acm zh-classical:lzh simple:en Roa-Rup:rup :und und:und xx:und"""
 
 
 @pytest.mark.parametrize("code", CODES.split())

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
-from encoders.languages import COUNTRIES
 from indexer.readers.newspapers.markup import Tag, tokens
 from indexer.readers.records.record import clean_line
 
@@ -57,7 +56,7 @@ def parse_article(markup: str, names: Mapping[str, str], *, first_line_is_title:
     codes = [section.text.strip() for section in sections if section.role == "lang"]
     return Article(
         doc_id=min(ids, key=_rank).text.strip() if ids else None,
-        lang=next((COUNTRIES.get(code.lower(), code) for code in codes if _LANGUAGE_CODE.fullmatch(code)), ""),
+        lang=next((code for code in codes if _LANGUAGE_CODE.fullmatch(code)), ""),
         title=title,
         lines=lines + [line for section in other_sections for line in section.lines],
         fields={

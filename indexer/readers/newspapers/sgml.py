@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from encoders.languages import COUNTRIES
 from indexer.readers.newspapers.article import TEXTS, Article, parse_article
 from indexer.readers.newspapers.clef import newspaper
 from indexer.readers.records.files import RECORD_LIMIT, SourceFile
@@ -28,6 +29,7 @@ class _FileSummary:
 
     records: int = 0
     other_tags: dict[str, None] = field(default_factory=dict)
+    countries: dict[str, None] = field(default_factory=dict)  # codes of countries in place of languages
     unclosed: bool = False
     stray: bool = False
 
@@ -36,6 +38,9 @@ class _FileSummary:
             used = ", ".join(f"<{tag}>" for tag in self.other_tags)
             usual = ", ".join(f"<{tag}>" for tag in TEXTS)
             yield f"texts stand in none of {usual} and were taken from {used}; else say --field text=TAG"
+        for code in self.countries:
+            read = f"the language {code} is taken for a country's code, and read as {COUNTRIES[code.lower()]!r}"
+            yield f"{read}; if that is wrong, say --field lang=none --lang LANGUAGE"
         if self.unclosed:
             yield "records have no </DOC>; they end where the next begins"
         if self.stray:
@@ -82,8 +87,11 @@ def _read_record(data: bytes, file: SourceFile, line: int, options: ReadOptions,
             article.doc_id, article.lang or page_lang, title or article.title, [*lines, text], article.fields
         )
     summary.other_tags |= dict.fromkeys(article.other_tags)
+    stated = article.lang
+    if stated.lower() in COUNTRIES:
+        summary.countries[stated], stated = None, COUNTRIES[stated.lower()]
     record = {**article.fields, "id": article.doc_id, "title": article.title, "text": "\n".join(article.lines)}
-    return make_document({**record, "lang": article.lang or lang}, file.at(line), ReadOptions())
+    return make_document({**record, "lang": stated or lang}, file.at(line), ReadOptions())
 
 
 def _records(file: SourceFile, summary: _FileSummary) -> Iterator[tuple[int, bytes | None]]:

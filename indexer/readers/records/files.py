@@ -10,7 +10,7 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +19,7 @@ from typing import BinaryIO, Protocol
 
 from encoders import zstd
 from encoders.errors import BadInput
-from indexer.readers.records.encodings import UTF8, Encoding, decide, declared_encoding, marked_encoding
+from indexer.readers.records.encodings import UTF8, Encoding, decide, wide_encoding
 from indexer.readers.records.unread_formats import READ, UNREAD_MAGIC, zip_kind
 
 RECORD_LIMIT = 64 << 20
@@ -31,7 +31,7 @@ FIRST_BYTES = 4096
 """Bytes that tell a file's format."""
 _CHUNK = 64 << 10
 """Bytes that are unpacked at once: a few hundred bytes of bzip2 may unpack to gigabytes."""
-_DECODED = 256 << 10
+_DECODED = 64 << 10
 """Bytes that are decoded at once."""
 _UNPACK_MEMORY = 128 << 20
 """Memory that unpacking xz may take, the same as zstd's own bound: a file may ask for 4 GB, ``xz -9`` for 65 MB."""
@@ -101,8 +101,10 @@ class SourceFile:
     title: str = ""  # how messages name the file; empty: by its path
     refused: str = ""  # why the file is not read
     line: int = 0  # number of the line that was read last, from 1; 0 before the first
+    stated: str = ""  # what a person says of its encoding; a byte order mark is believed before
     encoding: Encoding = UTF8  # how its bytes are read; see ``settle``
     returns: bool = False  # whether its lines end in CR alone
+    _small = False  # whether the first bytes are all of the file
 
     @property
     def shown(self) -> str:
@@ -117,7 +119,7 @@ class SourceFile:
         """The id of a record without one: the file's name and the record's line."""
         return f"{self.name}:{line}"
 
-    @property
+    @cached_property
     def suffix(self) -> str:
         """The suffix that tells the format, in lower case; a compression's suffix is skipped."""
         suffixes = [suffix.lower() for suffix in self.path.suffixes]
@@ -125,35 +127,36 @@ class SourceFile:
             suffixes.pop()
         return suffixes[-1] if suffixes else ""
 
-    def settle(self, stated: str = "", *, html: bool = False, lang: str = "") -> None:
-        """Decide by all of the file how it is read: as ``stated``, marked, or declared, else by a guess.
+    def settle(self, *, html: bool = False, lang: str = "", languages: Collection[str] = ()) -> None:
+        """Decide by all of the file how it is read: as stated, marked, or declared, else by a guess.
 
-        Raises UndecodableError: it can't be told; UnreadableFileError: as in ``open``.
+        ``lang`` is the file's language, and ``languages`` are the collection's. Raises UndecodableError: it can't be
+        told; UnreadableFileError: as in ``open``.
         """
-        marked, _ = marked_encoding(self._raw_start)
-        declared = declared_encoding(self._raw_start, html=html)
-        self.encoding = decide(self._blocks, stated=marked or stated, declared=declared, lang=lang)
-        line_end = _LINE_END.search(self._raw_start.decode(self.encoding.name, "ignore"))
+        start, stated = self._raw_start, self._wide[0] or self.stated
+        self.encoding = decide(self._blocks, start, stated=stated, html=html, lang=lang, languages=languages)
+        line_end = _LINE_END.search(start.decode(self.encoding.name, "ignore")) if b"\r" in start else None
         self.returns = line_end is not None and line_end[0] == "\r"
 
     def _blocks(self) -> Iterator[bytes]:
-        """All bytes but the byte order mark; those of a small file are known."""
-        if len(self._raw_start) < FIRST_BYTES:
-            yield self._raw_start[marked_encoding(self._raw_start)[1] :]
-            return
-        with self._open_bytes() as stream, suppress(UnreadableFileError):  # whoever reads the file meets it again
-            stream.read(marked_encoding(stream.peek(4)[:4])[1])
+        """All bytes but the byte order mark."""
+        with self._open_text() as stream, suppress(UnreadableFileError):  # whoever reads the file meets it again
             while block := stream.read1(_DECODED):
                 yield block
 
     def open(self) -> io.BufferedReader:
         """Open the file's text in UTF-8 without byte order mark, decompressed. Raises as ``_open_bytes``."""
-        stream = self._open_bytes()
-        _, mark = marked_encoding(stream.peek(4)[:4])
-        stream.read(mark)
+        stream = self._open_text()
         if self.encoding.name == "utf-8" and not (self.encoding.replaced or self.returns):
             return stream
         return io.BufferedReader(_Recoded(stream, self.encoding.name, returns=self.returns), _CHUNK)
+
+    def _open_text(self) -> io.BufferedReader:
+        """Open the file's bytes after its byte order mark; a small file is not opened again."""
+        self.line, (_, mark) = 0, self._wide
+        stream = io.BufferedReader(io.BytesIO(self._raw_start)) if self._small else self._open_bytes()  # type: ignore[arg-type]
+        stream.read(mark)
+        return stream
 
     def _open_bytes(self) -> io.BufferedReader:
         """Open the file's bytes, decompressed where its first bytes are of gzip, zstd, bzip2 or xz.
@@ -161,7 +164,6 @@ class SourceFile:
         Raises UnreadableFileError: the file is no regular file, can't be opened, or is packed otherwise; while the
         stream is read: the archive is broken; UnreadFormatError: the file is another program's.
         """
-        self.line = 0
         if self.refused:
             raise UnreadableFileError(self.refused)
         try:
@@ -210,16 +212,21 @@ class SourceFile:
             try:
                 while len(first) < FIRST_BYTES and (more := stream.read1(FIRST_BYTES - len(first))):
                     first += more
+                self._small = len(first) < FIRST_BYTES
             except UnreadableFileError:  # whoever reads the file meets it again, after what stands before it
                 if not first.strip():
                     raise
         return first
 
     @cached_property
+    def _wide(self) -> tuple[str, int]:
+        return wide_encoding(self._raw_start, self.stated)
+
+    @cached_property
     def start(self) -> bytes:
         """The first bytes, ``FIRST_BYTES`` at most, without byte order mark; in UTF-8 if that shows the encoding."""
-        name, mark = marked_encoding(self._raw_start)
-        start = self._raw_start[mark:]
+        name, mark = self._wide
+        start = self._raw_start[mark:] if mark else self._raw_start
         return start.decode(name, "ignore").encode() if name else start
 
     def lines(self) -> Iterator[bytes]:
@@ -364,15 +371,16 @@ def source_files(source: Path, *, follow_links: bool = False) -> Iterator[Source
     if not source.is_dir():
         yield SourceFile(source, source.name)
         return
-    source_name, inside = Path(os.path.normpath(source.absolute())).name, os.path.realpath(source)
+    inside, source_name = os.path.realpath(source), Path(os.path.normpath(source.absolute())).name
     for folder, subfolders, names in os.walk(source, onerror=_unreadable):
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
-        links = [name for name in subfolders if (Path(folder) / name).is_symlink()]
+        links = [name for name in subfolders if os.path.islink(os.path.join(folder, name))]  # noqa: PTH114, PTH118
+        prefix = (Path(source_name) / Path(folder).relative_to(source)).as_posix()
         for name in sorted(name for name in [*names, *links] if not name.startswith(".")):
-            path = Path(folder) / name
+            path = os.path.join(folder, name)  # noqa: PTH118 - a folder may have very many files
             refused = ""
             if name in links:
                 refused = "it is a link to a folder; name that folder as a source"
-            elif path.is_symlink() and not follow_links and not Path(os.path.realpath(path)).is_relative_to(inside):
+            elif not follow_links and os.path.islink(path) and not Path(os.path.realpath(path)).is_relative_to(inside):  # noqa: PTH114
                 refused = "it is a link out of its source; name what it leads to, or give --follow-links"
-            yield SourceFile(path, (source_name / path.relative_to(source)).as_posix(), refused=refused)
+            yield SourceFile(Path(path), f"{prefix}/{name}", refused=refused)

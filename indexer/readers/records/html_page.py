@@ -6,12 +6,13 @@ from encoders.errors import BadInput
 from encoders.languages import normalise
 from indexer.readers.records.record import clean, clean_line
 
-_NO_TEXT = ["script", "style", "nav", "noscript", "template", "svg", "iframe", "object", "head", "rt", "rp"]
+_NO_TEXT = ["script", "style", "nav", "noscript", "template", "svg", "iframe", "object", "head", "rt", "rp", "select"]
 _CHROME = ", ".join(
     (
         "[role=navigation], [role=banner], [role=contentinfo], [role=search], [aria-modal=true]",
+        ".navheader, .navfooter, .nav-panel, .sphinxsidebar",  # DocBook, Texinfo, Sphinx
         *(
-            f'div[{name}*="{part}" i]'
+            f'[{name}*="{part}" i]'
             for name in ("id", "class")
             for part in ("cookie-banner", "cookie-consent", "cookie-notice", "cookiebar", "consent-banner")
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from encoders.document import Document
@@ -44,6 +44,7 @@ class ReadOptions:
         encoding: of the files, or ``PATTERN=ENCODING`` of those whose names fit, with commas between; empty: UTF-8,
             then the marked or declared encoding, then a guess.
         follow_links: whether links in a folder may lead out of it.
+        languages: those of the collection, which a guess of an encoding leans on.
         strict: whether a file whose encoding must be guessed, or does not fit all of it, ends the reading.
     """
 
@@ -53,3 +54,4 @@ class ReadOptions:
     encoding: str = ""
     follow_links: bool = False
     strict: bool = False
+    languages: Collection[str] = ()

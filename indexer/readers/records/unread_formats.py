@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+import re
 import zipfile
 import zlib
 from pathlib import Path
@@ -12,6 +13,7 @@ _WITH_OFFICE = "convert it first: soffice --headless --convert-to pdf FILE, then
 
 UNREAD_MAGIC = {
     b"%!PS": "PostScript; convert it first: ps2ascii FILE.ps FILE.txt",
+    b"WARC/": "an archive of web pages (WARC); write its pages as HTML files first",
     b"{\\rtf": "RTF; convert it first: pandoc FILE.rtf -t plain -o FILE.txt",
     b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": (
         "a file of Word (.doc) or another Office program; convert it first: "
@@ -20,6 +22,8 @@ UNREAD_MAGIC = {
 }
 """First bytes of a format → what the file is and what to do."""
 
+MIME = re.compile(rb"(?:[a-z-]+:[^\n]*\n|[ \t][^\n]*\n)*(?:mime-version|content-transfer-encoding):", re.IGNORECASE)
+MAIL = "a mail or a page in MIME; save its text as .txt or .html"
 _ZIPPED = {
     "ppt/presentation.xml": f"a PowerPoint presentation; {_WITH_OFFICE}",
     "xl/workbook.xml": "an Excel workbook; save its sheets as CSV first: soffice --headless --convert-to csv FILE.xlsx",

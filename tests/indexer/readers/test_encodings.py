@@ -9,7 +9,9 @@ import pytest
 
 from encoders.document import Document
 from encoders.errors import BadInput
+from indexer.readers.formats import read_all
 from indexer.readers.records.encodings import known_encoding
+from indexer.readers.records.source import ReadOptions, Remark
 from tests.indexer.readers.reading import given, notes, readings
 
 TEXTS = {
@@ -31,7 +33,7 @@ OLD = [
     ("ru", "cp1251"), ("ru", "koi8-r"), ("ru", "iso8859-5"), ("uk", "koi8-u"), ("pl", "cp1250"), ("pl", "iso8859-2"),
     ("cs", "cp1250"), ("de", "cp1252"), ("el", "iso8859-7"), ("tr", "cp1254"), ("he", "cp1255"), ("ar", "cp1256"),
     ("ja", "cp932"), ("ja", "euc_jp"), ("ja", "iso2022_jp"), ("ko", "iso2022_kr"),
-    ("ko", "cp949"), ("zh", "gb18030"), ("th", "cp874"),
+    ("ko", "cp949"), ("zh", "gb18030"), ("th", "cp874"), ("de", "mac_roman"),
 ]  # fmt: skip
 CUT = "é".encode()[:1]
 
@@ -67,12 +69,15 @@ def test_an_old_encoding_is_guessed_for_every_reader_and_the_guess_is_told(
         (codecs.BOM_UTF16_LE + TEXTS["pl"].encode("utf-16-le"), TEXTS["pl"], ""),
         (codecs.BOM_UTF32_BE + TEXTS["ja"].encode("utf-32-be"), TEXTS["ja"], ""),
         (codecs.BOM_UTF8 + TEXTS["de"].encode(), TEXTS["de"], ""),
+        (TEXTS["ru"].encode("utf-16-le"), TEXTS["ru"], ""),
+        (TEXTS["pl"].encode("utf-16-be"), TEXTS["pl"], ""),
+        (TEXTS["ja"].encode("utf-32-le"), TEXTS["ja"], ""),
         (TEXTS["ru"].encode() + b" \xff.", f"{TEXTS['ru']} \ufffd.", "1 character of it is broken in UTF-8"),
         (b"word " * 300 + b"\xff", f"{'word ' * 300}\ufffd", "1 character of it is broken"),
         (TEXTS["th"].encode() + b" \x96\x96 " + CUT, f"{TEXTS['th']} \ufffd\ufffd \ufffd", "3 characters of it"),
     ],
 )
-def test_a_byte_order_mark_decides_and_a_few_broken_bytes_do_not(
+def test_a_byte_order_mark_or_zero_bytes_decide_and_a_few_broken_bytes_do_not(
     content: bytes, text: str, said: str, tmp_path: Path
 ) -> None:
     read, sentences = only(tmp_path / "a.txt", content)
@@ -136,3 +141,27 @@ def test_what_cannot_be_told_is_refused_and_can_be_said_by_a_pattern_or_by_the_l
         with pytest.raises(BadInput, match="is no encoding that is known"):
             given(path, b"", encoding=nonsense)
     assert known_encoding("windows-31j") == known_encoding("Shift_JIS") == "cp932"
+
+
+def test_wide_characters_without_a_mark_or_zero_bytes_are_read_as_is_said(tmp_path: Path) -> None:
+    chinese = TEXTS["zh"].encode("utf-16-le")
+    assert only(tmp_path / "a.txt", chinese, encoding="*.txt=utf-16le") == (TEXTS["zh"], [])
+    assert only(tmp_path / "a.csv", f"id,text\n1,{TEXTS['zh']}".encode("utf-16-be")) == (TEXTS["zh"], [])
+    assert "it is binary" in str(given(tmp_path / "a.bin", bytes(range(256)) * 20))
+
+
+def test_a_guess_leans_on_the_languages_of_the_records_and_of_the_collection(tmp_path: Path) -> None:
+    text = "Žluté lodě plují"
+    ((_, refused),) = given(tmp_path / "a.txt", text.encode("cp1250"))  # type: ignore[misc]
+    assert "its encoding can't be told" in refused
+    assert only(tmp_path / "a.txt", text.encode("cp1250"), languages=["cs", "ru"])[0] == text
+    record = f'{{"id": "1", "lang": "cs", "text": "{text}"}}'
+    assert only(tmp_path / "a.jsonl", record.encode("cp1250"))[0] == text
+    assert only(tmp_path / "b.txt", TEXTS["ru"].encode("koi8-r"), languages=["cs", "de"])[0] == TEXTS["ru"]
+
+
+def test_a_pattern_that_fits_no_file_is_told_once(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one")
+    options = ReadOptions(encoding="*.old=koi8-r,*.txt=utf-8")
+    (said,) = [one for one in read_all([str(tmp_path)] * 2, options) if isinstance(one, Remark)]
+    assert said.place == "--encoding *.old=koi8-r"

@@ -108,6 +108,13 @@ RULES = (
     "<SUPPLEM>They apply.</SUPPLEM></TEXT></DOC>"
 )
 CODES = {"CH": "zh-Hant", "KR": "ko", "JP": "ja", "CN": "zh", "CZ": "cs", "GR": "el", "DK": "da", "SE": "sv"}
+
+
+def taken(code: str, lang: str) -> tuple[str, str]:
+    read = f"the language {code} is taken for a country's code, and read as {lang!r}"
+    return "a.sgml", f"{read}; if that is wrong, say --field lang=none --lang LANGUAGE"
+
+
 ONE, TWO = Document("1", "und", "One"), Document("2", "und", "Two")
 
 
@@ -156,7 +163,10 @@ ONE, TWO = Document("1", "und", "One"), Document("2", "und", "Two")
         (WEB, [Document("1", "de", "Ein Schiff.", "Eis")]),
         (WEB.replace("</DOCNO>", "</DOCNO><LANG>fr</LANG><TEXT>"), [Document("1", "fr", "Ein Schiff.", "Eis")]),
         *(  # NTCIR's codes, and countries
-            (f"<DOC><DOCNO>1</DOCNO><LANG>{code}</LANG><TEXT>x</TEXT></DOC>", [Document("1", lang, "x")])
+            (
+                f"<DOC><DOCNO>1</DOCNO><LANG>{code}</LANG><TEXT>x</TEXT></DOC>",
+                [Document("1", lang, "x"), taken(code, lang)],
+            )
             for code, lang in CODES.items()
         ),
         ("<root>\n</root>", [("a.sgml", "it holds no <DOC> record; say --format if it is of another format")]),
