@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -57,7 +58,7 @@ None of 491 such samples reaches .34 as UTF-8.
 """
 _RARE = 200
 """Bytes to each broken sequence from which on a file is read as UTF-8 if no guess is sure."""
-_SWITCH, _SWITCHED = b"\x1b$", ("iso2022_jp", "iso2022_kr")
+_SWITCH = b"\x1b$"
 _SAMPLE = 200_000
 """Bytes by which an encoding is guessed, of lines that are not ASCII."""
 _MARKS = {
@@ -70,9 +71,8 @@ _MARKS = {
 """Byte order marks; that of UTF-32 begins as that of UTF-16."""
 _FIRST_OF_MARKS = {mark[:1] for mark in _MARKS}
 _WIDE = tuple(_MARKS.values())[1:]
-_NARROW, _START = 10, 4096
-"""One of so many characters at least is of Latin-1 in a text of UTF-16 without a mark, and the bytes that show it."""
-_NEVER_TEXT = ("Cc", "Cn", "Co", "Cs")
+_OF_FEW = 0.9
+"""Share of three rows in a text of UTF-16 without a mark; Latin, whose characters have a zero byte, has the rest."""
 _WIDER = {
     **dict.fromkeys(("ascii", "iso8859-1"), "cp1252"),
     "iso8859-9": "cp1254",
@@ -170,19 +170,20 @@ def wide_encoding(start: bytes, stated: str = "") -> tuple[str, int]:
     if stated:
         return stated if stated in _WIDE else "", 0
     candidates = _WIDE if b"\0" in start else ()
-    return next((name for name in candidates if _is_wide_text(start[:_START], name)), ""), 0
+    return next((name for name in candidates if _is_wide_text(start[:4096], name)), ""), 0
 
 
 def _is_wide_text(start: bytes, name: str) -> bool:
-    """Whether bytes are text in an encoding, and many of its characters have zero bytes."""
+    """Whether bytes are text in UTF-32, or text in UTF-16 of a few of Unicode's rows, that of Latin among them."""
     try:
         text = codecs.getincrementaldecoder(name)().decode(start)
     except UnicodeError:
         return False
-    narrow = sum(character < "\u0100" for character in text)
-    return narrow * _NARROW >= len(text) and not any(
-        unicodedata.category(character) in _NEVER_TEXT and not character.isspace() for character in set(text)
-    )
+    if not text or {unicodedata.category(sign) for sign in "".join(text.split())} & {"Cc", "Cn", "Co", "Cs"}:
+        return False
+    rows = Counter(ord(sign) >> 8 for sign in text)
+    of_few = sum(count for _, count in rows.most_common(3)) >= _OF_FEW * len(text)
+    return "32" in name or (of_few and rows[0] >= (1 - _OF_FEW) * len(text))
 
 
 def _declared_encoding(start: bytes, *, html: bool) -> str:
@@ -222,9 +223,8 @@ def decide(
     declared = _declared_encoding(start, html=html)
     first = _Reading(stated or "utf-8", blocks())
     if first.switches and not stated:
-        switched = max(
-            (_Reading(name, blocks()) for name in _SWITCHED), key=lambda reading: reading.others - reading.broken
-        )
+        japanese, korean = (_Reading(name, blocks()) for name in ("iso2022_jp", "iso2022_kr"))
+        switched = japanese if japanese.broken <= korean.broken else korean
         if switched.others and switched.fits:
             return Encoding(switched.name, guessed=declared != switched.name, replaced=switched.broken)
     if first.fits:
@@ -272,13 +272,13 @@ class _Reading:
         self.broken = self.others = 0  # sequences that are no character, and characters that are not ASCII
         self.switches = False  # whether there are ISO 2022's switches, and all else is ASCII
         decoder = codecs.getincrementaldecoder(name)("replace")
-        mark = "\ufffd".encode(name, "ignore") or b"\0\0\0\0"
+        mark = "\ufffd".encode(name, "ignore")
         for block in chain(blocks, (b"",)):
             text = decoder.decode(block, final=not block)
             self.length += len(block)
             self.switches |= _SWITCH in block
             self.others += len(text) - len(text.encode("ascii", "ignore"))
-            self.broken += text.count("\ufffd") - block.count(mark)
+            self.broken += text.count("\ufffd") - (block.count(mark) if mark else 0)
             if len(self.sample) < _SAMPLE and not block.isascii():
                 self.sample += b"\n".join(line for line in _plain(block).splitlines() if not line.isascii())
         self.broken = max(0, self.broken)

@@ -33,7 +33,7 @@ OLD = [
     ("ru", "cp1251"), ("ru", "koi8-r"), ("ru", "iso8859-5"), ("uk", "koi8-u"), ("pl", "cp1250"), ("pl", "iso8859-2"),
     ("cs", "cp1250"), ("de", "cp1252"), ("el", "iso8859-7"), ("tr", "cp1254"), ("he", "cp1255"), ("ar", "cp1256"),
     ("ja", "cp932"), ("ja", "euc_jp"), ("ja", "iso2022_jp"), ("ko", "iso2022_kr"),
-    ("ko", "cp949"), ("zh", "gb18030"), ("th", "cp874"), ("de", "mac_roman"),
+    ("ko", "cp949"), ("zh", "gb18030"), ("th", "cp874"),
 ]  # fmt: skip
 CUT = "é".encode()[:1]
 
@@ -118,6 +118,8 @@ def test_a_wrong_mark_or_declaration_and_half_of_a_guess_are_not_believed(tmp_pa
     ]
     assert only(tmp_path / "a.html", b"<meta charset='utf-16'><p>" + german)[0] == TEXTS["de"]
     assert only(tmp_path / "dos.txt", TEXTS["de"].encode("cp850"))[0] == TEXTS["de"]
+    french = "Le capitaine a vérifié la cargaison, noté la météo et salué les passagers."
+    assert only(tmp_path / "mac.txt", french.encode("mac_roman"))[0] == french
 
 
 @pytest.mark.parametrize("start", [b"<!--", b"<script>x<\\/script>", b"<", b"<style"])
@@ -146,8 +148,9 @@ def test_what_cannot_be_told_is_refused_and_can_be_said_by_a_pattern_or_by_the_l
 def test_wide_characters_without_a_mark_or_zero_bytes_are_read_as_is_said(tmp_path: Path) -> None:
     chinese = TEXTS["zh"].encode("utf-16-le")
     assert only(tmp_path / "a.txt", chinese, encoding="*.txt=utf-16le") == (TEXTS["zh"], [])
-    assert only(tmp_path / "a.csv", f"id,text\n1,{TEXTS['zh']}".encode("utf-16-be")) == (TEXTS["zh"], [])
+    assert only(tmp_path / "a.csv", f"id,text\n1,{TEXTS['el']}".encode("utf-16-be")) == (TEXTS["el"], [])
     assert "it is binary" in str(given(tmp_path / "a.bin", bytes(range(256)) * 20))
+    assert "holds NUL characters" in str(given(tmp_path / "b.csv", b"id,text\n1,a\0b"))
 
 
 def test_a_guess_leans_on_the_languages_of_the_records_and_of_the_collection(tmp_path: Path) -> None:
