@@ -179,7 +179,11 @@ def _is_wide_text(start: bytes, name: str) -> bool:
         text = codecs.getincrementaldecoder(name)().decode(start)
     except UnicodeError:
         return False
-    if not text or {unicodedata.category(sign) for sign in "".join(text.split())} & {"Cc", "Cn", "Co", "Cs"}:
+    if (
+        not text
+        or len(start) % 2
+        or {unicodedata.category(sign) for sign in "".join(text.split())} & {"Cc", "Cn", "Co", "Cs"}
+    ):
         return False
     rows = Counter(ord(sign) >> 8 for sign in text)
     of_few = sum(count for _, count in rows.most_common(3)) >= _OF_FEW * len(text)
