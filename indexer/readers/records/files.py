@@ -342,6 +342,7 @@ class _Stream(io.RawIOBase):
 
     def close(self) -> None:
         self._raw.close()
+        self._blocks = iter(())  # else what unpacks would stay in memory until a collection of cycles
         super().close()
 
 

@@ -169,7 +169,7 @@ DTD = '<!DOCTYPE mediawiki [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>'
         ('<?xml version="1.0" encoding="foo"?>', "de", 1, "its encoding can't be read; convert it to UTF-8"),
         ('<?xml version="1.0" encoding="big5"?>', "de", 1, "its encoding can't be read; convert it to UTF-8"),
         ("", "de", 0, "it has no page; get a dump of articles (…-pages-articles.xml.bz2)"),
-        ("", "roa-tara", 2, "its language 'roa-tara' is no known code; say the language with --lang"),
+        ("", "tokipona", 2, "its language 'tokipona' is no known code; say the language with --lang"),
         (f"{'<mediawiki>' * 200}", "de", 1, "its XML is nested deeper than a dump's; get it again"),
     ],
 )
