@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tracemalloc
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from encoders.inference.batch_checkpoint import current_checkpoint
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
-from indexer.index_sources import index
+from indexer.index_sources import _IndexRequest, index
 from indexer.indexing import chunk_encoding, pipeline
 from indexer.indexing.duplicates import OnDuplicate
 from indexer.indexing.pipeline import IndexReport
@@ -123,6 +123,23 @@ def test_an_error_half_way_keeps_what_is_stored_and_the_next_run_goes_on_there(b
     report = bench.index()
     assert (report.resumed, report.encoded, bench.size()) == (True, 6 * CHUNK_DOCUMENTS, 6 * CHUNK_DOCUMENTS)
     assert len(bench.encoder.encoded) == 6 * CHUNK_DOCUMENTS - stored
+
+
+def test_encodings_are_guessed_by_the_languages_that_the_collection_had_before_the_run(bench: Bench) -> None:
+    def languages() -> Collection[str]:
+        request = _IndexRequest([str(bench.source)], ReadOptions(), None, None, "cpu", False, False, "error")
+        return request.leaning_on(bench.store, index_runs.runs(bench.engine, "c")).languages
+
+    bench.write(records(70))
+    bench.index()
+    stored = sorted(bench.store.count())
+    assert languages() == stored
+    bench.write(records(140))
+    before = ReadOptions(languages=["cs"])
+    bench.encoder.broken_at = len(bench.encoder.encoded) + 64
+    with pytest.raises(RuntimeError, match="power"):
+        pipeline.index([str(bench.source)], before, bench.encoder, bench.store, bench.engine, "c", console=QUIET)
+    assert languages() == ["cs"]
 
 
 @pytest.mark.parametrize("other", ["sources", "rule for duplicates", "chunks"])
