@@ -68,10 +68,11 @@ dist: $(VENV)/.dev ## the source distribution, and the wheel built from it, in d
 $(VENV)/bin/python:
 	uv venv -q $(VENV) --python $(PYTHON) 2>/dev/null || $(PYTHON) -m venv $(VENV)
 
-INSTALL = $(shell command -v uv >/dev/null 2>&1 && echo "uv pip install -q --python $(BIN)/python" || echo "$(BIN)/python -m pip install -q")
+INSTALL = $(shell command -v uv >/dev/null 2>&1 && echo "uv pip install --python $(BIN)/python" || echo "$(BIN)/python -m pip install")
 UNINSTALL = $(shell command -v uv >/dev/null 2>&1 && echo "uv pip uninstall -q --python $(BIN)/python" || echo "$(BIN)/python -m pip uninstall -q -y")
 
 $(VENV)/.base: pyproject.toml | $(VENV)/bin/python
+	@echo 'Installing Dragoman into $(VENV), once: about 800 MB (ONNX Runtime, an encoder of 95 MB, NumPy, SciPy …), a minute or two.'
 	$(INSTALL) -e '.[$(RUNTIME)]'
 	touch $@
 

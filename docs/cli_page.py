@@ -73,6 +73,7 @@ def _help(path: str, command: click.Command) -> str:
     context = click.Context(
         command, info_name=path, max_content_width=100, terminal_width=100, help_option_names=["-h", "--help"]
     )
+    context.meta["dragoman.all"] = True
     return f"{command.get_help(context)}\n"
 
 

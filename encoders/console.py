@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from encoders.printable import json_line, one_line, printable
+from encoders.printable import fitted, json_line, one_line, printable
 from encoders.table_layout import Table, draw
 
 
@@ -50,11 +50,11 @@ class Console:
     def say(self, sentence: str) -> None:
         """Write a remark for people to stderr; nothing if quiet."""
         if not self.quiet:
-            click.echo(one_line(sentence), err=True)
+            click.echo(fitted(one_line(sentence), sys.stderr.isatty()), err=True)
 
     def warn(self, sentence: str) -> None:
         """Write a warning to stderr, even if quiet."""
-        click.echo(f"warning: {one_line(sentence)}", err=True)
+        click.echo(fitted(f"warning: {one_line(sentence)}", sys.stderr.isatty()), err=True)
 
     def warn_once(self, sentence: str) -> None:
         """Write a warning to stderr, but only the first time in this process."""
@@ -85,7 +85,7 @@ class Console:
             elif isinstance(part, Table):
                 self._draw(part)
             else:
-                click.echo(printable(part))
+                click.echo(fitted(printable(part), sys.stdout.isatty()))
 
     def _draw(self, table: Table) -> None:
         terminal = sys.stdout.isatty()

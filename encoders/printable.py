@@ -6,6 +6,8 @@ import datetime as dt
 import json
 import logging
 import re
+import shutil
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -43,6 +45,36 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     return dict(value) if isinstance(value, Mapping) else list(value)
+
+
+def lines_of(text: str, columns: int) -> list[str]:
+    """A text in lines of at most so many terminal columns, broken at spaces; a longer word has a line of its own.
+
+    No line ends with the dot between two documents.
+    """
+    lines: list[str] = []
+    for word in re.split(r"(?<!·)\s+", text.strip()):
+        if lines and cells(lines[-1]) + 1 + cells(word) <= columns:
+            lines[-1] += f" {word}"
+        elif word:
+            lines.append(word)
+    return lines
+
+
+def cells(text: str) -> int:
+    """Width of a text in terminal columns; a Chinese or Japanese character takes two."""
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
+
+
+def fitted(text: str, terminal: bool) -> str:
+    """A text for a terminal, whose lines that are too long for it are broken at spaces; else the text itself."""
+    columns = shutil.get_terminal_size().columns if terminal else 0
+    fitting: list[str] = []
+    for line in text.split("\n"):
+        indent = line[: len(line) - len(line.lstrip())]
+        broken = terminal and cells(line) > columns
+        fitting += [indent + part for part in lines_of(line, columns - len(indent))] if broken else [line]
+    return "\n".join(fitting)
 
 
 class LineFormatter(logging.Formatter):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import click
 
 from encoders.errors import DragomanError
-from encoders.printable import LineFormatter, one_line
+from encoders.printable import LineFormatter, fitted, one_line
 from query import __version__
 from query.commands.options.help import LazyGroup
 
@@ -23,9 +23,11 @@ _SECTIONS = {
         "similar": "Find documents similar to a document, in other languages.",
         "serve": "HTTP: JSON, an Elasticsearch-shaped search, and a web page.",
         "mcp": "Tools for agents (MCP), over standard input and output.",
-        "calibrate": "Make languages comparable; index does this at its end, too.",
-        "status": "Collections, languages, encoders, calibrations, index runs, refusals.",
+        "status": "Collections: their languages, documents, and what was refused.",
         "delete": "Remove documents, or a whole collection.",
+    },
+    "Upkeep": {
+        "calibrate": "Make languages comparable; index does this at its end, too.",
         "migrate": "Move a collection to another encoder without encoding it again.",
         "rollback": "Undo a collection's migration or rebuild.",
     },
@@ -128,7 +130,7 @@ def run(arguments: list[str], command: click.Command = root, name: str = "dragom
     except click.ClickException as error:
         shown = io.StringIO()
         error.show(file=shown)
-        click.echo(_cut(shown.getvalue()), err=True, nl=False)
+        click.echo(fitted(_cut(shown.getvalue()), sys.stderr.isatty()), err=True, nl=False)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
@@ -140,7 +142,7 @@ def run(arguments: list[str], command: click.Command = root, name: str = "dragom
         sentence = _sentence(error)
         if not sentence or "--debug" in arguments or os.environ.get("DRAGOMAN_DEBUG"):
             raise
-        click.echo(f"Error: {one_line(_cut(sentence))}", err=True)
+        click.echo(fitted(f"Error: {one_line(_cut(sentence))}", sys.stderr.isatty()), err=True)
         return 1
     return returned if isinstance(returned, int) else 0  # a command that ends with click's Exit returns its status
 

@@ -75,12 +75,15 @@ class SentenceEncoder:
     def encode_queries(self, queries: Sequence[Document]) -> FloatArray:
         """Queries with the model's query prefix → (queries, dim) unit rows; text beyond the model's length is cut off.
 
-        On a CPU each query is a batch, so that its vector is the same in a search and in an evaluation of many queries.
+        The row of a query of unknown characters is zero. On a CPU each query is a batch, so that its vector is the
+        same in a search and in an evaluation of many queries.
         """
         tokens = self.tokenizer.tokenize([query.content for query in queries])
-        return self.session.run(
+        vectors = self.session.run(
             [self.tokenizer.query(text.ids[: self.query_limit]) for text in tokens], self.tokenizer.pad, alone=True
         )
+        known = np.array([text.known for text in tokens], dtype=np.bool_)
+        return vectors if known.all() else vectors * known[:, None]
 
     def read_to(self, query: Document) -> int:
         """Number of characters of a query that fit into the model."""

@@ -19,6 +19,9 @@ SURE = 0.9
 LIKELY = 0.5
 """Confidence below which another language is as likely."""
 
+UNSURE = 0.2
+"""Confidence below which no language is named."""
+
 _CHARACTERS = 2000
 _PARTS = 8
 """Parts of a longer text, spread over all of it, that stand for it."""

@@ -54,6 +54,26 @@ def drift(
     }
 
 
+def own_language_share(store: VectorStore, calibration: Calibration) -> float | None:
+    """Mean share of the query's language among the first hits of pseudo-queries, as many hits as there are languages.
+
+    None if there is nothing to measure: one language, or no pseudo-queries.
+    """
+    languages = sorted(store.count())
+    banks = {lang: statistics for lang, statistics in calibration.languages.items() if len(statistics.bank)}
+    asked = sorted(banks.keys() & set(languages))[: QUERIES // _EACH]
+    if len(languages) < 2 or not asked:
+        return None
+    ranker = FairRanker(store, calibration, passages=False)
+
+    def shares_in(lang: str) -> float:
+        queries, sources = unit_rows(banks[lang].bank[:_EACH]), banks[lang].sources[:_EACH]
+        rankings = ranker.rank(queries, lang, languages, len(languages), without=[{source} for source in sources])
+        return float(np.mean([list(ranking.langs).count(lang) / len(languages) for ranking in rankings]))
+
+    return float(np.mean(on_all_cores(shares_in, asked)))
+
+
 def with_documents(active: Calibration, moments: Mapping[str, PartMoments]) -> Calibration:
     """The calibration with the means of documents from ``moments``."""
     shrunk = ShrunkMeans(moments)

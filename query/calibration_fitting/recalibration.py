@@ -17,7 +17,7 @@ from query.calibration.calibration import Calibration
 from query.calibration.calibration_table import StoredCalibration
 from query.calibration_fitting.calibration_fit import CalibrationReport, calibrate_open
 from query.calibration_fitting.calibration_request import CalibrationRequest
-from query.calibration_fitting.drift import drift
+from query.calibration_fitting.drift import drift, own_language_share
 from query.calibration_fitting.open_collection import OpenCollection
 
 DRIFT = 0.25
@@ -26,10 +26,12 @@ this (docs/methods/fair-ranking.md)."""
 
 
 class UpkeepReport(NamedTuple):
-    """The report of a collection's new calibration, none if the old one stays; and why."""
+    """The report of a collection's new calibration, none if the old one stays; why; and how fair searches are."""
 
     report: CalibrationReport | None
     reason: str
+    languages: int = 0  # languages of the collection
+    own_language: float | None = None  # see ``own_language_share``; none if it was not measured
 
 
 def finish_indexing(
@@ -77,14 +79,18 @@ def keep_calibrated(
             worst = max(shares, key=shares.__getitem__, default="")
             if not worst:
                 return UpkeepReport(None, "it has no pseudo-queries to measure drift with")
-            reason = (
-                f"a new calibration would change the first ten hits of {shares[worst]:.0%} of the pseudo-queries in "
-                f"{worst}; no language has more (changes that chance explains are not counted)"
-            )
+            reason = f"it would change the first ten hits of {shares[worst]:.0%} of the queries in {worst}"
             if shares[worst] < DRIFT:
-                return UpkeepReport(None, reason)
+                return UpkeepReport(None, "it still fits", *_fairness(opened, active))
         request = CalibrationRequest()
-        return UpkeepReport(calibrate_open(opened, request.after(stored, active) if stored else request), reason)
+        report = calibrate_open(opened, request.after(stored, active) if stored else request)
+        return UpkeepReport(report, reason, *_fairness(opened, opened.calibration()))
+
+
+def _fairness(opened: OpenCollection, calibration: Calibration | None) -> tuple[int, float | None]:
+    """Number of languages, and the own-language share of searches."""
+    with opened.console.waiting("looking at how fair searches are"):
+        return len(opened.store.count()), own_language_share(opened.store, calibration) if calibration else None
 
 
 def _left_without(opened: OpenCollection) -> bool:

@@ -19,7 +19,12 @@ from query.calibration.calibration_summary import Summary
 from query.calibration.lineage import cancel_abandoned_migration
 from query.calibration_fitting.calibration_fit import calibrate
 from query.calibration_fitting.calibration_request import CalibrationRequest, JudgedTopics
-from query.commands.options.common_options import collection_option, common_options, seed_option, stated_options
+from query.commands.options.common_options import (
+    common_options,
+    searched_collection_option,
+    seed_option,
+    stated_options,
+)
 from query.commands.options.encoder_options import device_option
 from query.commands.options.help import Command
 from query.commands.options.option_types import PATH, Number
@@ -32,7 +37,7 @@ from query.trec_files.topic_set import read_queries
 
 
 @click.command("calibrate", cls=Command)
-@collection_option("The collection to calibrate.")
+@searched_collection_option("The collection to calibrate.")
 @click.option("--list", "listing", is_flag=True, help="Show the calibrations there are; make none.")
 @click.option(
     "--use", "wanted", default="", metavar="ID|none", help="Search with this calibration from now on; make none."

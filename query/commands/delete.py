@@ -65,8 +65,8 @@ def detach(name: str, forget: bool, settings: Settings, console: Console) -> Non
     Its runs, calibrations, logged evaluations and logged queries are deleted too. After an interruption, give the same
     command again.
 
-    The owner's fields do not change. Until the owner reindexes, _source keeps our field as null and the mapping keeps
-    the empty field; the command names the field. A companion index is deleted.
+    Documents are as they were before. Until the owner reindexes, the mapping keeps the empty field, which the command
+    names. A companion index is deleted.
     """
     with open_database(settings.database) as engine:
         collection = collections.require(engine, name)
@@ -128,7 +128,7 @@ def _detached_parts(
             yield f"{name} is deleted; {reason}, so nothing was removed"
             continue
         emptied = counted(index.emptied, "document")
-        yield f"{name} is detached; the field {field} was emptied in {emptied} of {index.index}"
+        yield f"{name} is detached; the field {field} was removed from {emptied} of {index.index}"
         if index.kept:
             yield (
                 f"  {counted(index.kept, 'document keeps', 'documents keep')} the field: the versions are the owner's, "
@@ -136,6 +136,6 @@ def _detached_parts(
                 "the owner writes the documents again"
             )
         yield (
-            f'  the emptied documents keep "{field}": null in _source, and the mapping of {index.index} keeps the '
-            f"empty field {field} with {remaining_field} ({collection.dim} numbers), until the owner reindexes"
+            f"  the mapping of {index.index} keeps the empty field {field} with {remaining_field} "
+            f"({collection.dim} numbers), until the owner reindexes"
         )

@@ -18,7 +18,7 @@ from query.calibration.calibration_table import NONE
 from query.calibration_fitting.recalibration import keep_calibrated
 from query.commands.options.common_options import common_options
 from query.commands.options.help import Command
-from query.commands.output.calibrations import ranking_text
+from query.commands.output.calibrations import fairness_sentence
 from query.commands.output.evaluations import evaluation_json, evaluation_parts
 from query.commands.output.hits import hit_parts
 from query.commands.program import program
@@ -87,7 +87,7 @@ def _index(folder: Path, settings: Settings, console: Console) -> None:
     )
     upkeep = keep_calibrated(COLLECTION, settings, console=console)
     stored = upkeep.report and upkeep.report.stored
-    sentence = f"calibrated: {ranking_text(stored.summary)}" if stored else f"calibration kept: {upkeep.reason}"
+    sentence = fairness_sentence(upkeep)
     values = {"step": "calibrate", "calibration": stored and stored.id, "reason": upkeep.reason}
     console.show(values, f"   {sentence}\n")
 

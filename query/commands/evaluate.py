@@ -14,7 +14,7 @@ from encoders.languages import language_list, typed_languages
 from encoders.table_layout import Table
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
-from query.commands.options.common_options import collection_option, common_options, gathered
+from query.commands.options.common_options import common_options, gathered, searched_collection_option
 from query.commands.options.encoder_options import device_option
 from query.commands.options.help import Command
 from query.commands.options.option_types import FILE, choice_option, default_option
@@ -71,7 +71,7 @@ def _plan(
 @files_option("--topics", "topic_files", "CLEF, TREC, BEIR, TSV, JSON lines.")
 @files_option("--qrels", "qrel_files", "Judgements in TREC format, or with a header.")
 @click.option("--from-log", is_flag=True, help="Ask what dragoman serve --log was asked; clicks judge, or --qrels.")
-@collection_option("Collection to search.")
+@searched_collection_option("Collection to search.")
 @languages_of_option("--langs", "Languages of topics, one run each.  [default: all]", default="", metavar="de,en")
 @languages_of_option("--to", "Languages of documents.  [default: all of the collection's]", metavar="fr,it")
 @reading_topics_options

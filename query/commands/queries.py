@@ -11,7 +11,7 @@ from encoders.console import Console, Note
 from encoders.phrases import counted
 from encoders.table_layout import Table
 from indexer.collection.settings import Settings
-from query.commands.options.common_options import collection_option, common_options
+from query.commands.options.common_options import common_options, searched_collection_option
 from query.commands.options.help import Command
 from query.commands.options.option_types import FILE
 from query.query_log.judged_queries import require_searches, topic_lines
@@ -21,7 +21,7 @@ _SHOWN = 30
 
 
 @click.command("queries", cls=Command)
-@collection_option("The collection.")
+@searched_collection_option("The collection.")
 @click.option("-o", "--output", type=FILE, help="Write all of them here, as JSON lines.")
 @common_options
 def command(name: str, output: Path | None, settings: Settings, console: Console) -> None:

@@ -8,7 +8,7 @@ import click
 
 from encoders.console import Console
 from indexer.collection.settings import Settings
-from query.commands.options.common_options import collection_option, common_options
+from query.commands.options.common_options import common_options, searched_collection_option
 from query.commands.options.help import Command
 from query.commands.options.option_types import FILE
 from query.commands.options.search_options import files_option
@@ -16,7 +16,7 @@ from query.trec_files.file_patterns import expand
 
 
 @click.command("report", cls=Command)
-@collection_option("The collection to show.", from_environment=False)
+@searched_collection_option("The collection to show.")
 @click.option("-o", "--output", type=FILE, help="File to write.  [default: NAME-report.html in this folder]")
 @click.option(
     "--evaluation", type=click.IntRange(min=1), metavar="N", help="Evaluation to show.  [default: the newest]"

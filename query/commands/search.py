@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import click
 
-from encoders.console import Console, Note
+from encoders.console import Console
 from encoders.languages import normalise, typed_languages
 from encoders.machine.placement import Device
 from indexer.collection.settings import Settings
-from query.commands.options.common_options import collection_option, common_options
+from query.commands.options.common_options import common_options, searched_collection_option
 from query.commands.options.encoder_options import device_option
 from query.commands.options.help import Command
 from query.commands.options.search_options import filter_option, languages_of_option, limit_option, ranking_options
-from query.commands.output.hits import query_parts, result_parts, score_formula
+from query.commands.output.hits import query_parts, result_parts
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.search_hits import as_json
 
@@ -25,7 +25,7 @@ def _one_text(ctx: click.Context, _parameter: click.Parameter, texts: tuple[str,
 
 @click.command("search", cls=Command)
 @click.argument("text", nargs=-1, required=True, metavar="TEXT", callback=_one_text)
-@collection_option("The collection to search.")
+@searched_collection_option("The collection to search.")
 @languages_of_option("--lang", "Language of the query.  [default: detected among the collection's]")
 @languages_of_option("--to", "Languages of documents, with commas: en,fr.  [default: all of the collection's]")
 @limit_option("hits")
@@ -92,6 +92,7 @@ def command(
                 facets=[facet for typed in facets.split(",") if (facet := typed.strip())],
             )
         unread = searcher.unread(text)
+        reason = "" if hits or not filters else searcher.why_nothing(text, filters)
     values = {
         "query": text,
         "lang": hits.lang,
@@ -101,15 +102,13 @@ def command(
         "hits": list(map(as_json, hits)),
         **({"facets": hits.facets} if hits.facets else {}),
     }
-    parts = [*query_parts(hits, unread)]
-    if hits and explain and not console.json:
-        parts.append(Note(score_formula(searcher.ranking, searcher.calibration)))
-    console.show(values, [*parts, *result_parts(hits, filters, searcher.ranking.balance or 0.0)])
+    parts = [*query_parts(hits, unread), *result_parts(hits, reason, searcher.ranking.balance or 0.0)]
+    console.show(values, parts)
 
 
 @click.command("similar", cls=Command)
 @click.argument("doc_id", metavar="ID")
-@collection_option("The document's collection.")
+@searched_collection_option("The document's collection.")
 @languages_of_option(
     "--to", "Languages of the similar documents, with commas: en,fr.  [default: all but the document's own]"
 )
@@ -139,4 +138,4 @@ def similar(
     ) as searcher:
         hits = searcher.similar(doc_id, to=languages, k=k, filters=filters)
     values = {"id": doc_id, "lang": hits.lang, "collection": name, "hits": list(map(as_json, hits))}
-    console.show(values, result_parts(hits, filters))
+    console.show(values, result_parts(hits, "no document passes the filter" if filters else ""))

@@ -8,19 +8,22 @@ from encoders.console import Console
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
+from query.calibration import calibration_table
 from query.collections.collection_status import describe
 from query.commands.options.common_options import common_options, optional_collection_option
 from query.commands.options.help import Command
 from query.commands.options.option_types import default_option, seconds
+from query.commands.output.calibrations import calibration_json, calibration_parts
 from query.commands.output.statuses import show_statuses
 
 
 @click.command("status", cls=Command)
 @optional_collection_option("Only this collection, with everything refused in it.")
+@click.option("--calibration", "decided", is_flag=True, help="What was decided about ranking, and by what.")
 @click.option("--watch", "watched", is_flag=True, help="Look on while workers index a collection, until they are done.")
 @default_option("--every", seconds(0.1), 2.0, "Seconds between two looks.")
 @common_options
-def command(name: str | None, watched: bool, every: float, settings: Settings, console: Console) -> None:
+def command(name: str | None, decided: bool, watched: bool, every: float, settings: Settings, console: Console) -> None:
     """Show collections: documents by language, encoder, calibrations, index runs, and what was refused and why."""
     if watched and not name:
         raise click.UsageError("--watch looks at one collection; name it with -c")
@@ -34,5 +37,13 @@ def command(name: str | None, watched: bool, every: float, settings: Settings, c
                 show_view(view, console)
             return
         selected = [collections.require(engine, name)] if name else collections.all_collections(engine)
+        if decided:
+            for collection in selected:
+                stored = calibration_table.active(engine, collection)
+                if stored:
+                    console.show(calibration_json(stored, collection.name), calibration_parts(stored, collection.name))
+                else:
+                    console.print(f"{collection.name} is searched by plain cosine: it has no calibration")
+            return
         statuses = [describe(engine, collection, settings) for collection in selected]
     show_statuses(statuses, settings, console, full=bool(name))

@@ -7,24 +7,36 @@ of its mates, and half of the mean difference to them and itself: the largest al
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
 
-from encoders.document import BoolArray, FloatArray
+from encoders.document import BoolArray, Document, FloatArray, unit_rows
 from encoders.top_scores import largest
 from indexer.stores.matrix import Rows
+from query.calibration.calibration import BAR
 from query.ranking.candidates import CandidateDocuments
 
 LIFTERS = 150
 """Best candidates of a query, by vectors, that are mates of others: a mean of fewer is too high."""
 RAMP = np.float32(0.4)
 """Range of cosines below a collection's bar over which a mate's weight grows from 0 to 1."""
-SAME = np.float32(0.4)
-"""Least cosine of mates that are one subject; they must weigh ½, too."""
+SAME, SAME_AS_ALL = 0.4, 0.3
+"""Least cosine of mates that are one subject, or of a hit with the mean of a subject that has a mate of it."""
+ALIKE, ALIKE_PIECES, _COMPARED = 0.93, 0.6, 500
+"""Near-duplicates in one language: least plain cosine, and least share of common pieces of four characters in their
+first ``_COMPARED`` characters. Cosines alone can't tell: texts that differ in a number have .93, as have two articles.
+"""
 _GAIN = np.float32(0.98)
 """Share of what mates add: the whole would leave the versions of a subject without an order."""
+
+
+ReadDocuments = Callable[[Sequence[str]], Sequence[Document]]
 
 
 @dataclass(frozen=True)
@@ -84,15 +96,85 @@ def _weights(cosines: FloatArray, bar: float) -> FloatArray:
     return np.asarray(np.clip((cosines - np.float32(bar)) / RAMP + 1, 0, 1), dtype=np.float32)
 
 
-def counterparts(documents: CandidateDocuments, rows: Rows, bar: float) -> dict[int, list[int]]:
-    """For documents in ascending ``rows`` the rows about the same in other languages; only documents that have any."""
-    mates, cosines = _mutual(documents, rows, np.arange(len(rows)))
-    same = (cosines >= SAME) & (_weights(cosines, bar) >= 0.5)
-    return {
-        int(row): np.unique(of_row[is_same]).tolist()
-        for row, of_row, is_same in zip(rows, mates, same, strict=True)
-        if is_same.any()
-    }
+def subjects(
+    documents: CandidateDocuments,
+    ranks: Rows,
+    groups: Sequence[Sequence[int]],
+    bar: float,
+    read: ReadDocuments,
+    *,
+    mates: bool,
+) -> tuple[list[list[int]], Counter[int]]:
+    """The ranks of hits by subjects, best first, and the number of near-duplicates behind each hit, by its rank.
+
+    A hit joins the nearest subject that has a mate of it and no hit of its language, if ``mates`` count. ``ranks`` are
+    those of the (n,) documents, which ``read`` returns by their ids; ``groups`` made before stay.
+    """
+    row_of, langs = np.argsort(ranks), documents.langs
+    first = _first_alike(documents, row_of, read)
+    pairs = _pairs(documents, first) if mates else {}
+    members = [[int(row_of[rank]) for rank in group] for group in groups]
+    group_of = {row: number for number, rows in enumerate(members) for row in rows}
+    for row in row_of[first[row_of] == row_of].tolist():
+        if row in group_of:
+            continue
+        nearness: dict[int, float] = {}  # by subject, how far above the least cosine
+        for mate, cosine in pairs.get(row, {}).items():
+            if (number := group_of.get(mate, -1)) >= 0:
+                nearness[number] = max(nearness.get(number, -1.0), cosine - SAME)
+        for number, of_pair in nearness.items():
+            vectors = documents.vectors[[*members[number], row]]
+            if langs[row] in {langs[other] for other in members[number]}:
+                nearness[number] = -1.0
+            else:
+                mean = unit_rows(vectors[:-1].sum(axis=0, keepdims=True))
+                with_mean = documents.vector_parts.cosines(mean, vectors[-1:])
+                nearness[number] = max(of_pair, float(with_mean[0, 0]) - SAME_AS_ALL)
+        number = max(nearness, key=nearness.__getitem__, default=-1)
+        if nearness.get(number, -1.0) < max(0.0, bar - BAR):
+            number = len(members)
+            members.append([])
+        members[number].append(row)
+        group_of[row] = number
+    behind = Counter(int(ranks[of_row]) for row, of_row in enumerate(first.tolist()) if row != of_row)
+    return [[int(ranks[row]) for row in rows] for rows in members], behind
+
+
+def _first_alike(documents: CandidateDocuments, best_first: Rows, read: ReadDocuments) -> Rows:
+    """(n,) for each document the row of the best one of its language that is nearly the same, or its own."""
+    first, near = np.arange(len(best_first)), dict[int, list[int]]()
+    place = np.argsort(best_first)
+    for span in documents.languages.values():
+        raw = documents.raw[span]
+        for pair in np.argwhere(np.triu(documents.vector_parts.plain_cosines(raw, raw) >= ALIKE, 1)).tolist():
+            better, worse = sorted((span.start + row for row in pair), key=place.__getitem__)
+            near.setdefault(worse, []).append(better)
+    rows = sorted({*near, *itertools.chain(*near.values())})
+    texts = dict(zip(rows, read([documents.doc_ids[row] for row in rows]) if rows else [], strict=True))
+    pieces = cache(lambda row: _pieces(texts[row].content))
+    for row in sorted(near, key=place.__getitem__):
+        shown = (other for other in sorted(near[row], key=place.__getitem__) if first[other] == other)
+        first[row] = next((other for other in shown if _share(pieces(row), pieces(other)) >= ALIKE_PIECES), row)
+    return first
+
+
+def _pieces(text: str) -> set[str]:
+    return {text[start : start + 4] for start in range(min(len(text), _COMPARED))}
+
+
+def _share(pieces: set[str], others: set[str]) -> float:
+    return len(pieces & others) / max(1, len(pieces | others))
+
+
+def _pairs(documents: CandidateDocuments, first: Rows) -> dict[int, dict[int, float]]:
+    """By row its mates and their cosines; those of near-duplicates are those of the ``first`` of these."""
+    every = np.arange(len(first))
+    mates, cosines = _mutual(documents, every, every)
+    pairs: dict[int, dict[int, float]] = {}
+    for row, column in np.argwhere(np.isfinite(cosines)).tolist():
+        of_row, mate = pairs.setdefault(int(first[row]), {}), int(first[mates[row, column]])
+        of_row[mate] = max(of_row.get(mate, -1.0), float(cosines[row, column]))
+    return pairs
 
 
 def _mutual(documents: CandidateDocuments, rows: Rows, lifters: Rows) -> tuple[Rows, FloatArray]:

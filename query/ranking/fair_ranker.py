@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,7 +27,7 @@ from query.calibration.calibration import Calibration
 from query.calibration.comparison_space import CorrectedQueries
 from query.calibration.margin import centring, exponent, language_neighbourhoods, margin
 from query.ranking.bank_neighbourhoods import BankNeighbourhoods
-from query.ranking.candidate_mates import Mates, counterparts
+from query.ranking.candidate_mates import Mates, subjects
 from query.ranking.candidates import CandidateDocuments, CandidatesWithPassages, RetrievedDocuments
 from query.ranking.fusion import DEPTH
 from query.ranking.passages import with_passages
@@ -185,14 +186,13 @@ class FairRanker:
             except MissingDocuments as missing:
                 retrieved = retrieved.without([missing.doc_ids] * len(asked))
 
-    def counterparts(self, ranking: Ranking, lang: str) -> dict[str, list[str]]:
-        """For hits, the others about the same thing; none without mates. Raises MissingDocuments: hits were deleted."""
-        if not self.calibration.mates:
-            return {}
-        documents, _ = self._with_vectors(ranking, lang)
-        doc_ids = documents.doc_ids
-        same = counterparts(documents, np.arange(len(doc_ids)), self.calibration.bar)
-        return {doc_ids[row]: [doc_ids[other] for other in others] for row, others in same.items()}
+    def subjects(
+        self, ranking: Ranking, groups: Sequence[Sequence[int]], lang: str
+    ) -> tuple[list[list[int]], Counter[int]]:
+        """``subjects`` of a ranking's hits. Raises MissingDocuments: hits were deleted."""
+        documents, ranks = self._with_vectors(ranking, lang)
+        bar, mates = self.calibration.bar, self.calibration.mates
+        return subjects(documents, ranks, groups, bar, self._store.get, mates=mates)
 
     def with_mates(self, ranking: Ranking, scores: FloatArray, lang: str) -> FloatArray:
         """(n,) other scores of hits with what mates add. Raises MissingDocuments: hits were deleted since."""

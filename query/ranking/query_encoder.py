@@ -116,7 +116,8 @@ def encoded_query(encoder: Encoder, query: Document, parts: VectorParts) -> Floa
     if len(names) == len(parts.weights):  # those of combined encoders that count
         names = [name for name, weight in zip(names, parts.weights, strict=True) if weight > 0]
     raise BadInput(
-        f"{SEPARATOR.join(names)} knows no word of the query {query.content!r} in {query.lang}; "
-        "use other words, or say its language with --lang"
-        + (f" (it knows {', '.join(known)})" if known and query.lang not in known else "")
+        f"{SEPARATOR.join(names)} knows no word of the query {query.content!r}"
+        + (f" in {query.lang}" if query.lang != UNDETERMINED else "")
+        + "; use other words, or say its language with --lang"
+        + (f" (it knows {', '.join(known)})" if 0 < len(known) < 20 and query.lang not in known else "")
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,7 @@ from encoders.errors import StoreError
 from indexer.stores.contract import ChecksFields, Filters, MissingDocuments, VectorStore
 from query.ranking.fair_ranker import STRETCHES, FairRanker
 from query.ranking.hit_reranker import HitReranker
-from query.ranking.search_hits import LANGUAGE_FACET, RERANKED, Facets, Hit, Ranking, grouped
+from query.ranking.search_hits import LANGUAGE_FACET, RERANKED, Facets, Hit, Ranking
 
 _DEPTHS = (1, 100, 1000)
 """Minimum documents ranked by each attempt at a search: what is gone, or hidden from the caller, is then left out."""
@@ -39,15 +40,19 @@ class QuerySearch:
 
     def by_subjects(self, k: int, preferred: Sequence[str], _depth: int) -> list[Hit]:
         """The best k subjects, each in the first of the preferred languages that it has, else as its best hit."""
-        best, groups = None, list[list[int]]()
+        best, groups, alike = None, list[list[int]](), Counter[int]()
         for pool in _POOLS:
             longer = self._ranked(pool)
             best = best.followed_by(longer) if best else self._reranked(longer)
-            groups = grouped(best, groups, self.ranker.counterparts(best, self.query.lang))
+            groups, alike = self.ranker.subjects(best, groups, self.query.lang)
             if len(groups) >= k or len(longer.doc_ids) < pool:
                 break
         ranks = [rank for group in groups[:k] for rank in group]
-        shown = dict(zip(ranks, self.hits_of(best.selected(ranks)) if best else [], strict=True))
+        hits = self.hits_of(best.selected(ranks)) if best else []
+        shown = {
+            rank: replace(hit, alike=alike[rank], fits=None) if alike[rank] else hit  # near it are their queries
+            for rank, hit in zip(ranks, hits, strict=True)
+        }
         return [_subject([shown[rank] for rank in group], preferred) for group in groups[:k]]
 
     def _ranked(self, count: int) -> Ranking:

@@ -10,11 +10,15 @@ from dataclasses import asdict, dataclass, field, replace
 import numpy as np
 
 from encoders.document import Document, FloatArray, Passages, unit_rows
+from encoders.languages import UNDETERMINED
 from encoders.methods.vector_parts import VectorParts
+from encoders.printable import one_line
 from encoders.text.segmentation import sentences
 from encoders.text.words import word_around
 from indexer.cluster.source_values import filter_texts
 from indexer.stores.contract import EditedDocument, VectorStore
+from indexer.text.language_detection import SURE, UNSURE
+from query.calibration.margin import centring, exponent
 
 LANGUAGE_FACET = "lang"
 """Name of the facet that counts languages; every other name is a field's."""
@@ -100,6 +104,7 @@ class Hit:
             were made.
         parts: the parts of the score; none unless asked for.
         also: other documents about the same thing, best first, where subjects are asked for.
+        alike: number of hits of its language that are nearly the same and not shown, where subjects are asked for.
         fits: as in ``ScoreParts``.
         passages: the best passages, best first, if several are asked for.
     """
@@ -112,6 +117,7 @@ class Hit:
     passage: Passage | None
     parts: ScoreParts | None = None
     also: Sequence[Hit] = ()
+    alike: int = 0
     fits: bool | None = None
     passages: Sequence[Passage] = ()
 
@@ -230,6 +236,46 @@ def good_hits(hits: Sequence[Hit]) -> int | None:
     return max(range(len(leads)), key=lambda count: (leads[count], count))
 
 
+def answer_notes(hits: Hits, say_language: str) -> list[str]:
+    """Sentences about an answer: an unsure language, with how to ``say_language``, and whether there is an answer."""
+    notes, unsure = [], hits.confidence is not None and hits.confidence < SURE
+    if unsure and (hits.confidence < UNSURE or hits.lang == UNDETERMINED):
+        notes.append(f"the query's language is unsure; say which: {say_language.format('LANG')}")
+    elif unsure:
+        notes.append(f"is this {hits.lang}? say so: {say_language.format(hits.lang)}")
+    if hits and good_hits(hits) == 0:
+        notes.append("no good answer here: most of these hits fit other queries as well as this one")
+    return notes
+
+
+def explanation(parts: ScoreParts, score: float, balance: float) -> str:
+    """How a hit's score comes of its parts by a balance, in words: the numbers lead to the score at the end."""
+    line = f"cosine {parts.cosine:.3f}"
+    if centring(balance) and parts.corrected != parts.cosine:
+        line += f", without what its language shares {parts.corrected:.3f}"
+    elif f"{parts.corrected:.3f}" != f"{parts.cosine:.3f}":  # a map or weights changed it
+        line += f", as compared {parts.corrected:.3f}"
+    if parts.passage is not None and parts.opening is not None:
+        line += f"; title {parts.title:.3f}" if parts.title is not None else ""
+        line += f"; opening {parts.opening:.3f}; best passage, which counts twice, {parts.passage:.3f}"
+        line += f"; mean of all {parts.compared:.3f}"
+    if parts.fwd is not None and parts.bwd is not None:
+        line += (
+            f"; divided by the mean of what is usual near the query, {parts.fwd:.3f}, and near the document, "
+            f"{parts.bwd:.3f}, to the power {exponent(balance):g}: {parts.score:.3f}"
+        )
+    total = parts.score + (parts.mates or 0.0)
+    added = round(total, 3) - round(parts.score, 3)  # so that the shown numbers add up
+    if parts.mate is not None and f"{abs(added):.3f}" != "0.000":
+        line += f"; documents about the same thing, such as [{one_line(parts.mate)}], add {added:.3f}"
+    if parts.words is not None:
+        line += f"; its words have {parts.words:.2f} of the best document's BM25 score"
+    if parts.reranked is not None:
+        line += f"; the reranker gives {parts.reranked:.3f}"
+    moved = "" if f"{score:.3f}" == f"{total:.3f}" else ", that of its place"
+    return f"{line}; score {score:.3f}{moved}"
+
+
 def as_json(hit: Hit) -> dict[str, object]:
     """A hit as a JSON object."""
     passage = hit.passage
@@ -250,32 +296,8 @@ def as_json(hit: Hit) -> dict[str, object]:
         else None,
         **({"parts": asdict(hit.parts)} if hit.parts else {}),
         **({"also": [as_json(other) for other in hit.also]} if hit.also else {}),
+        **({"alike": hit.alike} if hit.alike else {}),
     }
-
-
-def grouped(
-    ranking: Ranking, groups: Sequence[Sequence[int]], counterparts: Mapping[str, Sequence[str]]
-) -> list[list[int]]:
-    """The ranks of hits by subjects, best first; a subject has one hit of a language; ``groups`` made before stay.
-
-    ``counterparts`` are the ids of each hit's counterparts; a hit joins the best subject that has one.
-    """
-    subjects = [list(group) for group in groups]
-    subject_of = {rank: number for number, group in enumerate(subjects) for rank in group}
-    rank_of = {doc_id: rank for rank, doc_id in enumerate(ranking.doc_ids)}
-    for rank, doc_id in enumerate(ranking.doc_ids):
-        if rank in subject_of:
-            continue
-        ranks = (rank_of[other] for other in counterparts.get(doc_id, ()) if other in rank_of)
-        for number in sorted(subject_of[other] for other in ranks if other in subject_of):
-            if ranking.langs[rank] not in {ranking.langs[other] for other in subjects[number]}:
-                break
-        else:
-            number = len(subjects)
-            subjects.append([])
-        subjects[number].append(rank)
-        subject_of[rank] = number
-    return subjects
 
 
 def ranked_hits(

@@ -17,7 +17,7 @@ from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED, normalised_list, require_list
 from encoders.machine.placement import Device
 from encoders.methods.vector_parts import VectorParts
-from encoders.phrases import counted
+from encoders.phrases import counted, did_you_mean
 from indexer.collection.settings import Settings
 from indexer.stores.contract import ChecksFields, Filters, MissingDocuments, VectorStore
 from indexer.text.language_detection import Detection, Detector
@@ -28,11 +28,13 @@ from query.ranking.hit_reranker import HitReranker
 from query.ranking.query_encoder import encoded_query, open_query_encoder, read_query, without_queries
 from query.ranking.query_search import QuerySearch, facet_paths, facets_of, until_read
 from query.ranking.ranking_options import RankingOptions
-from query.ranking.search_hits import RERANKED, Hit, Hits, Ranking, ranked_hits
+from query.ranking.search_hits import LANGUAGE_FACET, RERANKED, Hit, Hits, Ranking, ranked_hits
 from query.ranking.searcher_opening import EmptyCollection, Opening, calibrated, index_words, target_languages
 
 _REACH = 50
 """Minimum hits that facets count: those of the first stretch, which are ranked anyway."""
+_SEEN = 150
+"""Hits whose values of fields are looked at for the nearest to one that no document has."""
 _NO_HITS = Ranking([], [], np.zeros(0, dtype=np.float32))
 _RANKERS = 16
 _BLOCK = 64
@@ -237,6 +239,17 @@ class Searcher:
         languages = {target: self.languages[target] for target in targets}
         counts = facets_of(hits, paths, self.store, languages, filters) if paths else None
         return Hits(hits[:k], found_lang, confidence, counts, search.reranking if reranker else None)
+
+    def why_nothing(self, text: str, filters: Filters) -> str:
+        """Why a search with filters found nothing: names the value that no document has, and the nearest there is."""
+        names = [name for name in filters if name != LANGUAGE_FACET]
+        facets = self.search(text, k=_SEEN, facets=names).facets if names else None
+        for name, wanted in filters.items():
+            values = facets.counts.get(name, {}) if facets else {}
+            for value in map(str, wanted if isinstance(wanted, list) else [wanted]):
+                if value not in values and (nearest := did_you_mean(value, values)):
+                    return f"no document has {value!r} in {name}{nearest}"
+        return "no document passes the filter"
 
     def similar(
         self, doc_id: str, *, to: Sequence[str] | None = None, k: int = 10, filters: Filters | None = None

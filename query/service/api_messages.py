@@ -125,7 +125,7 @@ class SearchRequest(StrictModel):
         max_length=MOST_FACETS,
         description=f"Names of fields, or {LANGUAGE_FACET}: count the best documents by their values.",
     )
-    subjects: bool = Field(False, description="Make one hit of documents about the same thing, the others under it.")
+    subjects: bool = Field(True, description="Show documents about the same thing as one hit; false: each as a hit.")
     prefer: _Languages | None = Field(
         None, description="Languages in which a subject is shown where it can be; the query's unless given."
     )
@@ -167,7 +167,7 @@ class HitAnswer(BaseModel):
 
     id: str
     lang: str
-    score: float
+    score: float = Field(description="Orders the hits of one search; it measures nothing. The cosine stands beside.")
     cosine: float
     title: str
     fields: dict[str, Any]
@@ -175,8 +175,9 @@ class HitAnswer(BaseModel):
     parts: PartsAnswer | None = None
     also: list[HitAnswer] = Field(
         default_factory=list,
-        description="Other documents about the same thing, best first, if the search asks for subjects.",
+        description="Other documents about the same thing, one of a language, best first, unless subjects is false.",
     )
+    alike: int = Field(0, description="Hits of this language that are nearly the same and left out for this one.")
 
 
 class FacetsAnswer(BaseModel):
@@ -188,7 +189,7 @@ class FacetsAnswer(BaseModel):
     )
     counted: int = Field(
         description="The best of these, which are counted: the first fifty, or k if that is more; those of the k "
-        "subjects if the search asks for subjects."
+        "subjects unless subjects is false."
     )
     counts: dict[str, dict[str, int]] = Field(
         description="By facet, how many of the counted documents have each value, the largest count first. Values are "
@@ -211,6 +212,8 @@ class SearchAnswer(BaseModel):
                     "calibration": "9f3e2a1b0c4d5e6f",
                     "balance": 0.5,
                     "took": 21,
+                    "good": 1,
+                    "note": "",
                     "unread": "",
                     "search": None,
                     "hits": [
@@ -240,6 +243,10 @@ class SearchAnswer(BaseModel):
     reranking: int | None = Field(
         None, description="Milliseconds of these that reranking took; null if the search was not reranked."
     )
+    good: int | None = Field(
+        description="How many first hits fit the query better than other queries; 0: no good answer; null: unknown."
+    )
+    note: str = Field(description="What to know about the answer: no good answer, an unsure language; usually empty.")
     unread: str = Field(description="The end of a query that is longer than the encoder reads.")
     search: str | None = Field(
         description="Id of the search in the query log, for /api/clicks; null if the search is not logged."

@@ -17,7 +17,7 @@ from indexer.ledger.database import storable
 from query.query_log.query_log_tables import SearchRow
 from query.ranking.query_encoder import effective_query_encoder
 from query.ranking.ranking_options import RankingOptions
-from query.ranking.search_hits import Hit, Hits, as_json
+from query.ranking.search_hits import Hit, Hits, answer_notes, as_json, good_hits
 from query.ranking.searcher import Searcher
 from query.service.api_messages import (
     CalibrationAnswer,
@@ -120,6 +120,9 @@ class Api:
         with self._open_collections.searcher(name, request.calibration) as searcher:
             result = self.run_search(searcher, request, request.filters or None)
             unread = searcher.unread(request.query)
+            notes = answer_notes(result.hits, 'lang "{}"')
+            if request.filters and not result.hits:
+                notes.append(searcher.why_nothing(request.query, request.filters))
             calibration, space = searcher.calibration, searcher.space
         return SearchAnswer(
             query=request.query,
@@ -131,6 +134,8 @@ class Api:
             balance=result.balance,
             took=result.took,
             reranking=None if result.hits.reranking is None else round(1000 * result.hits.reranking),
+            good=good_hits(result.hits) if result.hits else None,
+            note="; ".join(notes),
             unread=unread,
             search=result.logged,
             hits=_hit_answers(result.hits),

@@ -103,8 +103,11 @@ def test_a_second_interruption_during_the_clean_up_shows_no_traceback(mini_home:
 
 
 def test_commands_stand_in_groups_common_options_after_a_commands_own_and_lines_are_whole(dragoman: Command) -> None:
-    assert re.findall(r"^(\w+):$", dragoman("--help"), re.MULTILINE) == ["Options", *_SECTIONS]
-    own, _, common = dragoman("search", "--help").partition("\nCommon options:\n")
+    assert re.findall(r"^(\w+):$", dragoman("--help"), re.MULTILINE) == ["Options", "Everyday"]
+    assert re.findall(r"^(\w+):$", dragoman("--help", "--all"), re.MULTILINE) == ["Options", *_SECTIONS]
+    brief = dragoman("--help") + dragoman("search", "--help") + dragoman("status", "--help")
+    assert not re.search("calibrat|encoder|hybrid|rerank|mate", brief)
+    own, _, common = dragoman("search", "--all", "--help").partition("\nCommon options:\n")
     named = re.findall(r"^  (?:-\w, )?--(\w+)", common, re.MULTILINE)
     assert named == ["home", "store", "database", "json", "quiet", "debug", "help"]
     assert "-k, --limit" in own
@@ -233,7 +236,7 @@ def test_delete_all_that_is_killed_in_its_midst_is_completed_by_the_same_command
         (["index", ENGLISH, "-c", "mini", "--store", "elsewhere"], 1, "collection mini lives in"),
         (["delete", "--all", "-y", "-c", "mini", "--store", "elsewhere"], 1, "collection mini lives in"),
         ([*SEARCH, "--filter", "label"], 2, "--filter takes FIELD=VALUE"),
-        (["search", "x"], 2, "Missing option '-c'"),
+        (["search", "x", "--to", "xx"], 1, "collection mini has no documents in 'xx'"),
         (["search", "flood", "storm", "-c", "mini"], 2, 'put the query in quotes: "flood storm"'),
         (["index", "nowhere.jsonl", "-c", "new"], 1, "nowhere.jsonl does not exist"),
         (["index", ENGLISH, "-c", "../x"], 1, "can't be named '../x'"),

@@ -119,7 +119,7 @@ class AttachedStore(JoinedStore):
                 admission.older.add(doc_id)
             else:
                 content = self._layout.update(model, item, document.source)
-                actions[doc_id] = _update(self.index, doc_id, content, document)
+                actions[doc_id] = _update(self.index, doc_id, {"doc": content}, document)
         return actions
 
     def _read_fields(self) -> list[str]:
@@ -270,7 +270,7 @@ def _empty(index: ServerIndex, layout: Layout, doc_ids: Sequence[str], routing: 
         fields = [layout.name("id"), layout.name("text_hash")]
         stored = index.read(page_ids, fields, routing=routing_by_id)
         return {
-            doc_id: _update(index.name, doc_id, {layout.ours: None}, document, routing_by_id.get(doc_id))
+            doc_id: _update(index.name, doc_id, _removal(layout.ours), document, routing_by_id.get(doc_id))
             for doc_id, document in stored.items()
             if layout.held(document.source).get("id") is not None
             and not attach_checks.is_external({"_version": document.version, "_seq_no": document.seq_no})
@@ -289,4 +289,9 @@ def _update(
     index: str, doc_id: str, content: Mapping[str, Any], stored: ServerDocument, routing: str | None = None
 ) -> Action:
     placement = {"routing": routing} if routing is not None else {}
-    return {"_op_type": "update", "_index": index, "_id": doc_id, "doc": content, **stored.unchanged, **placement}
+    return {"_op_type": "update", "_index": index, "_id": doc_id, **content, **stored.unchanged, **placement}
+
+
+def _removal(field: str) -> dict[str, Any]:
+    """The body of an update that removes a field; a partial document would leave it as null."""
+    return {"script": {"source": "ctx._source.remove(params.field)", "params": {"field": field}}}

@@ -12,7 +12,9 @@ import click
 from click.core import ParameterSource
 
 from encoders.console import Console
+from indexer.collection.collection import all_collections
 from indexer.collection.settings import Settings
+from indexer.ledger.database import open_database
 from query.commands.options.help import CommonOption
 from query.commands.options.option_types import COLLECTION, FILLED, PATH, Decorator, Number, default_option
 from query.trec_files.output_files import PICTURES, require_writable
@@ -22,6 +24,32 @@ def collection_option(text: str, *, from_environment: bool = True) -> Decorator:
     """``-c/--collection``, or else ``DRAGOMAN_COLLECTION`` if ``from_environment``; the command gets ``name``."""
     variable = "DRAGOMAN_COLLECTION" if from_environment else None
     return click.option("-c", "--collection", "name", required=True, type=COLLECTION, envvar=variable, help=text)
+
+
+def searched_collection_option(text: str) -> Decorator:
+    """``collection_option`` that may be left out where there is one collection."""
+    text = f"{text}  [default: the only one]"
+    option = click.option("-c", "--collection", "name", type=COLLECTION, envvar="DRAGOMAN_COLLECTION", help=text)
+
+    def decorator(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def with_name(name: str | None, **arguments: Any) -> Any:
+            return command(name=name or _only_collection(Settings.read(*map(arguments.get, _PLACE_NAMES))), **arguments)
+
+        return option(with_name)
+
+    return decorator
+
+
+def _only_collection(settings: Settings) -> str:
+    with open_database(settings.database) as engine:
+        names = [collection.name for collection in all_collections(engine)]
+    if len(names) != 1:
+        there_are = (
+            f"there are: {', '.join(names)}" if names else "nothing is indexed yet: dragoman index SOURCE -c NAME"
+        )
+        raise click.UsageError(f"say which collection with -c NAME; {there_are}")
+    return names[0]
 
 
 def optional_collection_option(text: str) -> Decorator:
@@ -86,6 +114,9 @@ output_options = gathered(
 
 ``query.cli.run``, which prints errors, reads ``--debug`` itself.
 """
+
+
+_PLACE_NAMES = ("home", "store", "database")
 
 
 def _place(name: str, metavar: str, text: str, cls: type[click.Option] = CommonOption) -> Decorator:

@@ -13,21 +13,41 @@ from click.shell_completion import CompletionItem
 from encoders.console import Console
 from encoders.phrases import did_you_mean
 
+_BRIEF = {"demo", "index", "search", "similar", "serve", "status", "delete"}
+_FURTHER = {
+    "calibration", "hybrid", "rerank", "device", "facets", "encoders", "methods", "encoding", "store", "database",
+    "debug", "broker", "rebuild", "no_calibration", "on_duplicate", "decided", "watched", "every", "threads",
+}  # fmt: skip
+"""Options of the ``_BRIEF`` commands that ``--help`` leaves to ``--help --all``."""
+_FURTHER_SECTIONS = {"Upkeep", "Elasticsearch", "Workers", "Research"}
+_ALL = "dragoman.all"
+"""Key of a context's ``meta`` that asks for all of its help."""
+
 
 class CommonOption(click.Option):
     """An option that nearly every command has, listed after the command's own."""
 
 
 class Command(click.Command):
-    """A command whose help lists the common options last, in a section of their own."""
+    """A command whose help lists the common options last, in a section of their own, and with ``--all`` every one."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:  # noqa: D102
+        return super().parse_args(ctx, _without_all(ctx, args))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command's own options, then the common options with ``--help``."""
         help_option = self.get_help_option(ctx)
-        options = [parameter for parameter in self.get_params(ctx) if isinstance(parameter, click.Option)]
+        every = [parameter for parameter in self.get_params(ctx) if isinstance(parameter, click.Option)]
+        options = [
+            option
+            for option in every
+            if ctx.meta.get(_ALL) or not (ctx.info_name in _BRIEF and option.name in _FURTHER)
+        ]
         common = [option for option in options if isinstance(option, CommonOption) or option is help_option]
         _write_options("Options", [option for option in options if option not in common], ctx, formatter)
         _write_options("Common options", common, ctx, formatter)
+        if len(options) < len(every):
+            formatter.write(f"\nFurther options: {ctx.command_path} --help --all\n")
 
 
 class Group(click.Group):
@@ -61,6 +81,9 @@ class LazyGroup(Group):
         self.package, self.sections, self.modules = package, sections, modules or {}
         self.lines = {name: line for lines in sections.values() for name, line in lines.items()}
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:  # noqa: D102
+        return super().parse_args(ctx, _without_all(ctx, args))
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002, D102
         return list(self.lines)
 
@@ -82,15 +105,29 @@ class LazyGroup(Group):
         with Console(quiet=quiet or bool(os.environ.get("DRAGOMAN_QUIET"))).waiting("starting"):
             return super().resolve_command(ctx, args)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002, D102
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: D102
         width = max(map(len, self.lines))
         for title, lines in self.sections.items():
+            if title in _FURTHER_SECTIONS and not ctx.meta.get(_ALL):
+                continue
             with formatter.section(title):
                 formatter.write_dl([(name.ljust(width), line) for name, line in lines.items()])
+
+        if not ctx.meta.get(_ALL):
+            listed = ", ".join(title.lower() for title in self.sections if title in _FURTHER_SECTIONS)
+            formatter.write(f"\nFurther commands ({listed}): {ctx.command_path} --help --all\n")
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:  # noqa: D102
         items = [CompletionItem(name, help=line) for name, line in self.lines.items() if name.startswith(incomplete)]
         return items or click.Command.shell_complete(self, ctx, incomplete)
+
+
+def _without_all(ctx: click.Context, args: list[str]) -> list[str]:
+    """The arguments; of ``--help --all`` the second is taken out and noted, before the first prints the help."""
+    if not (len(args) == 2 and {*args} <= {"-h", "--help", "--all"} and "--all" in args):
+        return args
+    ctx.meta[_ALL] = True
+    return [argument for argument in args if argument != "--all"]
 
 
 def _write_options(

@@ -69,7 +69,7 @@ def ranking_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def ranking(calibration: str, balance: float | None, rerank: str | None, *, hybrid: bool) -> RankingOptions:
         return RankingOptions(calibration, balance, hybrid, rerank or "")
 
-    balance = "0: nothing is balanced … 1: every language equal.  [default: the calibration's]"
+    balance = "0: nothing is balanced … 1: every language equal.  [default: the collection's]"
     calibration = "Rank by this one, or by none: plain cosine.  [default: the active]"
     hybrid = "Let shared words, names and numbers change the order within a language."
     return gathered(

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from encoders.console import Alert, Console, Note, Part
 from encoders.methods.vector_parts import shown_weights
 from encoders.phrases import counted
 from query.calibration.calibration_summary import MatesSummary, Summary
+from query.calibration.calibration_table import StoredCalibration
 from query.calibration_fitting.calibration_fit import CalibrationReport
 from query.calibration_fitting.recalibration import UpkeepReport
 
+_FAIR = 2
+"""Own-language share up to which searches are called fair, as a multiple of the equal share."""
 _DECIDED_BY = {
     "judgements": "by your judgements",
     "documents": "by the collection's documents",
@@ -22,26 +26,27 @@ _DECIDED_BY = {
 def show_calibration(report: CalibrationReport, name: str, console: Console) -> None:
     """Show how a calibration ranks, and by what that was decided."""
     stored = report.stored
-    values = {"collection": name, "calibration": stored.id, **stored.summary.as_json()}
-    console.show(values | {"taken_over": report.taken_over, "taught": report.taught}, _calibration_parts(report, name))
+    values = {**calibration_json(stored, name), "taken_over": report.taken_over, "taught": report.taught}
+    parts = calibration_parts(stored, name, "as it was," if report.taken_over else "decided")
+    taught = taught_parts(report.taught, "the documents that this calibration was fitted on")
+    console.show(values, [*parts, *taught, *_lost_parts(report, name)])
 
 
-def _calibration_parts(report: CalibrationReport, name: str) -> Iterator[Part]:
-    summary = report.stored.summary
-    decided = f"{'as it was,' if report.taken_over else 'decided'} {_DECIDED_BY[summary.decided_by]}"
-    yield f"{name}: calibration {report.stored.id}, {ranking_text(summary)}; {decided}"
+def calibration_json(stored: StoredCalibration, name: str) -> dict[str, Any]:
+    """A collection's calibration as JSON."""
+    return {"collection": name, "calibration": stored.id, **stored.summary.as_json()}
+
+
+def calibration_parts(stored: StoredCalibration, name: str, verb: str = "decided") -> Iterator[Part]:
+    """How a calibration ranks, and what decided that."""
+    summary = stored.summary
+    yield f"{name}: calibration {stored.id}, {ranking_text(summary)}; {verb} {_DECIDED_BY[summary.decided_by]}"
     if summary.mates and summary.decided_by != "judgements":
         yield Note(_mates_sentence(summary.mates))
     if space := summary.common_space:
         yield Note(
             f"a common space, learnt from {counted(space.subjects, 'subject')}: mates of pseudo-queries that taught "
             f"nothing are found at a mean reciprocal rank of {space.after:.3f}, without it {space.before:.3f}"
-        )
-    yield from taught_parts(report.taught, "the documents that this calibration was fitted on")
-    if report.lost:
-        yield Alert(
-            f"the previous calibration ranked with {report.lost} and the new one does not; to return: "
-            f"dragoman calibrate -c {name} --list, then --use ID"
         )
     if summary.map:
         yield Note(f"with maps: {summary.map.get('method', '')}")
@@ -51,6 +56,14 @@ def _calibration_parts(report: CalibrationReport, name: str) -> Iterator[Part]:
     if summary.few:
         listed = ", ".join(f"{lang} {count}" for lang, count in sorted(summary.few.items()))
         yield Note(f"few documents, so drawn towards the mean of all languages: {listed}")
+
+
+def _lost_parts(report: CalibrationReport, name: str) -> Iterator[Part]:
+    if report.lost:
+        yield Alert(
+            f"the previous calibration ranked with {report.lost} and the new one does not; to return: "
+            f"dragoman calibrate -c {name} --list, then --use ID"
+        )
 
 
 def ranking_text(summary: Summary) -> str:
@@ -82,9 +95,22 @@ def taught_parts(taught: Mapping[str, float], measured_by: str) -> Iterator[Part
 
 
 def show_upkeep(upkeep: UpkeepReport, name: str, console: Console) -> None:
-    """Show whether the collection was calibrated anew after its documents changed, and why."""
-    if upkeep.report:
-        console.say(f"{name} is calibrated anew: {upkeep.reason}")
-        show_calibration(upkeep.report, name, console)
-    else:
+    """Show in a sentence how fair searches are after documents changed; why: ``dragoman status --calibration``."""
+    report = upkeep.report
+    if not report:
         console.say(f"{name} keeps its calibration: {upkeep.reason}")
+        return
+    values = {**calibration_json(report.stored, name), "reason": upkeep.reason, "own_language": upkeep.own_language}
+    console.show(values, [fairness_sentence(upkeep), *_lost_parts(report, name)])
+
+
+def fairness_sentence(upkeep: UpkeepReport) -> str:
+    """How much searches lean to the query's language."""
+    languages, share = upkeep.languages, upkeep.own_language
+    if share is None:
+        return f"Searches treat {counted(languages, 'language')} alike." if languages > 1 else "There is one language."
+    fair = "are fair" if share <= _FAIR / languages else "lean to the query's language"
+    return (
+        f"Searches {fair} across {languages} languages: own-language share {share:.0%}, equal would be "
+        f"{1 / languages:.0%}."
+    )

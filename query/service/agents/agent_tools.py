@@ -24,7 +24,7 @@ from pydantic_core import ErrorDetails
 
 from encoders.phrases import counted
 from encoders.printable import one_line
-from query.ranking.search_hits import ScoreParts
+from query.ranking.search_hits import explanation
 from query.service.agents.tool_messages import (
     DOCUMENT_CHARACTERS,
     CollectionsArguments,
@@ -96,7 +96,7 @@ class AgentTools:
                 "Find documents in any language",
                 "Finds documents about a query, best first, whatever their language. Each hit has the document's id, "
                 "language, title and fields, the passage that answers best, and why it was found. Documents about the "
-                "same thing are one hit, in the query's language if there is one; also has the others.",
+                "same thing are one hit, in a preferred language, else the query's; also has the others.",
                 SearchArguments,
                 ToolSearchAnswer,
                 self._search,
@@ -153,12 +153,13 @@ class AgentTools:
         return await tool.result(params.arguments or {})
 
     async def _search(self, arguments: SearchArguments) -> ToolSearchAnswer:
-        optional = {"lang": arguments.lang or None, "to": arguments.to or None}
-        own = {"explain": True, "subjects": True, "log": False}
+        optional = {name: getattr(arguments, name) or None for name in ("lang", "to", "prefer")}
+        own = {"explain": True, "log": False}
         request = _validated(SearchRequest, {**arguments.model_dump(), **optional, **own})
         answer = await self._api.search(request)
         facets = short_facets(answer.facets) if answer.facets else None
-        return ToolSearchAnswer(**{**vars(answer), "hits": list(map(_tool_hit, answer.hits)), "facets": facets})
+        hits = [_tool_hit(hit, answer.balance) for hit in answer.hits]
+        return ToolSearchAnswer(**{**vars(answer), "hits": hits, "facets": facets})
 
     async def _similar(self, arguments: SimilarArguments) -> ToolSimilarAnswer:
         request = _validated(SimilarRequest, {**arguments.model_dump(), "to": arguments.to or None})
@@ -178,30 +179,10 @@ class AgentTools:
         return ToolCollectionsAnswer(**(await self._api.collections()).model_dump())
 
 
-def explanation(parts: ScoreParts, lang: str) -> str:
-    """A sentence that says why a document in a language was found where it is."""
-    sentence = f"Its similarity to the query is {parts.compared:.3f}"
-    if parts.passage is not None and parts.opening is not None:
-        sentence += f" (best passage {parts.passage:.3f}, opening {parts.opening:.3f})"
-    if parts.fwd is not None and parts.bwd is not None:
-        fits = "it fits this query better than others" if parts.fits else "it fits other queries as well as this one"
-        sentence += (
-            f"; the nearest documents in {lang} have {parts.fwd:.3f} on average; "
-            f"with the whole document it has {parts.corrected:.3f}, and other queries have {parts.bwd:.3f}: {fits}"
-        )
-    if parts.mates:
-        sentence += f"; documents about the same thing, {parts.mate} above all, add {parts.mates:.3f} to its score"
-    if parts.words is not None:
-        sentence += f"; its BM25 score is {parts.words:.2f} of the best document's"
-    if parts.reranked is not None:
-        sentence += f"; the reranker, which orders the first hits, gives it {parts.reranked:.3f}"
-    return f"{sentence}."
-
-
-def _tool_hit(hit: HitAnswer) -> ToolHit:
+def _tool_hit(hit: HitAnswer, balance: float = 1.0) -> ToolHit:
     fields, omitted = short_fields(hit.fields)
     similarity = f"Its similarity, with what its mates add, is {hit.score:.3f}."
-    why = explanation(hit.parts, hit.lang) if hit.parts else similarity
+    why = f"{explanation(hit.parts, hit.score, balance)}." if hit.parts else similarity
     passage, start = (hit.passage.text, hit.passage.start) if hit.passage else ("", 0)
     own = {"passage": passage, "start": start, "why": why, "fields": fields, "omitted_fields": omitted}
     return ToolHit(**{**vars(hit), **own, "also": [ToolVersion(**vars(version)) for version in hit.also]})
@@ -215,6 +196,7 @@ def _hits_text(hits: Sequence[ToolHit]) -> list[str]:
             _fields_text(hit.fields, hit.omitted_fields),
             hit.passage,
             f"Why: {hit.why}",
+            f"{hit.alike:,} more are nearly the same" if hit.alike else "",
             *(f"Also: [{one.lang}] {one_line(one.title) or '(no title)'} (id {one_line(one.id)})" for one in hit.also),
         )
         for rank, hit in enumerate(hits, start=1)
@@ -226,7 +208,7 @@ def _search_text(answer: ToolSearchAnswer) -> str:
     head = f"{counted(len(answer.hits), 'document')} of {answer.collection} for a query in {answer.lang}"
     if answer.reranking is not None:
         head += f"; reranking took {answer.reranking:,} ms"
-    return _paragraphs([head, unread, *_hits_text(answer.hits), _facets_text(answer.facets)])
+    return _paragraphs([head, answer.note, unread, *_hits_text(answer.hits), _facets_text(answer.facets)])
 
 
 def _facets_text(facets: ToolFacets | None) -> str:

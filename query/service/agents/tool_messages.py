@@ -94,6 +94,9 @@ class SearchArguments(StrictModel):
     collection: _Collection = ""
     lang: str = Field("", description="Language of the query, such as ja; detected if left out.")
     to: list[str] = Field([], description='Languages of the documents, such as ["en", "ja"]; all if left out.')
+    prefer: list[str] = Field(
+        [], description='Languages in which a document is shown where it can be, such as ["de"]; the query\'s first.'
+    )
     k: _Count = Field(10, description="Number of hits.")
     filters: _Filters
     facets: Annotated[list[str], Field(max_length=MOST_FACETS)] = Field(
@@ -153,6 +156,7 @@ class ToolHit(BaseModel):
     fields: dict[str, Any] = Field(description="Other fields of the document, such as its url.")
     omitted_fields: list[str] = Field(description=_OMITTED)
     also: list[ToolVersion] = Field(description="Other documents about the same thing, best first.")
+    alike: int = Field(description="Hits of its language that are nearly the same and left out.")
 
 
 class ToolFacets(FacetsAnswer):
@@ -169,6 +173,7 @@ class ToolSearchAnswer(BaseModel):
 
     collection: str
     lang: str = Field(description="Language of the query, stated or detected.")
+    note: str = Field(description="Whether there is no good answer, and whether the language is unsure; usually empty.")
     unread: str = Field(description="The end of a query that is too long to be read whole; usually empty.")
     reranking: int | None = Field(description="Milliseconds that reranking took; null if the hits were not reranked.")
     hits: list[ToolHit]

@@ -239,7 +239,7 @@ def _request(clause: Any, k: int, *, explain: bool) -> SearchRequest:
         raise Refused(400, f"{NAME} has no {min(unknown)[:100]!r}; it has {', '.join((*_REQUEST_NAMES, *_OWN_NAMES))}")
     asked = {name: value for name, value in clause.items() if name in _REQUEST_NAMES}
     try:
-        return SearchRequest.model_validate({**asked, "k": k, "explain": explain}, strict=False)
+        return SearchRequest.model_validate({**asked, "k": k, "explain": explain, "subjects": False}, strict=False)
     except ValidationError as error:
         problems = "; ".join(
             f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()[:3]

@@ -1,6 +1,7 @@
 """Calibrating a collection: what is kept, when it is made anew, what decides."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -276,8 +277,9 @@ def test_drift_asks_for_a_new_calibration(home: Settings, tmp_path: Path, monkey
     after = keep_calibrated("demo", home, device="cpu")
     assert before.report is None
     assert after.report is not None
-    for upkeep in (before, after):
-        assert "a new calibration would change the first ten hits of " in upkeep.reason
+    assert (before.reason, before.languages) == ("it still fits", 10)
+    assert re.fullmatch(r"it would change the first ten hits of \d+% of the queries in de", after.reason)
+    assert min(before.own_language or 0, after.own_language or 0) >= 0.1
     assert after.report.stored.id != first.id
     assert keep_calibrated("demo", home, device="cpu").report is None
 
@@ -286,9 +288,16 @@ def test_index_runs_calibrate(settings: Settings, word_model: ModelFolder, capsy
     place = ["-c", "c", "--home", str(settings.home)]
     sources = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "ja")]
     assert run(["index", *sources, "--encoder", str(word_model.path), *place]) == 0
-    assert "c is calibrated anew: it had no calibration" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert re.search(
+        r"^Searches are fair across 2 languages: own-language share \d+%, equal would be 50%\.$", said.out, re.MULTILINE
+    )
+    assert "MAP" not in said.out + said.err
+    assert run(["status", "--calibration", *place]) == 0
+    assert "c: calibration " in (told := capsys.readouterr()).out
+    assert "mates don't count: " in told.err
     assert run(["index", str(DEMO / "docs.tr.jsonl"), *place]) == 0
-    assert "c is calibrated anew: new languages: tr" in capsys.readouterr().err
+    assert "across 3 languages" in capsys.readouterr().out
     assert run(["delete", "--all", "-y", *place]) == 0
     assert calibration_table.all_calibrations(connect(settings.database), "c") == []
 
@@ -389,7 +398,7 @@ def test_an_earlier_one_is_made_anew(home: Settings, tmp_path: Path, capsys: pyt
     make_earlier(home, "demo", "concepts")
     source = documents(tmp_path / "more.jsonl", "de", ["Ein Haus am See, in dem niemand mehr wohnt."])
     assert run(["index", str(source), "-c", "demo"]) == 0
-    assert "demo is calibrated anew: an earlier version of Dragoman made its calibration" in capsys.readouterr().err
+    assert "across 10 languages" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("mates", [False, True])

@@ -39,7 +39,7 @@ def test_it_shows_the_bias_and_in_each_fair_ranking_the_subject_in_several_langu
     assert (plain, subjects) == ("1", "5")
     assert fair
     assert all(int(languages) >= 8 for languages, _ in fair)
-    assert all(int(subjects) <= 3 for _, subjects in fair)
+    assert all(int(subjects) >= 4 for _, subjects in fair)
     assert said.count("           also in ") >= 3
 
 
@@ -52,7 +52,7 @@ def test_it_says_what_the_calibration_gained_and_where_the_report_lies(said: str
     assert int(found[2]) > 50
     assert "mostly in the query's own language" not in said
     assert "235 encoded" in said
-    assert "calibrated: balance 0.75, mates count\n" in said
+    assert re.search(r"Searches are fair across 10 languages: own-language share \d\d?%, equal would be 10%\.\n", said)
     assert "Scoring 30 topics, asked in each of 10 languages" in said
     page = home / "demo-report.html"
     assert page.stat().st_mode & 0o777 == 0o600

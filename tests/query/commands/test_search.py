@@ -10,14 +10,14 @@ import sqlalchemy as sa
 from encoders.console import Console
 from encoders.document import Document
 from encoders.errors import BadInput
-from encoders.methods.vector_parts import VectorParts
+from encoders.printable import cells, fitted
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database, transaction
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_table import CalibrationRow
-from query.commands.output.hits import hit_parts, parts_line, score_formula
+from query.commands.output.hits import hit_parts, query_parts
 from query.ranking.ranking_options import RankingOptions
-from query.ranking.search_hits import Hit, Passage, ScoreParts, as_json, good_hits
+from query.ranking.search_hits import Hit, Hits, Passage, ScoreParts, as_json, explanation, good_hits
 from query.ranking.searcher import Searcher
 from tests.query.calibration.earlier import earlier_artifact, earlier_summary
 from tests.query.conftest import Command
@@ -25,6 +25,7 @@ from trials.command import TOPICS
 
 QUERY = "Der Imker Karl von Frisch und die Bienen im Garten"
 SEARCH = ("search", QUERY, "--lang", "de")
+NO_ANSWER = "no good answer here: most of these hits fit other queries as well as this one"
 Ask = Callable[..., list[dict[str, Any]]]
 
 
@@ -89,12 +90,12 @@ def test_explain_says_what_a_score_is_made_of_and_when_languages_are_taken_out(a
     parts = ask("--explain", "--balance", "1")[0]["parts"]
     assert {"cosine", "corrected", "title", "opening", "passage", "fwd", "bwd"} <= parts.keys()
     said = on_demo(*SEARCH, "--balance", "1", "-k", "1", "--explain")
-    assert f"cosine {parts['cosine']:.3f}, corrected {parts['corrected']:.3f}" in said
-    by_part = f"title {parts['title']:.3f}, opening {parts['opening']:.3f}, best passage {parts['passage']:.3f}"
-    assert f"{by_part}: mean {parts['compared']:.3f}" in said
+    told = " ".join(said.split())
+    assert f"cosine {parts['cosine']:.3f}, without what its language shares {parts['corrected']:.3f}; title" in told
+    assert f"{parts['passage']:.3f}; mean of all {parts['compared']:.3f}" in told
     for balance, spoken_of in (("0", False), ("0.5", True)):
         said = on_demo(*SEARCH, "--balance", balance, "--explain")
-        assert (", corrected 0." in said, "corrected for languages" in on_demo.err) == (spoken_of, spoken_of)
+        assert ("without what its language shares" in " ".join(said.split())) == spoken_of
 
 
 def test_explain_names_a_mate_so_that_the_numbers_add_up(ask: Ask, on_demo: Command) -> None:
@@ -103,8 +104,8 @@ def test_explain_names_a_mate_so_that_the_numbers_add_up(ask: Ask, on_demo: Comm
     assert with_mates["score"] == pytest.approx(parts["score"] + parts["mates"], abs=1e-5)
     for options, spoken_of in (([], True), (["--calibration", "none"], False)):
         said = on_demo(*SEARCH, "-k", "20", "--flat", "--explain", *options)
-        assert (f"; its mates, such as [{parts['mate']}], add " in said) == spoken_of
-        assert ("documents about the same thing add to it or take from it" in on_demo.err) == spoken_of
+        told = f"documents about the same thing, such as [{parts['mate']}], add "
+        assert (told in " ".join(said.split())) == spoken_of
 
 
 def test_each_subject_is_a_hit_within_bounds(ask: Ask, on_demo: Command, calibrated_by_words: Settings) -> None:
@@ -166,30 +167,9 @@ def test_the_shown_part_of_a_passage_ends_with_a_whole_word(capsys: pytest.Captu
 @pytest.mark.parametrize(("mates", "shown"), [(0.1004, "0.101"), (-0.0508, "-0.050")])
 def test_what_mates_add_is_shown_as_the_difference_of_the_shown_scores(mates: float, shown: str) -> None:
     parts = ScoreParts(0.5, 0.5, None, None, None, 0.5, None, None, score=1.0004, mate="x", mates=mates, words=None)
-    assert parts_line(parts, 0.0) == f"cosine 0.500; its mates, such as [x], add {shown}"
-    assert "mate" not in parts_line(replace(parts, mates=0.00001), 0.0)
-
-
-def test_the_formula_is_that_of_the_options_and_of_the_calibration() -> None:
-    parts, ranking = VectorParts((2, 2), (0.3, 0.7)), RankingOptions(balance=0.75, hybrid=True, rerank="tokens")
-    plain = "plain cosine: a score is the document's cosine"
-    assert score_formula(RankingOptions(), None) == plain
-    calibration = Calibration.none("model", parts)
-    for balance, clauses in {
-        0.0: "counted 1, 1, 1 and 2 times; the encoders' cosines count 0.3,0.7",
-        0.5: "counted 1, 1, 1 and 2 times, corrected for languages; the encoders' cosines count 0.3,0.7",
-        0.75: "corrected for languages, divided by the mean of near the query and near the document, of 3 neighbours "
-        "each, to the power 0.5; the encoders' cosines count 0.3,0.7",
-    }.items():
-        formula = score_formula(RankingOptions(balance=balance), calibration)
-        assert formula.startswith(f"balance {balance:g}: a score is the mean of document, title, opening and best")
-        assert formula.endswith(clauses)
-    formula = score_formula(ranking, replace(calibration, mates=True))
-    assert formula.endswith(
-        "to the power 0.5; documents about the same thing add to it or take from it; the encoders' cosines count "
-        "0.3,0.7; words change the order within a language, scores stay with the places; a reranker orders the first "
-        "30, scores stay with the places"
-    )
+    of_mates = f"documents about the same thing, such as [x], add {shown}"
+    assert explanation(parts, 1.0004 + mates, 0.0) == f"cosine 0.500; {of_mates}; score {1.0004 + mates:.3f}"
+    assert explanation(replace(parts, mates=0.00001), 0.9, 0.0) == "cosine 0.500; score 0.900, that of its place"
 
 
 @pytest.mark.parametrize(
@@ -208,11 +188,37 @@ def test_a_line_marks_where_the_good_hits_end(on_demo: Command) -> None:
     assert "── most" not in on_demo(*SEARCH, "-k", "50", "--calibration", "none")
 
 
-def test_of_hits_that_all_fit_other_queries_as_well_the_search_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    Console().print(hit_parts([replace(hit("de", "Brot"), fits=False)]))
-    shown = capsys.readouterr()
-    assert "──" not in shown.out
-    assert "perhaps there is no answer here" in shown.err
+@pytest.mark.parametrize(
+    ("lang", "confidence", "fits", "said"),
+    [
+        ("ru", None, True, []),
+        ("ru", 0.95, True, ["query language: ru (detected)"]),
+        ("ru", 0.6, True, ["is this ru? say so: --lang ru"]),
+        ("ru", 0.1, True, ["the query's language is unsure; say which: --lang LANG"]),
+        ("und", 0.0, False, ["the query's language is unsure; say which: --lang LANG", NO_ANSWER]),
+    ],
+)
+def test_it_says_what_is_unsure(lang: str, confidence: float | None, fits: bool, said: list[str]) -> None:
+    hits = Hits([replace(hit("de", "Brot"), fits=fits)], lang, confidence)
+    *notes, meaning = query_parts(hits, "")
+    assert notes == said
+    assert "a score orders the hits of this search" in str(meaning)
+
+
+def test_where_there_is_one_collection_it_need_not_be_named(calibrated_by_words: Settings, dragoman: Command) -> None:
+    home = ["--home", str(calibrated_by_words.home)]
+    assert dragoman.one(*SEARCH, *home)["hits"] == dragoman.one(*SEARCH, *home, "-c", "demo")["hits"]
+    assert "did you mean 'health'?" in dragoman(*SEARCH, *home, "--filter", "label=helth")
+
+
+def test_at_a_terminal_no_word_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    sentence = "  the query is longer than the encoder reads; what comes after 眠れない夜 is left out"
+    for columns in (60, 80, 100):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        lines = fitted(sentence, terminal=True).splitlines()
+        assert " ".join(line.strip() for line in lines) == sentence.strip()
+        assert all(cells(line) <= columns and line.startswith("  ") for line in lines)
+        assert fitted(sentence, terminal=False) == sentence
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encoders.document import FloatArray, unit_rows
+from encoders.document import Document, FloatArray, unit_rows
 from encoders.methods.vector_parts import VectorParts
 from indexer.stores.matrix import Rows
 from query.calibration.calibration import BAR, Bank
@@ -16,7 +16,7 @@ from query.calibration.comparison_space import CorrectedQueries
 from query.ranking import bank_neighbourhoods
 from query.ranking import candidate_mates as mates_module
 from query.ranking.bank_neighbourhoods import BankNeighbourhoods
-from query.ranking.candidate_mates import LIFTERS, Mates, counterparts
+from query.ranking.candidate_mates import LIFTERS, Mates, subjects
 from query.ranking.candidates import CandidateDocuments
 from query.ranking.fusion import DEPTH, fuse
 
@@ -147,14 +147,23 @@ def test_mates_of_a_selection_are_those_that_both_stay_and_count(case: Candidate
     assert selection[selected.rows].tolist() == [row for row in case.rows.tolist() if row in staying]
 
 
-@given(candidates())
-def test_counterparts_are_the_nearest_of_each_other_and_near(case: Candidates) -> None:
-    """Among all candidates, however many."""
-    expected: dict[int, list[int]] = {}
-    for (row, mate), cosine in replace(case, lifters=len(case.scores)).cosines.items():
-        if cosine >= max(0.4, case.bar - 0.2):
-            expected.setdefault(row, []).append(mate)
-    assert counterparts(case.documents, case.rows, case.bar) == {row: sorted(mates) for row, mates in expected.items()}
+@given(candidates(), st.integers(0, 9))
+def test_each_hit_is_in_one_subject_with_one_hit_of_a_language_and_subjects_stay(case: Candidates, few: int) -> None:
+    """Hits of a subject are mates, however distantly; with more hits no subject made before loses a hit."""
+    documents = replace(case.documents, raw=case.documents.vectors)
+    ranks = np.argsort(np.argsort(-case.scores[case.rows], kind="stable"))
+    every = documents.selected(case.rows)
+    first = np.sort(np.flatnonzero(ranks < few))
+    pages = {doc_id: Document(doc_id, "de", f"{doc_id} " * 9) for doc_id in documents.doc_ids}
+    read = lambda doc_ids: [pages[doc_id] for doc_id in doc_ids]  # noqa: E731
+    groups, _ = subjects(every.selected(first), ranks[first], [], case.bar, read, mates=True)
+    wider, _ = subjects(every, ranks, groups, case.bar, read, mates=True)
+    assert sorted(rank for group in wider for rank in group) == list(range(len(ranks)))
+    assert [group[: len(of_few)] for group, of_few in zip(wider, groups, strict=False)] == groups
+    langs = np.array(every.langs)[np.argsort(ranks)]
+    assert all(len({langs[rank] for rank in group}) == len(group) for group in wider)
+    alone, _ = subjects(every, ranks, [], case.bar, read, mates=False)
+    assert alone == [[rank] for rank in range(len(ranks))]
 
 
 def floats(*values: float) -> FloatArray:

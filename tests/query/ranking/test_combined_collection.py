@@ -220,8 +220,6 @@ def test_weights_are_shown_wherever_a_calibration_is(of_words: Settings) -> None
     assert re.search(", weights 0.2,0.8, .*decided by you", said(of_words, "status", "-c", "both"))
     told = json.loads(said(of_words, "status", "-c", "both", "--json"))["calibrations"]
     assert [one["weights"] for one in told if one["active"]] == [[0.2, 0.8]]
-    told_how = CliRunner().invoke(root, ["search", "Wasser", "-c", "both", "--explain", "--home", str(of_words.home)])
-    assert "the encoders' cosines count 0.2,0.8" in told_how.output
     assert "0.2,0.8" not in said(of_words, "calibrate", "-c", "both")
     assert "0.2,0.8" in said(of_words, "calibrate", "-c", "both", "--list")
     assert "weights" not in said(of_words, "calibrate", "-c", "alone", "--list")

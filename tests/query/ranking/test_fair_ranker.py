@@ -28,13 +28,12 @@ from query.calibration.comparison_space import PLAIN_SPACE
 from query.calibration_fitting.calibration_fit import calibrate
 from query.calibration_fitting.calibration_request import CalibrationRequest
 from query.calibration_fitting.language_statistics import draw_samples, fit_statistics
-from query.commands.output.hits import parts_line, score_formula
 from query.measures.quality_measures import parse_measures, score
 from query.ranking import fair_ranker as ranking_module
 from query.ranking.fair_ranker import FairRanker, Stretch
 from query.ranking.passages import opening_lengths
 from query.ranking.ranking_options import RankingOptions
-from query.ranking.search_hits import Ranking
+from query.ranking.search_hits import Ranking, explanation
 from query.ranking.searcher import Searcher
 from query.trec_files.qrels import read_qrels
 from query.trec_files.topics import read_topics
@@ -368,20 +367,21 @@ def test_the_parts_of_a_hit_make_its_score(searcher: Searcher, hybrid: bool) -> 
     if hybrid:
         assert max(parts.words or 0 for parts in all_parts) == 1
         assert own != sorted(own, reverse=True)
-        assert "BM25 score 1.00 of the best document's" in "".join(parts_line(parts, 0.75) for parts in all_parts)
+        told = "".join(explanation(parts, 0.5, 0.75) for parts in all_parts)
+        assert "its words have 1.00 of the best document's BM25 score" in told
     else:
         assert {parts.words for parts in all_parts} == {None}
         assert own == pytest.approx([hit.score for hit in hits], rel=1e-5)
-    formula = score_formula(options, helped.calibration)
-    assert ("words change the order" in formula) == hybrid
-    assert "to the power 0.5" in formula
+        told = explanation(all_parts[0], hits[0].score, 0.75)
+        assert told.endswith(f"; score {hits[0].score:.3f}")
+        assert "to the power 0.5: " in told
 
 
 def test_plain_cosine_says_nothing_of_neighbours(demo: Settings) -> None:
     with Searcher.open("demo", demo, device="cpu") as opened:
         (hit,) = opened.search("Brot", lang="de", k=1, explain=True)
     assert hit.parts
-    assert parts_line(hit.parts, 0.0) == f"cosine {hit.cosine:.3f}"
+    assert explanation(hit.parts, hit.score, 0.0) == f"cosine {hit.cosine:.3f}; score {hit.cosine:.3f}"
 
 
 @pytest.mark.parametrize("each", [1, 2, 5])

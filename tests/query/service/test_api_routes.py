@@ -41,7 +41,7 @@ def refused(client: httpx.Client, path: str = "/api/search", **asked: Any) -> tu
 
 def answered(hit: Hit) -> dict[str, Any]:
     """A hit as the service answers it: with the documents about the same thing, even if there are none."""
-    return {**as_json(hit), "also": [answered(other) for other in hit.also]}
+    return {**as_json(hit), "also": [answered(other) for other in hit.also], "alike": hit.alike}
 
 
 def rounded(hits: Iterable[dict[str, Any] | Hit]) -> list[dict[str, Any]]:
@@ -54,7 +54,7 @@ def rounded(hits: Iterable[dict[str, Any] | Hit]) -> list[dict[str, Any]]:
 def test_it_finds_what_the_command_finds(service: httpx.Client, calibrated: Settings, asked: dict[str, Any]) -> None:
     with Searcher.open("demo", calibrated, device="cpu", ranking=RankingOptions(**asked)) as searcher:
         for lang, text in QUERIES:
-            found = search(service, text, lang=lang, explain=True, **asked)
+            found = search(service, text, lang=lang, explain=True, subjects=False, **asked)
             assert found["hits"] == rounded(searcher.search(text, lang=lang, explain=True))
             assert (found["lang"], found["confidence"], found["space"]) == (lang, None, searcher.space)
 
@@ -64,13 +64,18 @@ def test_subjects_are_answered_once_in_the_preferred_language(service: httpx.Cli
         several = set()
         for lang, text in QUERIES:
             for first, more in ((lang, {}), ("fr", {"prefer": ["fr", "tr"]})):
-                asked: dict[str, Any] = {"lang": lang, "k": 5, "subjects": True, "explain": True, **more}
+                asked: dict[str, Any] = {"lang": lang, "k": 5, "explain": True, **more}
                 found = search(service, text, **asked)["hits"]
-                assert found == rounded(searcher.search(text, **asked))
+                assert found == rounded(searcher.search(text, subjects=True, **asked))
                 assert all(hit["lang"] == first for hit in found if first in {other["lang"] for other in hit["also"]})
                 several |= {lang for hit in found if hit["also"]}
     assert len(several) >= 3  # pages of the demo on one subject are no translations, and few are as near
-    assert not any(hit["also"] for hit in search(service, text, lang=lang, k=5)["hits"])
+    flat = search(service, text, lang=lang, k=5, subjects=False)
+    assert not any(hit["also"] for hit in flat["hits"])
+    assert (flat["note"], 0 < flat["good"] <= 5) == ("", True)
+    unsure = search(service, "123 xyzzy", filters={"label": "helth"})
+    assert unsure["hits"] == []
+    assert "no document has 'helth' in label, did you mean 'health'?" in unsure["note"]
 
 
 def test_a_document_that_is_shown_under_another_is_logged_as_shown_and_as_opened(own: Settings) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
-from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -17,11 +16,10 @@ from mcp.types import CallToolResult, TextContent, Tool
 from encoders.errors import MissingPart
 from indexer.collection.settings import Settings
 from query.query_log.query_log_tables import SearchRow
-from query.ranking.search_hits import ScoreParts
 from query.ranking.searcher import Searcher
 from query.service.access import Token
 from query.service.agents import agent_tools, tool_messages
-from query.service.agents.agent_tools import AgentTools, explanation
+from query.service.agents.agent_tools import AgentTools
 from query.service.api_messages import (
     LONGEST,
     CollectionsAnswer,
@@ -102,7 +100,10 @@ def test_search_finds_what_the_service_finds_and_says_language_passage_and_why(a
     answer = found_by(api, k=20, explain=True)
     result = call(api, "search", **QUERY, k=20)
     found = result.structured_content
-    assert (found["collection"], found["lang"], found["unread"]) == ("demo", "de", "")
+    assert (found["collection"], found["lang"], found["unread"], found["note"]) == ("demo", "de", "", answer.note)
+    preferring = call(api, "search", **QUERY, prefer=["ja"]).structured_content["hits"]
+    assert preferring[0]["lang"] == "ja"
+    assert {hit["id"] for hit in (preferring[0], *preferring[0]["also"])} >= {answer.hits[0].id}
     for hit, expected in zip(found["hits"], answer.hits, strict=True):
         assert (hit["id"], hit["lang"], hit["score"]) == (expected.id, expected.lang, expected.score)
         assert hit["fields"] == expected.fields
@@ -279,19 +280,6 @@ def test_a_tool_that_is_not_there_is_refused_by_the_protocol(api: Api) -> None:
                 await client.call_tool("find", {})
 
     asyncio.run(find())
-
-
-def test_an_explanation_has_the_parts_that_a_score_has() -> None:
-    few = ScoreParts(0.9, 0.4, None, None, None, 0.4, None, None, 0.4, None, None, None)
-    assert explanation(few, "de") == "Its similarity to the query is 0.400."
-    parts = ScoreParts(0.9, 0.43, 0.1, 0.3, 0.5, 0.4, 0.35, 0.42, 0.4, "en-1", 0.02, 0.6)
-    assert explanation(parts, "de") == (
-        "Its similarity to the query is 0.400 (best passage 0.500, opening 0.300); the nearest documents in de have "
-        "0.350 on average; with the whole document it has 0.430, and other queries have 0.420: it fits this query "
-        "better than others; documents about the same thing, en-1 above all, add 0.020 to its score; its BM25 score is "
-        "0.60 of the best document's."
-    )
-    assert "fits other queries as well as this one" in explanation(replace(parts, corrected=0.41, compared=0.5), "de")
 
 
 @asynccontextmanager
