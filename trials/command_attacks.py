@@ -32,7 +32,7 @@ SHOWN = (
     ["runs", "list"],
     ["runs", "show", "1"],
     ["runs", "export", "1"],
-    ["calibrate", "-c", "demo", "--list"],
+    ["status", "-c", "demo", "--calibration"],
 )
 """Commands that show a home with the collection ``demo`` and a logged evaluation."""
 _SIGNS = ("failed", "have no vector")  # what ``dragoman status`` shows of a damaged store

@@ -137,7 +137,7 @@ def _named(engine: sa.Engine, collection: Collection, wanted: str) -> StoredCali
         ids = ", ".join(stored.id for stored in calibrations) or "none yet"
         raise BadInput(
             f"{len(matches) or 'no'} calibrations of {name} begin with {wanted!r} (there are: {ids}); "
-            f"see them: dragoman calibrate --list -c {name}"
+            f"see them: dragoman status --calibration -c {name}"
         )
     if matches[0].model != collection.model:
         raise ModelMismatch(

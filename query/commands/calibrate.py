@@ -6,16 +6,14 @@ from pathlib import Path
 
 import click
 
-from encoders.console import Console, Note
+from encoders.console import Console
 from encoders.machine.placement import Device
 from encoders.maps.space_maps import SpaceMaps
-from encoders.methods.vector_parts import parsed_weights, shown_weights
-from encoders.table_layout import Table
+from encoders.methods.vector_parts import parsed_weights
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from query.calibration import calibration_table
-from query.calibration.calibration_summary import Summary
 from query.calibration.lineage import cancel_abandoned_migration
 from query.calibration_fitting.calibration_fit import calibrate
 from query.calibration_fitting.calibration_request import CalibrationRequest, JudgedTopics
@@ -38,7 +36,6 @@ from query.trec_files.topic_set import read_queries
 
 @click.command("calibrate", cls=Command)
 @searched_collection_option("The collection to calibrate.")
-@click.option("--list", "listing", is_flag=True, help="Show the calibrations there are; make none.")
 @click.option(
     "--use", "wanted", default="", metavar="ID|none", help="Search with this calibration from now on; make none."
 )
@@ -64,7 +61,6 @@ from query.trec_files.topic_set import read_queries
 @common_options
 def command(
     name: str,
-    listing: bool,
     wanted: str,
     topic_files: tuple[str, ...],
     qrel_files: tuple[str, ...],
@@ -87,13 +83,10 @@ def command(
     With --topics and --qrels the topics decide both, and the balance. No document is encoded again, and the index is
     not touched.
     """
-    if listing or wanted:
+    if wanted:
         if stated := stated_options(_OF_A_NEW_CALIBRATION):
-            option = "--list" if listing else "--use"
-            raise click.UsageError(f"{option} makes no calibration; leave {', '.join(stated)} out")
-        if wanted:
-            _use(wanted, name, settings, console)
-        _list(name, settings, console)
+            raise click.UsageError(f"--use makes no calibration; leave {', '.join(stated)} out")
+        _use(wanted, name, settings, console)
         return
     if bool(topic_files) != bool(qrel_files):
         raise click.UsageError("--topics and --qrels belong together; give both")
@@ -122,40 +115,3 @@ def _use(wanted: str, name: str, settings: Settings, console: Console) -> None:
         cancel_abandoned_migration(engine, name)
     ranking = "plain cosine" if calibration_id == calibration_table.NONE else f"calibration {calibration_id}"
     console.print(f"{name} is searched with {ranking} now")
-
-
-def _list(name: str, settings: Settings, console: Console) -> None:
-    with open_database(settings.database) as engine:
-        model = collections.require(engine, name).model
-        calibrations = calibration_table.all_calibrations(engine, name)
-    active = {calibration.id for calibration in calibrations if calibration.active and calibration.model == model}
-    for calibration in calibrations:
-        values = {"calibration": calibration.id, "active": calibration.id in active, "created": calibration.created}
-        console.show(values | calibration.summary.as_json())
-    if not calibrations:
-        advice = f"make one: dragoman calibrate -c {name}"
-        console.print(f"{name} has no calibration and is searched by plain cosine; {advice}")
-        return
-    has_weights = any(calibration.summary.weights for calibration in calibrations)
-    table = Table.of(
-        [
-            {
-                "calibration": calibration.id,
-                "-made (UTC)": f"{calibration.created:%Y-%m-%d %H:%M}",
-                ">balance": f"{calibration.summary.balance:g}",
-                **({">weights": shown_weights(calibration.summary.weights)} if has_weights else {}),
-                "mates": "yes" if (mates := calibration.summary.mates) and mates.count else "no" if mates else "",
-                ">languages": f"{len(calibration.summary.languages)}",
-                "~decided by": calibration.summary.decided_by + _maps_mark(calibration.summary),
-                "~": "active" if calibration.id in active else "" if calibration.model == model else "of another model",
-            }
-            for calibration in calibrations
-        ],
-        f"Calibrations of {name}",
-    )
-    advice = f"none is active: plain cosine; choose one with: dragoman calibrate --use ID -c {name}"
-    console.print([table, *([] if active or console.json else [Note(advice)])])
-
-
-def _maps_mark(summary: Summary) -> str:
-    return ", maps" if summary.map else ", common space" if summary.common_space else ""

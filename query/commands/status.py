@@ -13,7 +13,7 @@ from query.collections.collection_status import describe
 from query.commands.options.common_options import common_options, optional_collection_option
 from query.commands.options.help import Command
 from query.commands.options.option_types import default_option, seconds
-from query.commands.output.calibrations import calibration_json, calibration_parts
+from query.commands.output.calibrations import show_calibrations
 from query.commands.output.statuses import show_statuses
 
 
@@ -39,11 +39,8 @@ def command(name: str | None, decided: bool, watched: bool, every: float, settin
         selected = [collections.require(engine, name)] if name else collections.all_collections(engine)
         if decided:
             for collection in selected:
-                stored = calibration_table.active(engine, collection)
-                if stored:
-                    console.show(calibration_json(stored, collection.name), calibration_parts(stored, collection.name))
-                else:
-                    console.print(f"{collection.name} is searched by plain cosine: it has no calibration")
+                calibrations = calibration_table.all_calibrations(engine, collection.name)
+                show_calibrations(calibrations, collection.name, collection.model, console)
             return
         statuses = [describe(engine, collection, settings) for collection in selected]
     show_statuses(statuses, settings, console, full=bool(name))

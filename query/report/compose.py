@@ -117,7 +117,7 @@ def _how_to_calibrate(subject: _Subject) -> str:
     if any(calibration.model == subject.collection.model for calibration in calibrations):
         return (
             "It is searched without a calibration, as was chosen; for the picture of after choose one: "
-            f"dragoman calibrate -c {subject.name} --list"
+            f"dragoman status -c {subject.name} --calibration"
         )
     return f"It has no calibration yet; for the picture of after make one: dragoman calibrate -c {subject.name}"
 

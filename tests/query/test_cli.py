@@ -269,7 +269,6 @@ def test_delete_all_that_is_killed_in_its_midst_is_completed_by_the_same_command
         ([*NEW, "--encoder", "multilingual-e5-smal"], 1, "-smal', did you mean 'multilingual-e5-small'?"),
         ([*SEARCH, "--filter", "lable=x"], 1, "'lable', did you mean 'label'? (the fields: concept, label)"),
         ([*CALIBRATE, "--use", "none", "--balance", "1"], 2, "--use makes no calibration; leave --balance"),
-        ([*CALIBRATE, "--list", "--seed", "1"], 2, "--list makes no calibration; leave --seed out"),
         (["attach", "-c", "mini", "--lang-field", "l", "--companion"], 2, "leave --lang-field, --companion out"),
         (["mates", "--plot", "/nowhere/m.png", "x", "y"], 1, "there is no folder /nowhere"),
         (["delete", "--all", "-c", "mini"], 1, "nobody can be asked whether mini with its documents may go"),

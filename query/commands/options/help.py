@@ -31,9 +31,6 @@ class CommonOption(click.Option):
 class Command(click.Command):
     """A command whose help lists the common options last, in a section of their own, and with ``--all`` every one."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:  # noqa: D102
-        return super().parse_args(ctx, _without_all(ctx, args))
-
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command's own options, then the common options with ``--help``."""
         help_option = self.get_help_option(ctx)
@@ -82,7 +79,10 @@ class LazyGroup(Group):
         self.lines = {name: line for lines in sections.values() for name, line in lines.items()}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:  # noqa: D102
-        return super().parse_args(ctx, _without_all(ctx, args))
+        if "--all" in args[-2:] and {"-h", "--help"} & {*args[-2:]}:
+            ctx.meta[_ALL] = True
+            args = [*args[:-2], "--help"]
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002, D102
         return list(self.lines)
@@ -120,14 +120,6 @@ class LazyGroup(Group):
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:  # noqa: D102
         items = [CompletionItem(name, help=line) for name, line in self.lines.items() if name.startswith(incomplete)]
         return items or click.Command.shell_complete(self, ctx, incomplete)
-
-
-def _without_all(ctx: click.Context, args: list[str]) -> list[str]:
-    """The arguments; of ``--help --all`` the second is taken out and noted, before the first prints the help."""
-    if not (len(args) == 2 and {*args} <= {"-h", "--help", "--all"} and "--all" in args):
-        return args
-    ctx.meta[_ALL] = True
-    return [argument for argument in args if argument != "--all"]
 
 
 def _write_options(

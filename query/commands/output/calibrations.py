@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from encoders.console import Alert, Console, Note, Part
@@ -30,6 +30,19 @@ def show_calibration(report: CalibrationReport, name: str, console: Console) -> 
     parts = calibration_parts(stored, name, "as it was," if report.taken_over else "decided")
     taught = taught_parts(report.taught, "the documents that this calibration was fitted on")
     console.show(values, [*parts, *taught, *_lost_parts(report, name)])
+
+
+def show_calibrations(calibrations: Sequence[StoredCalibration], name: str, model: str, console: Console) -> None:
+    """Show how a collection's calibrations rank and what decided that, of the active one why, too."""
+    if not calibrations:
+        console.print(
+            f"{name} has no calibration and is searched by plain cosine; make one: dragoman calibrate -c {name}"
+        )
+    for stored in calibrations:
+        active = stored.active and stored.model == model
+        first, *reasons = calibration_parts(stored, name)
+        values = calibration_json(stored, name) | {"active": active, "created": stored.created}
+        console.show(values, [f"{first}; active", *reasons] if active else [first])
 
 
 def calibration_json(stored: StoredCalibration, name: str) -> dict[str, Any]:
@@ -62,7 +75,7 @@ def _lost_parts(report: CalibrationReport, name: str) -> Iterator[Part]:
     if report.lost:
         yield Alert(
             f"the previous calibration ranked with {report.lost} and the new one does not; to return: "
-            f"dragoman calibrate -c {name} --list, then --use ID"
+            f"dragoman status -c {name}, then dragoman calibrate --use ID"
         )
 
 

@@ -93,15 +93,13 @@ def _runs(status: dict[str, Any], *, full: bool) -> Iterator[str]:
 
 def _calibrations(status: dict[str, Any], *, full: bool) -> Iterator[str]:
     active = [calibration for calibration in status["calibrations"] if calibration["active"]]
-    for calibration in status["calibrations"] if full else active:
+    for calibration in active:
         weights = f", weights {weights_text}" if (weights_text := shown_weights(calibration["weights"])) else ""
-        mates = ", mates count" if calibration["mates"] else ""
-        setting = f"balance {calibration['balance']:g}{weights}{mates}"
-        state = ", active" if calibration["active"] and full else ""
-        yield f"  calibration {calibration['calibration']}: {setting}, decided by {calibration['decided_by']}{state}"
+        more = f"; why, and earlier ones: dragoman status --calibration -c {status['collection']}" if full else ""
+        yield f"  calibration {calibration['calibration']}: balance {calibration['balance']:g}{weights}{more}"
         if calibration["map"]:
             yield f"    asked through maps: {calibration['map']}"
-        if calibration["active"] and calibration["without"]:
+        if calibration["without"]:
             languages = ", ".join(calibration["without"])
             yield f"    without {languages}: make another: dragoman calibrate -c {status['collection']}"
     if not active:

@@ -384,7 +384,7 @@ def test_a_calibration_of_an_earlier_version_is_used_until_it_is_made_anew_with_
     assert opened_calibration(home).languages["de"].sources.count("") == 1
     assert is_calibrated("demo", home)
     assert keep_calibrated("demo", home, device="cpu").report is None
-    assert run(["calibrate", "--list", "-c", "demo"]) == 0
+    assert run(["status", "--calibration", "-c", "demo"]) == 0
     assert len(capsys.readouterr().out.splitlines()) >= 2
 
 

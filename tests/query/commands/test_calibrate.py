@@ -43,13 +43,12 @@ def test_a_balance_is_between_0_and_1_and_judgements_decide_it_too(on_demo: Comm
 def test_the_list_and_the_status_show_how_calibrations_rank(home: Settings, dragoman: Command) -> None:
     place = ["-c", "demo"]
     assert ", balance 0.25; decided by you\n" in dragoman("calibrate", "--balance", "0.25", *place)
-    heads, _, first, second = dragoman("calibrate", "--list", *place).strip().splitlines()[-4:]
-    assert heads.split() == ["calibration", "made", "(UTC)", "balance", "mates", "languages", "decided", "by"]
-    assert first.split()[3:6] == ["0.75", "yes", "10"]
-    assert second.split()[3:] == ["0.25", "10", "you", "active"]
-    shown = dragoman("status", *place)
-    assert ": balance 0.75, mates count, decided by documents" in shown
-    assert ": balance 0.25, decided by you, active" in shown
+    first, second = dragoman("status", "--calibration", *place).strip().splitlines()
+    assert first.endswith(", balance 0.75, mates count; decided by the collection's documents")
+    assert second.endswith(", balance 0.25; decided by you; active")
+    assert ": balance 0.25; why, and earlier ones: dragoman status --calibration -c demo\n" in dragoman(
+        "status", *place
+    )
     calibrations = dragoman.one("status", *place)["calibrations"]
     assert [(one["balance"], one["mates"]) for one in calibrations] == [(0.75, True), (0.25, False)]
 
@@ -104,6 +103,9 @@ def test_index_says_how_the_calibration_ranks(word_model: ModelFolder, settings:
     sources = [source for source in SOURCES if source.name.split(".")[1] in {"de", "en", "fr"}]
     place = ["-c", "three", "--home", settings.home]
     out = dragoman("index", *sources, "--encoder", word_model.path, *place)
-    err, (made,) = dragoman.err, dragoman.json("calibrate", "--list", *place)
-    assert f"three: calibration {made['calibration']}, balance 0.75" in out
+    err, (made,) = dragoman.err, dragoman.json("status", "--calibration", *place)
+    assert "across 3 languages: own-language share " in out
+    assert "MAP" not in err
+    assert f"three: calibration {made['calibration']}, balance 0.75" in dragoman("status", "--calibration", *place)
+    err = dragoman.err
     assert f"{made['mates']['without']:.3f} without and {made['mates']['with_mates']:.3f} with them" in err
