@@ -12,9 +12,7 @@ import click
 from click.core import ParameterSource
 
 from encoders.console import Console
-from indexer.collection.collection import all_collections
 from indexer.collection.settings import Settings
-from indexer.ledger.database import open_database
 from query.commands.options.help import CommonOption
 from query.commands.options.option_types import COLLECTION, FILLED, PATH, Decorator, Number, default_option
 from query.trec_files.output_files import PICTURES, require_writable
@@ -42,13 +40,13 @@ def searched_collection_option(text: str) -> Decorator:
 
 
 def _only_collection(settings: Settings) -> str:
+    from indexer.collection.collection import all_collections  # noqa: PLC0415 - the database's modules
+    from indexer.ledger.database import open_database  # noqa: PLC0415
+
     with open_database(settings.database) as engine:
         names = [collection.name for collection in all_collections(engine)]
     if len(names) != 1:
-        there_are = (
-            f"there are: {', '.join(names)}" if names else "nothing is indexed yet: dragoman index SOURCE -c NAME"
-        )
-        raise click.UsageError(f"say which collection with -c NAME; {there_are}")
+        raise click.UsageError(f"say which collection with -c NAME (there are: {', '.join(names) or 'none yet'})")
     return names[0]
 
 

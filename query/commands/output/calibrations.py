@@ -75,7 +75,7 @@ def _lost_parts(report: CalibrationReport, name: str) -> Iterator[Part]:
     if report.lost:
         yield Alert(
             f"the previous calibration ranked with {report.lost} and the new one does not; to return: "
-            f"dragoman status -c {name}, then dragoman calibrate --use ID"
+            f"dragoman status -c {name} --calibration, then dragoman calibrate --use ID"
         )
 
 

@@ -56,7 +56,10 @@ def hit_parts(hits: Sequence[Hit], balance: float = 1.0) -> Iterator[Part]:
     for rank, hit in enumerate(hits, start=1):
         cosine_known = f"{hit.score:.3f}" == f"{hit.cosine:.3f}"
         cosine = "" if cosine_known else f"  cosine {hit.cosine:.3f}"
-        yield f"{rank:3d}  {hit.score:.3f}  {hit.lang:<4} {_title(hit)}  [{one_line(hit.doc_id)}]{cosine}"
+        place, named = f"{rank:3d}  {hit.score:.3f}  {hit.lang:<4} ", f"{_title(hit)}  [{one_line(hit.doc_id)}]{cosine}"
+        fits = cells(place + named) <= _width()
+        first, *rest = [named] if fits else lines_of(named, _width() - len(place))
+        yield from (f"{place}{first}", *(f"{indent}{line}" for line in rest))
         below = lines_of(explanation(hit.parts, hit.score, balance), width) if hit.parts else []
         yield from (f"{indent}{line}" for line in below)
         if hit.passage:
