@@ -18,7 +18,7 @@ from encoders.text.words import word_around
 from indexer.cluster.source_values import filter_texts
 from indexer.stores.contract import EditedDocument, VectorStore
 from indexer.text.language_detection import SURE, UNSURE
-from query.calibration.margin import centring, exponent
+from query.calibration.margin import FLOOR, centring, exponent
 
 LANGUAGE_FACET = "lang"
 """Name of the facet that counts languages; every other name is a field's."""
@@ -260,9 +260,10 @@ def explanation(parts: ScoreParts, score: float, balance: float) -> str:
         line += f"; opening {parts.opening:.3f}; best passage, which counts twice, {parts.passage:.3f}"
         line += f"; mean of all {parts.compared:.3f}"
     if parts.fwd is not None and parts.bwd is not None:
+        least = f" (at least {FLOOR:g})" if (parts.fwd + parts.bwd) / 2 < FLOOR else ""
         line += (
             f"; divided by the mean of what is usual near the query, {parts.fwd:.3f}, and near the document, "
-            f"{parts.bwd:.3f}, to the power {exponent(balance):g}: {parts.score:.3f}"
+            f"{parts.bwd:.3f}{least}, to the power {exponent(balance):g}: {parts.score:.3f}"
         )
     total = parts.score + (parts.mates or 0.0)
     added = round(total, 3) - round(parts.score, 3)  # so that the shown numbers add up
