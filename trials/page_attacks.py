@@ -51,7 +51,7 @@ ADDRESSES = (*TEXTS.values(), *IDS, *(url for url in URLS if isinstance(url, str
 """Values of the parameters of the page's address."""
 _TIMEOUT = 60_000
 _UNORDERED = """() => {
-  const OWN = "h1, header label, legend, .tongue, .link, #more, .why dt, .why dd, #status, .hint";
+  const OWN = "h1, #drawer label, #drawer span, .tongue, .link, #more, .why dt, .why dd, #status, .hint p";
   const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), wrong = [];
   while (walk.nextNode()) {
     const node = walk.currentNode;
@@ -176,8 +176,8 @@ def _touched(page: Any, number: int) -> str:
 
 
 def _opened(page: Any, number: int, hit: dict[str, Any], service: httpx.Client, collection: str) -> str:
-    page.evaluate("say('')")
-    title = page.locator("#hits h2 button").nth(number)
+    page.evaluate("report('')")
+    title = page.locator("#hits h2 a").nth(number)
     if not title.is_visible():
         return "its title can't be seen"
     title.click()

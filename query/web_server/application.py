@@ -123,7 +123,7 @@ class Service:
         """The page for a browser, a greeting for an Elasticsearch client."""
         if is_elastic(request.scope):
             return await self._elastic.answer(request)
-        return await self._page.answer()
+        return await self._page.answer(request)
 
     @asynccontextmanager
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
