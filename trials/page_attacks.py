@@ -51,7 +51,7 @@ ADDRESSES = (*TEXTS.values(), *IDS, *(url for url in URLS if isinstance(url, str
 """Values of the parameters of the page's address."""
 _TIMEOUT = 60_000
 _UNORDERED = """() => {
-  const OWN = "h1, #drawer label, #drawer span, .tongue, .link, #more, .why dt, .why dd, #status, .hint p";
+  const OWN = "h1, #drawer label, #drawer span, .tongue, .link, #more, .why dt, .why dd, #status, #status span";
   const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), wrong = [];
   while (walk.nextNode()) {
     const node = walk.currentNode;

@@ -57,7 +57,7 @@ async function similar(hit, place) {
   place.replaceChildren(make("span", {role: "status"}, "…"));
   let found;
   try { found = await call("api/similar", posted({collection: current.name, id: hit.id})); }
-  catch (error) { place.dataset.failed = "true"; place.replaceChildren(make("span", {role: "alert"}, error.message)); return; }
+  catch (error) { place.dataset.failed = "true"; place.replaceChildren(make("span", {role: "alert"}, error instanceof Refusal ? english(error.message) : error.message)); return; }
   place.replaceChildren(found.hits.length ? make("ul", null, ...found.hits.map(other => make("li", null, named(other.lang), ": ", linkTo(other, make("bdi", foreign(other), heading(other)), {class: "link"})))) : say("none"));
 }
 /* The passage, and in it the telling words that it shares with the query. */

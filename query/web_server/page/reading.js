@@ -7,7 +7,7 @@ async function read(hit, from) {
   let found;
   if (/^\.\.?$/.test(hit.id)) { report(tell("cannotOpen", {id: isolated(hit.id)}), true); return; }
   try { found = await call("api/documents/" + place(hit.id) + "?collection=" + encodeURIComponent(current.name)); }
-  catch (error) { report(error.message, true); return; }
+  catch (error) { fail(error); return; }
   const before = found.title ? [...found.title].length + 1 : 0, text = [...found.text];
   const start = hit.passage ? Math.max(0, hit.passage.start - before) : 0, end = hit.passage ? Math.max(start, hit.passage.end - before) : 0;
   const passage = make("mark", {title: say("answers")}, text.slice(start, end).join(""));

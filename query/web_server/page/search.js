@@ -1,19 +1,23 @@
 const PAGE = 10, MOST = 50;
 let collections = [], away = {}, current = null, answer = null, counts = {}, shown = PAGE, asking = null, latest = 0, all = {};
 
+/* What the service says is in English, whatever the page's language, and so is its direction. */
+class Refusal extends Error {}
+const english = text => make("span", {lang: "en", dir: "ltr"}, text);
+const fail = error => report([error instanceof Refusal ? english(error.message) : error.message], true);
+
 async function call(path, options) {
   let reply;
   try { reply = await fetch(path, options); } catch (error) { if (error.name === "AbortError") throw error; throw new Error(say("unreachable")); }
   if (reply.status === 204) return null;
   const body = await reply.json().catch(() => ({}));
-  if (!reply.ok) throw new Error(typeof body.error === "string" ? sentence(body.error) : say("failed", {status: reply.status}));
+  if (!reply.ok) throw typeof body.error === "string" ? new Refusal(sentence(body.error)) : new Error(say("failed", {status: reply.status}));
   return body;
 }
 const posted = (body, more) => ({method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify(body), ...more});
 const find = body => call("api/search", posted(body, {signal: asking.signal}));
 const sentence = text => text.charAt(0).toUpperCase() + text.slice(1).replace(/[.]?$/, ".");
-/* What the service says is in English, whatever the page's language, so it stands in a direction of its own. */
-function report(text, bad) { $("status").replaceChildren(...[text].flat()); $("status").classList.toggle("bad", Boolean(bad)); $("status").dir = bad ? "auto" : ""; $("share").hidden = !text || Boolean(bad); $("notes").replaceChildren(); }
+function report(text, bad) { $("status").replaceChildren(...[text].flat()); $("status").classList.toggle("bad", Boolean(bad)); $("share").hidden = !text || Boolean(bad); $("notes").replaceChildren(); }
 
 /* What the dial finds on its way is not logged (see log in /openapi.json). */
 async function search(given, dialled) {
@@ -40,7 +44,7 @@ async function search(given, dialled) {
     tongues(given.lang); filters(given); list(); sum(); notes(given);
   } catch (error) {
     if (error.name === "AbortError" || own !== latest) return;
-    answer = null; counts = {}; $("hits").replaceChildren(); $("more").hidden = true; report(error.message, true);
+    answer = null; counts = {}; $("hits").replaceChildren(); $("more").hidden = true; fail(error);
   } finally {
     if (own === latest) { $("hits").classList.remove("old"); $("status").removeAttribute("aria-busy"); }
   }
@@ -49,7 +53,7 @@ async function search(given, dialled) {
 /* The collection that an address names is gone, can't be searched now, or is not named. */
 function lost({c}) {
   answer = null; $("hits").replaceChildren(); $("more").hidden = true;
-  if (Object.hasOwn(away, c)) report(sentence(c + ": " + away[c]), true);
+  if (Object.hasOwn(away, c)) report([english(sentence(c + ": " + away[c]))], true);
   else report(c ? tell("gone", {name: isolated(plain(short(c, 60)))}) : say("unnamed"), true);
 }
 /* Counts are of the answer, or where their own filter is set of a search without it; where that fails there are none. */

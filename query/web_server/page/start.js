@@ -6,10 +6,12 @@ function welcome() {
   const keys = matchMedia("(pointer: fine)").matches ? make("p", null, say("slash")) : null;
   $("hits").replaceChildren(make("li", {class: "hint"}, make("p", null, say("welcome")), make("p", null, size), keys));
 }
+/* On a phone the keyboard covers the hits, so a search that is asked for leaves the field. */
+function uncover() { if (matchMedia("(pointer: coarse)").matches) $("q").blur(); }
 function soon() { early = true; load(); }
 function go(dialled) { if (!collections.length) { soon(); return; } const next = form(); write(next, dialled); show(next); search(next, dialled); }
 
-$("form").addEventListener("submit", event => { event.preventDefault(); if (!current) { soon(); return; } const next = form(); next.to = next.to.filter(code => code in current.languages); write(next); show(next); search(next); });
+$("form").addEventListener("submit", event => { event.preventDefault(); uncover(); if (!current) { soon(); return; } const next = form(); next.to = next.to.filter(code => code in current.languages); write(next); show(next); search(next); });
 for (const id of ["lang", "langs", "rerank", "values"]) $(id).addEventListener("change", () => go());
 $("by").addEventListener("change", () => { $("values").replaceChildren(); go(); });
 for (const [id, of] of [["every", "langs"], ["any", "values"]]) $(id).addEventListener("click", () => { for (const box of $(of).querySelectorAll("input")) box.checked = false; go(); $("q").focus(); });
@@ -43,7 +45,7 @@ async function load() {
     collections = found.collections;
     away = found.away;
     const first = Object.entries(away)[0];
-    if (!collections.length) { report(first ? sentence(first[0] + ": " + first[1]) : tell("empty", {command: make("code", {dir: "ltr"}, "dragoman index SOURCE -c NAME")}), first); return; }
+    if (!collections.length) { report(first ? [english(sentence(first[0] + ": " + first[1]))] : tell("empty", {command: make("code", {dir: "ltr"}, "dragoman index SOURCE -c NAME")}), first); return; }
     $("collection").replaceChildren(...collections.map(collection => new Option(collection.name, collection.name)));
     const given = state(), typed = $("q").value;
     const asks = early && typed.trim();
@@ -54,8 +56,9 @@ async function load() {
     if (asks || unnamed) write(given, !asks);
     search(given);
     if (!early && typed) $("q").value = typed;
-    if (!given.q && !given.d) $("q").focus();
-  } catch (error) { report(error.message, true); } finally { loading = false; }
+    if (given.q) uncover();
+    else if (!given.d) $("q").focus();
+  } catch (error) { fail(error); } finally { loading = false; }
 }
 speak(remembered() || browsers()[0] || "en");
 show(state());

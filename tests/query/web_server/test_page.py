@@ -485,7 +485,7 @@ def test_the_best_are_reranked_where_that_is_asked_and_served(
 def test_each_document_is_a_hit_where_documents_have_no_mates(browser: Any, demo_by_words: Settings) -> None:
     with serving(ServiceOptions(demo_by_words, device="cpu")) as client, window(browser, client) as page:
         see(page, "/?q=flood")
-        assert not page.locator(".also").count()
+        assert not page.locator(".others").count()
         assert re.match(r"Documents:\s50\sof\s235 · Languages:\s\d+$", page.locator("#status").inner_text())
 
 
