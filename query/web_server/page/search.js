@@ -17,7 +17,7 @@ async function call(path, options) {
 const posted = (body, more) => ({method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify(body), ...more});
 const find = body => call("api/search", posted(body, {signal: asking.signal}));
 const sentence = text => text.charAt(0).toUpperCase() + text.slice(1).replace(/[.]?$/, ".");
-function report(text, bad) { $("status").replaceChildren(...[text].flat()); $("status").classList.toggle("bad", Boolean(bad)); $("share").hidden = !text || Boolean(bad); $("notes").replaceChildren(); }
+function report(text, bad) { $("status").replaceChildren(...[text].flat()); $("status").classList.toggle("bad", Boolean(bad)); $("share").hidden = !text || Boolean(bad); $("notes").replaceChildren(); for (const link of document.querySelectorAll("main .address")) link.remove(); }
 
 /* What the dial finds on its way is not logged (see log in /openapi.json). */
 async function search(given, dialled) {
