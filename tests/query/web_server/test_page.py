@@ -318,14 +318,13 @@ def test_each_subject_is_shown_once_in_the_readers_language_and_links_to_the_oth
         ask(page, FLOOD)
         see_all(page)
         assert page.locator(".tongue", has_text="Deutsch").count() > 5  # and the query is English
-        assert page.locator("#hits > li").count() == 50
         others = page.locator(".also a[lang]")
         codes = others.evaluate_all("links => links.map(link => link.lang)")
         assert len(codes) > 10
         assert "de" not in codes
         assert page.evaluate(names, codes) == [name.lower() for name in others.all_inner_texts()]
         counts = [int(count) for count in page.locator("#langs b").all_inner_texts()]
-        assert sum(counts) == 50 + page.locator(".also a").count()
+        assert sum(counts) == page.locator("#hits > li").count() + page.locator(".also a").count()
         link = others.first
         link.click()
         page.wait_for_selector("dialog[open] #text")
@@ -506,7 +505,7 @@ def test_everything_is_done_from_the_keyboard(page: Any) -> None:
 def test_hits_are_narrowed_by_a_field_as_the_address_says(page: Any, browser: Any, service: httpx.Client) -> None:
     ask(page, FLOOD)
     status = page.locator("#status").inner_text()
-    assert re.fullmatch(r"Subjects:\s50 · Documents:\s\d+\sof\s235 · Languages:\s\d+", status)
+    assert re.fullmatch(r"Subjects:\s\d+ · Documents:\s\d+(\sof\s235)? · Languages:\s\d+", status)
     assert page.locator("#by option").all_inner_texts()[:1] == ["no field"]
     page.select_option("#by", "label")
     until(page, "document.querySelectorAll('#values b').length > 2")
@@ -571,9 +570,8 @@ def test_right_to_left_hits_are_laid_out_so_on_a_page_of_either_direction(browse
                 hit, direction = page.locator("#hits > li").first, "rtl" if lang == "ar" else "ltr"
                 for place in ("blockquote", "h2"):
                     assert hit.locator(place).evaluate("one => getComputedStyle(one).direction") == direction
-                assert hit.locator("blockquote").evaluate("one => getComputedStyle(one).borderRightWidth") == (
-                    "3px" if lang == "ar" else "0px"
-                )
+                bar = hit.locator("blockquote").evaluate("one => getComputedStyle(one).borderRightWidth")
+                assert (bar != "0px") == (lang == "ar")
                 assert hit.evaluate(edges)[:3] == [side] * 3
             assert page.locator("#q").evaluate("one => getComputedStyle(one).direction") == "rtl"
 
