@@ -363,7 +363,7 @@ def test_each_sentence_is_in_each_language_with_its_values() -> None:
     def values(says: dict[str, str]) -> dict[str, list[str]]:
         return {key: sorted(re.findall(r"\{\w+\}", sentence)) for key, sentence in says.items()}
 
-    assert set(SENTENCES) == {path.suffixes[0][1:] for path in DEMO.glob("docs.*.jsonl")}
+    assert set(SENTENCES) >= {path.suffixes[0][1:] for path in DEMO.glob("docs.*.jsonl")}
     assert all(values(says) == values(SENTENCES["en"]) and all(says.values()) for says in SENTENCES.values())
     used = set(
         re.findall(r"""(?:say|tell|button|revealer)\((?:\w+ [?] )?"(\w+)"|data-say[\w-]*="(\w+)\"""", SearchPage().html)
