@@ -68,7 +68,7 @@ dist: $(VENV)/.dev ## the source distribution, and the wheel built from it, in d
 $(VENV)/bin/python:
 	uv venv -q $(VENV) --python $(PYTHON) 2>/dev/null || $(PYTHON) -m venv $(VENV)
 
-INSTALL = $(shell command -v uv >/dev/null 2>&1 && echo "uv pip install --python $(BIN)/python" || echo "$(BIN)/python -m pip install")
+INSTALL = $(shell command -v uv >/dev/null 2>&1 && echo "uv pip install --python $(BIN)/python" || echo "$(BIN)/python -m pip install --no-compile")
 UNINSTALL = $(shell command -v uv >/dev/null 2>&1 && echo "uv pip uninstall -q --python $(BIN)/python" || echo "$(BIN)/python -m pip uninstall -q -y")
 
 $(VENV)/.base: pyproject.toml | $(VENV)/bin/python

@@ -14,5 +14,5 @@ source=$(cd "$(dirname "$0")/.." && pwd)
 
 uv venv --quiet --no-managed-python --python python3 "$folder"
 uv pip install --quiet --python "$folder/bin/python" --compile-bytecode \
-    --constraints "$source/docker/constraints.txt" "${source}[$runtime,elastic,postgres,serve,workers]"
+    --constraints "$source/docker/constraints.txt" "${source}[$runtime,elastic,postgres,serve,thai,workers]"
 "$folder/bin/dragoman" --version

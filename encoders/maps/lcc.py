@@ -67,15 +67,13 @@ class LCC:
         The ridge, not scaled and the same for both languages, is that of ``PUBLISHED_RIDGES`` with the lowest squared
         error of leave-one-out cross-validation. Raises BadInput: as in ``fit``.
         """
-        from sklearn.linear_model import RidgeCV  # noqa: PLC0415 - takes a second
-
         aligned = AlignedMoments({"x": x.shape[1], "y": y.shape[1]})
         aligned.add({"x": x, "y": y})
         require_pairs(aligned.moments.count)
         x_rows, y_rows = x - aligned.mean("x"), y - aligned.mean("y")
         inputs = np.block([[x_rows, np.zeros_like(y_rows)], [np.zeros_like(x_rows), y_rows]])
         targets = np.tile(np.concatenate([x_rows, y_rows], axis=1), (2, 1))
-        ridge = float(RidgeCV(alphas=PUBLISHED_RIDGES).fit(inputs, targets).alpha_)
+        ridge = best_left_out(inputs, targets, PUBLISHED_RIDGES)
         paths = {lang: RidgePath(aligned.scatter(lang, lang), 1.0) for lang in aligned.parts}
         return cls(x.shape[1], ridge).fit_moments(aligned, paths)
 
@@ -98,6 +96,27 @@ class LCC:
         return np.asarray((rows - self.means_[lang]) @ self.weights_[lang], dtype=np.float32)
 
 
+def best_left_out(inputs: Float64Array, targets: Float64Array, ridges: Sequence[float]) -> float:
+    """The ridge with the lowest squared error of leave-one-out cross-validation, with an intercept.
+
+    ``inputs`` (n, dim) and ``targets`` (n, m) are centred. A row's error without it is c / G⁻¹ᵢᵢ, with G = XXᵀ + αI
+    and c = G⁻¹y (Rifkin and Lippert, *Notes on regularized least squares*, 2007, section 4).
+    """
+    left, values, _ = np.linalg.svd(inputs, full_matrices=False)
+    axes = values > _NOTHING * values[0]
+    left = np.column_stack([left[:, axes], np.full(len(left), len(left) ** -0.5)])  # the intercept has no ridge
+    squares = np.append(values[axes] ** 2, np.inf)
+    projected = left.T @ targets
+
+    def error(ridge: float) -> float:
+        weights = 1 / (squares + ridge) - 1 / ridge
+        inverse = (left**2) @ weights + 1 / ridge
+        residuals = (left @ (weights[:, None] * projected) + targets / ridge) / inverse[:, None]
+        return float(np.mean(residuals**2))
+
+    return min(ridges, key=error)
+
+
 def _leading_axes(second: Float64Array, count: int) -> Float64Array:
     """(dim, count) eigenvectors, largest eigenvalue first; of a large matrix by iteration: the last matter little."""
     if len(second) <= _EXACT or 2 * count >= len(second):
@@ -110,4 +129,5 @@ def _leading_axes(second: Float64Array, count: int) -> Float64Array:
 
 
 _EXACT = 1024
+_NOTHING = 1e-12
 _MORE, _ROUNDS = 50, 8

@@ -54,7 +54,7 @@ def cut_sentences(texts: Texts, limit: int) -> Cut:
     """Cut documents into sentences, and sentences longer than ``limit`` tokens into pieces."""
     spans = []
     for document, text in zip(texts.documents, texts.tokens, strict=True):
-        cuts = (text.tokens_in(*span) for span in sentences(document.content, document.lang))
+        cuts = (text.tokens_in(*span) for span in sentences(document.content, document.lang, trained=True))
         spans.append(
             [(first + start, first + end) for first, last in cuts for start, end in windows(last - first, limit, 0)]
         )

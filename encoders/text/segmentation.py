@@ -7,11 +7,15 @@ import os
 import sentencex
 
 from encoders.document import Document
+from encoders.errors import MissingPart
+from encoders.phrases import install_command
 
 WINDOW = 128
 """Tokens of a window, special tokens and prefix included."""
 _LONGEST_SENTENCE = 400
 """Characters after which a run without sentence marks (Lao, a list, a table) is cut at a blank."""
+_THAI_PHRASE = 100
+"""Characters of Thai, which has no sentence marks, before its last blank."""
 
 _BEGINNING = 2_000
 """Characters of a text among which the first sentence is looked for."""
@@ -32,18 +36,18 @@ def windows(tokens: int, size: int, overlap: int) -> list[tuple[int, int]]:
     return spans
 
 
-def sentences(text: str, lang: str) -> list[tuple[int, int]]:
+def sentences(text: str, lang: str, *, trained: bool = False) -> list[tuple[int, int]]:
     """Start and end of each sentence in characters of the text, without surrounding blanks.
 
     A line break ends a sentence. ``sentencex`` applies the rules of the text's language, a related language or English.
-    Thai has no sentence marks: a trained model, ``crfcut`` of ``pythainlp``, finds the ends. Longer sentences (Lao, a
-    table) are cut at blanks.
+    Longer sentences (Lao, a table) are cut at blanks, and so is Thai, which has no sentence marks. With ``trained`` the
+    model ``crfcut`` of ``pythainlp`` finds the ends of Thai sentences. Raises MissingPart: the extra ``thai``.
     """
     spans = []
     start = 0
     for line in text.splitlines(keepends=True):
         position = start
-        for sentence in _segmented(line, lang.split("-", maxsplit=1)[0]):
+        for sentence in _segmented(line, lang.split("-", maxsplit=1)[0], trained):
             for begin, end in cut_at_blanks(sentence, 1, _LONGEST_SENTENCE, " "):
                 spans.append((position + begin, position + end))
             position += len(sentence)
@@ -57,14 +61,18 @@ def first_sentence(document: Document) -> str:
     return next((beginning[start:end][:_LONGEST_FIRST] for start, end in sentences(beginning, document.lang)), "")
 
 
-def _segmented(line: str, lang: str) -> list[str]:
+def _segmented(line: str, lang: str, trained: bool) -> list[str]:
     """Cut a line into sentences; joined, they are the line."""
     if lang != "th":
         return list(sentencex.segment(lang, line))
+    if not trained:
+        return [line[start:end] for start, end in cut_at_blanks(line, 1, _THAI_PHRASE, " ")]
     for name in ("PYTHAINLP_READ_ONLY", "PYTHAINLP_OFFLINE"):  # pythainlp would make a folder in the user's home
         os.environ.setdefault(name, "1")
-    from pythainlp.tokenize.crfcut import segment  # noqa: PLC0415 - the import takes half a second; only Thai needs it
-
+    try:
+        from pythainlp.tokenize.crfcut import segment  # noqa: PLC0415 - the import takes half a second; only Thai needs it
+    except ImportError as error:
+        raise MissingPart(f"Thai sentences need a trained model; install it: {install_command('thai')}") from error
     return list(segment(line))
 
 

@@ -22,7 +22,7 @@ class SentenceSample:
         """Draw from a document's sentences; the title is a sentence."""
         self.documents += 1
         content = document.content
-        spans = sentences(content, document.lang)
+        spans = sentences(content, document.lang, trained=True)
         if not spans:
             return
         if document.lang not in self._samples:

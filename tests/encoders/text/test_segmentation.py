@@ -53,7 +53,9 @@ def test_sentences_of_many_languages(lang: str, text: str, expected: list[str]) 
 def test_thai_sentences_end_where_no_mark_stands_and_lao_is_cut_at_blanks() -> None:
     sentence = ["ฉันไปประชุมเมื่อวันที่ 11 มีนาคม วันนี้อากาศดีมาก", "เขาไปโรงเรียนทุกวัน", "แม่ทำอาหารอยู่ในครัว"]
     text = " ".join(sentence)
-    assert [text[start:end] for start, end in sentences(text, "th")] == sentence
+    assert [text[start:end] for start, end in sentences(text, "th", trained=True)] == sentence
+    twice = f"{text} {text}"
+    assert [twice[start:end] for start, end in sentences(twice, "th")] == [text, text]  # at blanks
     text = "ປະເທດລາວມີປະຊາກອນຫຼາຍ " * 60
     lao = [text[start:end] for start, end in sentences(text, "lo")]
     assert len(lao) > 2
