@@ -121,6 +121,21 @@ class Hit:
     fits: bool | None = None
     passages: Sequence[Passage] = ()
 
+    @property
+    def id(self) -> str:
+        """The document's id, ``doc_id``."""
+        return self.doc_id
+
+    @property
+    def title(self) -> str:
+        """The document's title, which may be empty."""
+        return self.document.title
+
+    @property
+    def text(self) -> str:
+        """The document's text, without its title."""
+        return self.document.text
+
 
 @dataclass(frozen=True)
 class Facets:

@@ -10,7 +10,7 @@ from dragoman import DragomanError
 from trials import ROOT
 
 _GUIDE = (ROOT / "docs" / "guides" / "python.md").read_text("utf-8")
-_FRAMEWORKS = ("LangChain", "Haystack")
+_FRAMEWORKS = "LangChain, Haystack, LlamaIndex"
 _TOPICS = "qid\tlang\ttitle\n1\ten\triver flood\n1\tde\tHochwasser am Fluss\n2\ten\tbread\n2\tde\tBrot\n"
 _QRELS = "1 0 elbe 1\n1 0 po 1\n2 0 bread 1\n"
 
@@ -51,7 +51,7 @@ def guide(tmp_path_factory: pytest.TempPathFactory, default_opened_once: None) -
 
 def test_the_guide_runs_from_documents_to_the_scores(guide: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     titles = re.findall(r"^## (.+)$", _GUIDE, re.MULTILINE)
-    ran = [title for title in titles[1:] if title not in _FRAMEWORKS and programs(title)]
+    ran = [title for title in titles[1:] if title != _FRAMEWORKS and programs(title)]
     assert ran == ["Documents", "Search", "Calibrate and evaluate", "Vectors alone", "Where the data are", "Errors"]
     for title in ran:
         run(title, guide)
@@ -69,13 +69,9 @@ def test_the_guide_has_every_error() -> None:
 
 
 @pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize(("title", "package"), [("LangChain", "langchain_core"), ("Haystack", "haystack")])
 def test_the_retrievers_of_frameworks_find_documents_in_any_language(
-    guide: dict[str, Any], title: str, package: str, capsys: pytest.CaptureFixture[str]
+    guide: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip(package, reason=f"{title} is not installed")
-    names = dict(guide)
-    run(title, names)
-    found = [line.split()[:2] for line in capsys.readouterr().out.splitlines()]
-    assert sorted(found) == [["elbe", "de"], ["po", "it"]]
-    names["searcher"].close()
+    run(_FRAMEWORKS, dict(guide))
+    found = [line.split()[:2] for line in capsys.readouterr().out.splitlines() if "numbers" not in line]
+    assert sorted(found) == [["elbe", "de"]] * 3 + [["po", "it"]] * 3
