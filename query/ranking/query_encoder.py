@@ -87,8 +87,10 @@ def open_specified(
     return encoder
 
 
-def require_query(text: str) -> None:
-    """Raise ``BadInput`` if a query is empty or has lone surrogates."""
+def require_query(text: object) -> None:
+    """Raise ``BadInput`` if a query is no text, is empty or has lone surrogates."""
+    if not isinstance(text, str):
+        raise BadInput(f"the query is {text!r:.40}; give a text")
     if not text.strip():
         raise BadInput("the query is empty; type what you look for")
     if any("\ud800" <= character <= "\udfff" for character in text):

@@ -219,7 +219,7 @@ class Searcher:
                 in the collection, or no document has a field of the filters or facets.
             StoreError: the searcher is closed, or another process opened it.
         """
-        self._check(k)
+        self._check(k, filters)
         require_list(facets, "facets", "fields")
         paths = facet_paths(self.store, facets)
         query, detection = read_query(text, lang, self.detector)
@@ -265,7 +265,7 @@ class Searcher:
                 language, the encoder knew no word of the document, or no document has a field of the filters.
             StoreError: the searcher is closed, or another process opened it.
         """
-        self._check(k)
+        self._check(k, filters)
         ranker = self._ranker(RankingOptions(balance=0.5) if self.calibration else RankingOptions(), passages=False)
         lang = self.document(doc_id).lang
         targets = sorted(set(self.languages) - {lang}) if to is None else self.targets(to)
@@ -345,10 +345,12 @@ class Searcher:
                 advance(len(block))
         return [rankings[row] if known[row] else _NO_HITS for row in range(len(queries))]
 
-    def _check(self, k: int) -> None:
+    def _check(self, k: int, filters: Filters | None = None) -> None:
         """Refuse a search for no hits, and a search that would wait for threads of another process."""
-        if k < 1:
-            raise BadInput(f"k is {k}; ask for one hit or more")
+        if not isinstance(k, int) or k < 1:
+            raise BadInput(f"k is {k!r}; ask for one hit or more")
+        if filters is not None and not isinstance(filters, Mapping):
+            raise BadInput(f"filters are {filters!r}; give values by the names of fields, as in {{'year': 1995}}")
         self.opening.check(self.collection)
 
     def targets(self, to: Sequence[str] | None) -> list[str]:

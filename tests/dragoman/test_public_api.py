@@ -3,6 +3,7 @@
 import datetime as dt
 import inspect
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -87,6 +88,23 @@ def test_files_and_dicts_are_indexed_and_searched(settings: dragoman.Settings, w
     with dragoman.Searcher.open("news", settings) as searcher:
         hits = searcher.search("bread without yeast", lang="en", to=["en"], k=3)
     assert (hits[0].doc_id, hits[0].document.title, hits.lang) == ("e1", "Sourdough", "en")
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ({"text": None}, "the query is None; give a text"),
+        ({"text": b"flood"}, "the query is b'flood'; give a text"),
+        ({"text": "a", "k": 2.5}, "k is 2.5; ask for one hit or more"),
+        ({"text": "a", "filters": "year"}, "filters are 'year'; give values by the names of fields"),
+    ],
+)
+def test_what_is_no_search_is_a_sentence(
+    settings: dragoman.Settings, word_model: ModelFolder, asked: dict[str, Any], sentence: str
+) -> None:
+    dragoman.index({"text": "a"}, "c", settings=settings, encoder=word_model.path, calibrate=False)
+    with dragoman.Searcher.open("c", settings) as searcher, pytest.raises(dragoman.BadInput, match=re.escape(sentence)):
+        searcher.search(**asked)
 
 
 def test_dicts_may_come_from_a_generator_and_only_what_changed_is_encoded_again(index: Index) -> None:
