@@ -36,3 +36,7 @@ class MissingPart(DragomanError):
 
 class StoreError(DragomanError):
     """A store or database that is away, full, locked or broken."""
+
+
+for _public in (DragomanError, BadInput, ModelMismatch, MissingPart, StoreError):
+    _public.__module__ = "dragoman"  # as programs import them, and as a traceback names them

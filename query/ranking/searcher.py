@@ -44,6 +44,8 @@ _BLOCK = 64
 class NoDocument(BadInput):
     """No document of the id that was asked for."""
 
+    __module__ = "dragoman"
+
 
 @dataclass(repr=False)
 class Searcher:
@@ -345,7 +347,7 @@ class Searcher:
                 advance(len(block))
         return [rankings[row] if known[row] else _NO_HITS for row in range(len(queries))]
 
-    def _check(self, k: int, filters: Filters | None = None) -> None:
+    def _check(self, k: Any, filters: Any = None) -> None:
         """Refuse a search for no hits, and a search that would wait for threads of another process."""
         if not isinstance(k, int) or k < 1:
             raise BadInput(f"k is {k!r}; ask for one hit or more")

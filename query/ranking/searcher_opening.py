@@ -20,6 +20,8 @@ from query.calibration.calibration import Calibration
 class EmptyCollection(BadInput):
     """A collection without documents."""
 
+    __module__ = "dragoman"
+
 
 @dataclass
 class Opening:

@@ -63,7 +63,7 @@ def test_the_guide_runs_from_documents_to_the_scores(guide: dict[str, Any], caps
 
 
 def test_the_guide_has_every_error() -> None:
-    names = {error.__name__ for error in DragomanError.__subclasses__() if error.__module__ == "encoders.errors"}
+    names = {error.__name__ for error in DragomanError.__subclasses__() if error.__module__ == "dragoman"}
     table = _GUIDE.partition("\n## Errors\n")[2].partition("\n## ")[0]
     assert {*names, "EmptyCollection", "NoDocument"} == set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
 
