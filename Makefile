@@ -72,7 +72,7 @@ INSTALL = $(shell command -v uv >/dev/null 2>&1 && echo "uv pip install --python
 UNINSTALL = $(shell command -v uv >/dev/null 2>&1 && echo "uv pip uninstall -q --python $(BIN)/python" || echo "$(BIN)/python -m pip uninstall -q -y")
 
 $(VENV)/.base: pyproject.toml | $(VENV)/bin/python
-	@echo 'Installing Dragoman into $(VENV), once: about 800 MB (ONNX Runtime, an encoder of 95 MB, NumPy, SciPy …), a minute or two.'
+	@echo 'Installing Dragoman into $(VENV), once: 540 MB (ONNX Runtime, an encoder of 95 MB, NumPy, SciPy …), a minute or two.'
 	$(INSTALL) -e '.[$(RUNTIME)]'
 	touch $@
 
