@@ -76,8 +76,8 @@ def measure(_: Namespace) -> list[str]:
         ("JSON lines", True, ()),
         ("plain text among nine languages", False, _COLLECTION),
     )
-    for name, as_json, among in cases:
-        outcomes = guesses(as_json=as_json, among=among)
+    for name, as_json, languages in cases:
+        outcomes = guesses(as_json=as_json, among=languages)
         rows.append([name, *(str(outcomes[kind]) for kind in ("right", "refused", "wrong"))])
     by_lang, detector = titles(), Detector(None)
     every = [document for documents in by_lang.values() for document in documents]

@@ -253,8 +253,9 @@ def good_hits(hits: Sequence[Hit]) -> int | None:
 
 def answer_notes(hits: Hits, say_language: str) -> list[str]:
     """Sentences about an answer: an unsure language, with how to ``say_language``, and whether there is an answer."""
-    notes, unsure = [], hits.confidence is not None and hits.confidence < SURE
-    if unsure and (hits.confidence < UNSURE or hits.lang == UNDETERMINED):
+    confidence = 1.0 if hits.confidence is None else hits.confidence
+    notes, unsure = [], confidence < SURE
+    if unsure and (confidence < UNSURE or hits.lang == UNDETERMINED):
         notes.append(f"the query's language is unsure; say which: {say_language.format('LANG')}")
     elif unsure:
         notes.append(f"is this {hits.lang}? say so: {say_language.format(hits.lang)}")

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from encoders import zstd
 from encoders.errors import BadInput
@@ -154,7 +154,8 @@ class SourceFile:
     def _open_text(self) -> io.BufferedReader:
         """Open the file's bytes after its byte order mark; a small file is not opened again."""
         self.line, (_, mark) = 0, self._wide
-        stream = io.BufferedReader(io.BytesIO(self._raw_start)) if self._small else self._open_bytes()  # type: ignore[arg-type]
+        held: Any = io.BytesIO(self._raw_start)
+        stream = io.BufferedReader(held) if self._small else self._open_bytes()
         stream.read(mark)
         return stream
 
