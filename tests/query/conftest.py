@@ -3,21 +3,19 @@
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stdout
+from contextlib import closing, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import sqlalchemy as sa
 
 from encoders.folder.model_folder import ModelFolder
-from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.index_sources import index
-from indexer.ledger.database import connect, transaction
+from indexer.ledger.database import open_database, transaction
 from onnx_export.models import DEFAULT
 from query.calibration_fitting.calibration_fit import calibrate
 from query.cli import run
@@ -173,18 +171,14 @@ def moved(settings: Settings, collection: str, url: str, home: Path) -> Settings
     """A copy of a home, one collection's documents and vectors put on a server."""
     shutil.copytree(settings.home, home)
     copy = Settings.read(home=home)
-    engine = connect(copy.database)
-    found = collections.require(engine, collection)
-    source, target = found.open_store(copy), StoreLocation(url, collection).open()
-    target.create(found.model, found.dim)
-    for page in source.scan(found.model):
-        assert target.put(found.model, page).stored == len(page)
-    target.publish()
-    for store in (source, target):
-        store.close()
-    with transaction(engine) as session:
-        session.execute(sa.update(Collection).where(Collection.name == collection).values(store=url))
-    engine.dispose()
+    with open_database(copy.database) as engine, transaction(engine) as session:
+        row = session.get_one(Collection, collection)
+        with closing(row.open_store(copy)) as source, closing(StoreLocation(url, collection).open()) as target:
+            target.create(row.model, row.dim)
+            for page in source.scan(row.model):
+                assert target.put(row.model, page).stored == len(page)
+            target.publish()
+        row.store = url
     return copy
 
 

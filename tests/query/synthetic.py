@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 import tokenizers
 from onnx import TensorProto, helper, numpy_helper
 from tokenizers import models, pre_tokenizers, trainers
@@ -83,6 +84,18 @@ def filled(folder: Path, encoder: Encoder, documents: Iterable[Document]) -> Emb
         [StoredDocument(*one) for one in zip(listed, encoded.vectors, encoded.passages, strict=True)],
     )
     return store
+
+
+def calls_of(patch: pytest.MonkeyPatch, place: object, name: str) -> list[tuple[Any, ...]]:
+    """The positional arguments of each call of a function from now on."""
+    real, calls = getattr(place, name), list[tuple[Any, ...]]()
+
+    def noted(*arguments: Any, **options: Any) -> Any:
+        calls.append(arguments)
+        return real(*arguments, **options)
+
+    patch.setattr(place, name, noted)
+    return calls
 
 
 class LosingStore(EmbeddedStore):

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from encoders.document import FloatArray, int8_rows, unit_rows
 from encoders.errors import BadInput, StoreError
 from encoders.maps.space_maps import SpaceMaps
-from encoders.methods.moments import Moments, PartMoments
+from encoders.methods.moments import PartMoments
 from encoders.methods.vector_parts import VectorParts
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_summary import CommonSpaceSummary, MatesSummary, Summary
-from query.calibration.comparison_space import CommonSpace, MappedSpace
+from query.calibration.comparison_space import PLAIN_SPACE, CommonSpace, MappedSpace, Space
 from query.calibration_fitting.language_statistics import CalibrationSamples, fit_statistics
 from query.calibration_fitting.shrinkage import ShrunkMeans
 from tests.query.calibration.earlier import earlier_artifact, earlier_summary
@@ -53,13 +53,6 @@ def test_correcting_the_query_ranks_as_correcting_the_documents_does(share: floa
     exact = documents - np.float32(share) * made.languages["de"].means["document"]
     difference = documents @ made.queries_for_store(query, "de", share)[0] - exact @ query[0]
     assert np.ptp(difference) < 1e-5
-
-
-def test_the_subspace_is_the_top_right_singular_vectors() -> None:
-    vectors, moments = some(50), Moments(DIM)
-    moments.add(vectors)
-    _, _, expected = np.linalg.svd(vectors.astype(np.float64))
-    assert np.abs(moments.subspace(3) @ expected[:3].T) == pytest.approx(np.eye(3), abs=1e-5)
 
 
 def test_a_bank_is_filled_up_and_a_language_that_is_not_here_has_the_pooled_mean() -> None:
@@ -100,19 +93,14 @@ def test_where_nothing_can_be_known_of_a_language_it_is_as_all_are(counts: dict[
 
 def test_equal_vectors_stay_as_they_are_and_a_language_without_any_is_no_division_by_zero() -> None:
     drawn = samples({"de": 4, "fr": 4, "sw": 0})
-    for lang in ("de", "fr"):
+    for seed, lang in enumerate(("de", "fr")):
         drawn.documents[lang] = PartMoments(PARTS)
-        drawn.documents[lang].add(np.tile(some(1, seed=len(lang) + ord(lang[0])), (4, 1)))
+        drawn.documents[lang].add(np.tile(some(1, seed), (4, 1)))
     made = fit_statistics(drawn, "m")
     assert made.mean("document", "sw") == pytest.approx(made.pooled["document"])
     assert made.mean("document", "de") == pytest.approx(drawn.documents["de"].mean, abs=1e-6)
-    same = np.tile(some(1), (10, 1))
-    drawn = samples({"de": 10})
-    drawn.documents["de"] = PartMoments(PARTS)
-    drawn.documents["de"].add(same)
-    corrected = fit_statistics(drawn, "m").correct_documents(same, {"de": slice(0, 10)})
-    assert np.isfinite(corrected).all()
-    assert np.linalg.norm(corrected, axis=1) == pytest.approx(np.ones(10), abs=1e-4)
+    corrected = made.correct_documents(np.tile(some(1, 0), (4, 1)), {"de": slice(0, 4)})
+    assert np.linalg.norm(corrected, axis=1) == pytest.approx(np.ones(4), abs=1e-4)
 
 
 @given(st.integers(2, 9), st.integers(0, 99))
@@ -142,16 +130,15 @@ def test_means_are_drawn_by_the_variances_ratio(languages: int, seed: int) -> No
         assert shrunk.mean(lang) == pytest.approx(pooled + own * (means[at] - pooled), abs=1e-4)
 
 
+def sample_calibration() -> Calibration:
+    return replace(fit_statistics(samples({"de": 40, "fr": 5}), "m"), balance=0.3)
+
+
 def test_an_artifact_comes_back_as_it_was_and_its_id_is_of_all_that_ranks() -> None:
-    made = replace(fit_statistics(samples({"de": 40, "fr": 5}), "m"), balance=0.3, mates=True)
+    made = replace(sample_calibration(), mates=True)
     again = Calibration.from_bytes(made.to_bytes())
-    assert again.id == made.id
-    assert (again.balance, again.mates, again.space.name) == (0.3, True, "")
-    for kind in ("document", "passage", "query"):
-        assert np.array_equal(again.mean(kind, "fr"), made.mean(kind, "fr"))
-        assert np.array_equal(again.pooled[kind], made.pooled[kind])
+    assert (again.id, again.balance, again.mates, again.space.name) == (made.id, 0.3, True, "")
     assert np.array_equal(again.languages["fr"].bank, made.languages["fr"].bank)
-    assert again.languages["fr"].sources == made.languages["fr"].sources
     others = [
         replace(made, balance=1.0),
         replace(made, mates=False),
@@ -160,13 +147,6 @@ def test_an_artifact_comes_back_as_it_was_and_its_id_is_of_all_that_ranks() -> N
         fit_statistics(samples({"de": 40, "fr": 5}, seed=7), "m"),
     ]
     assert len({made.id, *(other.id for other in others)}) == 1 + len(others)
-    small = fit_statistics(samples({"de": 40}), "m")
-    with np.load(io.BytesIO(small.to_bytes()), allow_pickle=False) as archive:
-        names = archive.files
-    assert [name for name in names if name not in {"header", "allow_pickle"}] == [
-        *(f"{kind}/mean" for kind in ("pooled", "pooled_passage", "pooled_query")),
-        *(f"languages/de/{name}" for name in ("mean", "passage_mean", "query_mean", "bank")),
-    ]
 
 
 def test_plain_cosine_balances_nothing_and_a_balance_that_is_none_is_refused() -> None:
@@ -197,88 +177,47 @@ def test_artifacts_of_another_version_are_told_from_damaged_ones() -> None:
             Calibration.from_bytes(buffer.getvalue())
 
 
-def sample_calibration() -> Calibration:
-    return replace(fit_statistics(samples({"de": 40, "fr": 5}), "m"), balance=0.3)
-
-
-@pytest.mark.parametrize("rank", [0, 2])
-def test_means_and_banks_are_kept_and_subspaces_are_not(rank: int) -> None:
-    before = sample_calibration()
-    read = Calibration.from_bytes(earlier_artifact(before, rank=rank, margin="distance"))
-    assert (read.model, read.balance, read.vector_parts) == ("m", 0.3, before.vector_parts)
-    assert list(read.languages) == ["de", "fr"]
-    for kind in before.pooled:
-        assert np.array_equal(read.pooled[kind], before.pooled[kind])
-    for lang, statistics in before.languages.items():
-        assert read.languages[lang].documents == statistics.documents
-        assert read.languages[lang].sources == statistics.sources
-        assert np.array_equal(read.languages[lang].bank, statistics.bank)
-        for kind in before.pooled:
-            assert np.array_equal(read.mean(kind, lang), before.mean(kind, lang))
-    languages = {"de": slice(0, 2), "fr": slice(2, 5)}
-    assert np.array_equal(read.correct_documents(some(5), languages), before.correct_documents(some(5), languages))
-
-
-def test_an_earlier_calibration_read_and_kept_again_is_one_of_this_version_where_mates_count_if_they_lifted() -> None:
-    """Settings were left out of the header where they had their first values, and so was the mix."""
-    read = Calibration.from_bytes(earlier_artifact(sample_calibration(), lift=0.8))
-    assert read.id == replace(sample_calibration(), mates=True).id
-    for lift, mates in ((0.8, True), (0.05, True), (0.0, False)):
-        assert Calibration.from_bytes(earlier_artifact(sample_calibration(), lift=lift)).mates is mates
-    assert Calibration.from_bytes(read.to_bytes()).id == read.id
-    assert (
-        Calibration.from_bytes(earlier_artifact(sample_calibration(), "lift", "bar", "second_look", "mix")).mates
-        is False
-    )
-
-
-def test_the_common_space_and_maps_are_kept() -> None:
-    noise = {lang: np.random.default_rng(at).standard_normal((DIM, DIM)) for at, lang in enumerate(("de", "fr"))}
-    before = replace(
-        sample_calibration(), space=CommonSpace.rounded({lang: np.eye(DIM) + 0.1 * of for lang, of in noise.items()})
-    )
-    read = Calibration.from_bytes(earlier_artifact(before))
-    assert read.space.name == "common space"
-    found, expected = (
-        one.compared(some(2, 5), "de").cosines(some(3), {"fr": slice(0, 3)}, one.vector_parts) for one in (read, before)
-    )
-    assert np.array_equal(found, expected)
-    maps = SpaceMaps.rounded(
-        "m", {("fr", "de"): np.eye(DIM, dtype=np.float32) + np.float32(0.1)}, about={"method": "lca"}
-    )
-    before = replace(sample_calibration(), space=MappedSpace(maps))
-    read = Calibration.from_bytes(earlier_artifact(before))
-    assert read.space.name == "lca"
-    found, expected = (one.correct_documents(some(3), {"de": slice(0, 3)}, query_lang="fr") for one in (read, before))
-    assert np.array_equal(found, expected)
+MAPS = SpaceMaps.rounded("m", {("fr", "de"): np.eye(DIM, dtype=np.float32) + np.float32(0.1)}, about={"method": "lca"})
 
 
 @pytest.mark.parametrize(
-    ("earlier", "now"),
+    ("space", "name"),
     [
-        *((kept, kept) for kept in ("judgements", "you", "default")),
-        *((gone, "documents") for gone in ("concepts", "mates", "titles", "languages")),
-        ("the migration", "default"),
+        (PLAIN_SPACE, ""),
+        (CommonSpace.rounded({lang: np.eye(DIM) + 0.1 for lang in ("de", "fr")}), "common space"),
+        (MappedSpace(MAPS), "lca"),
     ],
 )
-def test_a_summary_is_known_as_an_earlier_versions(earlier: str, now: str) -> None:
-    values = json.loads(json.dumps(earlier_summary(sample_calibration(), earlier)))
-    summary = Summary.from_json(values)
-    assert summary.is_earlier
-    assert (summary.decided_by, summary.balance, summary.mates) == (now, 0.3, None)
-    assert summary.languages == {lang: {"documents": n, "pseudo_queries": n} for lang, n in (("de", 40), ("fr", 5))}
-    assert not Summary.from_json(Summary.of(sample_calibration(), "documents").as_json()).is_earlier
+def test_each_space_is_kept_and_of_an_earlier_calibration_all_but_its_settings(space: Space, name: str) -> None:
+    """There mates count if they lifted; settings were left out where they had their first values."""
+    before = replace(sample_calibration(), space=space)
+    same = Calibration.from_bytes(before.to_bytes())
+    assert (same.id, same.space.name) == (before.id, name)
+    for lift, rank in ((0.8, 0), (0.05, 2), (0.0, 0)):
+        read = Calibration.from_bytes(earlier_artifact(before, lift=lift, rank=rank, margin="distance"))
+        assert read.id == Calibration.from_bytes(read.to_bytes()).id == replace(before, mates=lift > 0).id
+    assert not Calibration.from_bytes(earlier_artifact(before, "lift", "bar", "second_look", "mix")).mates
 
 
-def test_a_summary_keeps_its_maps_and_common_space_and_of_one_encoder_no_weights() -> None:
-    assert Summary.from_json(earlier_summary(sample_calibration(), "you")).weights == ()
-    assert Summary.from_json(earlier_summary(sample_calibration(), "you", weights=[0.2, 0.8])).weights == (0.2, 0.8)
+EARLIER = {
+    **{kept: kept for kept in ("judgements", "you", "default")},
+    **dict.fromkeys(("concepts", "mates", "titles", "languages"), "documents"),
+    "the migration": "default",
+}
+
+
+def test_a_summary_is_known_as_an_earlier_versions_and_keeps_its_maps_and_common_space() -> None:
     space = {"subjects": 853, "ridge": 3.0, "before": 0.7, "after": 0.73}
     maps = {"method": "lca", "before": "none", "unknown": ["ja"], "stands_in": True}
-    summary = Summary.from_json(earlier_summary(sample_calibration(), "mates", common_space=space, map=maps))
-    assert summary.common_space is not None
-    assert (summary.common_space.subjects, summary.common_space.after) == (853, 0.73)
-    assert (summary.map, summary.migrated_from) == (maps, "none")
+    languages = {lang: {"documents": n, "pseudo_queries": n} for lang, n in (("de", 40), ("fr", 5))}
+    for earlier, now in EARLIER.items():
+        summary = Summary.from_json(earlier_summary(sample_calibration(), earlier, common_space=space, map=maps))
+        assert summary.is_earlier
+        assert (summary.decided_by, summary.balance, summary.mates, summary.weights) == (now, 0.3, None, ())
+        assert (summary.languages, summary.map, summary.migrated_from) == (languages, maps, "none")
+        assert summary.common_space == CommonSpaceSummary(*space.values())
+    assert Summary.from_json(earlier_summary(sample_calibration(), "you", weights=[0.2, 0.8])).weights == (0.2, 0.8)
+    assert not Summary.from_json(Summary.of(sample_calibration(), "documents").as_json()).is_earlier
 
 
 SUMMARY = Summary(
@@ -293,25 +232,14 @@ SUMMARY = Summary(
 BARE = Summary(0.75, (), {}, "default")
 
 
-@pytest.mark.parametrize("summary", [SUMMARY, BARE, replace(SUMMARY, mates=MatesSummary(False, 0.1, None))])
-def test_a_summary_comes_back_as_it_was(summary: Summary) -> None:
+def test_a_summary_is_of_the_calibration_and_comes_back_as_it_was() -> None:
     """Through JSON, as the database keeps it."""
-    assert Summary.from_json(json.loads(json.dumps(summary.as_json()))) == summary
-
-
-def test_a_summary_says_where_a_migration_comes_from_and_what_there_is_not() -> None:
-    values = BARE.as_json()
-    assert (values["map"], values["mates"], values["common_space"]) == (None, None, None)
-    assert (SUMMARY.migrated_from, SUMMARY.migrated_to) == ("a", "b")
-    assert (BARE.migrated_from, BARE.migrated_to) == ("", "")
-    assert replace(BARE, map={"method": "lca"}).migrated_from == ""
-
-
-def test_a_summary_is_of_the_calibrations_balance_weights_and_languages() -> None:
-    calibration = replace(fit_statistics(samples({"de": 40, "fr": 5}), "m"), balance=0.6)
-    summary = Summary.of(calibration, "you")
-    assert (summary.balance, summary.decided_by, summary.weights) == (0.6, "you", ())
+    for summary in (SUMMARY, BARE, replace(SUMMARY, mates=MatesSummary(False, 0.1, None))):
+        assert Summary.from_json(json.loads(json.dumps(summary.as_json()))) == summary
+    ends = [(one.migrated_from, one.migrated_to) for one in (SUMMARY, BARE, replace(BARE, map={"method": "lca"}))]
+    assert ends == [("a", "b"), ("", ""), ("", "")]
+    summary = Summary.of(sample_calibration(), "you")
+    assert (summary.balance, summary.decided_by, summary.weights) == (0.3, "you", ())
     assert summary.few == summary.as_json()["few"] == {"fr": 5}
-    assert summary.languages == {lang: {"documents": n, "pseudo_queries": n} for lang, n in (("de", 40), ("fr", 5))}
-    two = replace(calibration, vector_parts=VectorParts((5, 7), (0.3, 0.7)))
+    two = replace(sample_calibration(), vector_parts=VectorParts((5, 7), (0.3, 0.7)))
     assert Summary.of(two, "you").weights == (0.3, 0.7)

@@ -131,13 +131,3 @@ def test_pseudo_queries_and_one_of_the_queries_are_mapped_too_and_a_zero_query_s
         assert np.array_equal(asked.selected(1).toward(lang), asked.toward(lang)[1:2])
     nothing = np.zeros((1, DIM), np.float32)
     assert not cosines(calibration(), "de", unit_rows(some(11)), nothing).any()
-
-
-def test_it_is_stored_and_read_with_its_id() -> None:
-    made = calibration()
-    again = Calibration.from_bytes(made.to_bytes())
-    assert again.id == made.id
-    assert again.space.name == "common space"
-    asked = "de", some(11), some(3, 2)
-    assert np.array_equal(cosines(again, *asked), cosines(made, *asked))
-    assert replace(made, space=CommonSpace({})).id != made.id

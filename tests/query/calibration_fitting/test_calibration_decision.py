@@ -1,6 +1,6 @@
 """What a calibration decides: its space and whether mates count, by the collection's documents or by judgements."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +9,6 @@ import pytest
 from ir_measures import Qrel
 
 from encoders.document import Document, FloatArray
-from encoders.errors import BadInput
 from encoders.maps.space_maps import ANY, SpaceMaps
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import BALANCE, Calibration
@@ -20,8 +19,7 @@ from query.calibration_fitting.calibration_request import JudgedTopics
 from query.calibration_fitting.language_statistics import CalibrationSamples, draw_samples
 from query.calibration_fitting.ranking_trial import FEWEST, Trial
 from tests.query.calibration_fitting.test_common_space_maps import TwistedEncoder
-from tests.query.calibration_fitting.test_mined_mates import ENCODER, LANGUAGES, MODEL, counterparts
-from tests.query.calibration_fitting.test_ranking_trial import alone
+from tests.query.calibration_fitting.test_mined_mates import ENCODER, LANGUAGES, MODEL, alone, counterparts
 from tests.query.synthetic import DIM, TopicEncoder, filled, page
 
 pytestmark = pytest.mark.parts
@@ -48,8 +46,7 @@ def test_mates_count_where_documents_have_counterparts_and_nothing_is_learnt_of_
     assert mates.queries >= FEWEST
     assert mates.with_mates > mates.without
     assert mates.share > 0.9
-    assert mates.confirmed is not None
-    assert mates.confirmed > 0.85
+    assert (mates.confirmed or 0) > 0.85
     decision = decide(*drawn(tmp_path / "alone", alone(60)))
     assert (decision.decided_by, decision.common_space) == ("default", None)
     assert decision.mates is not None
@@ -57,19 +54,18 @@ def test_mates_count_where_documents_have_counterparts_and_nothing_is_learnt_of_
     assert (decision.calibration.mates, decision.calibration.space.name) == (False, "")
 
 
-@pytest.mark.parametrize(("gain", "count"), [(-0.1, False), (0.1, True)])
-def test_sure_mates_count_by_gain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gain: float, *, count: bool) -> None:
+def test_sure_mates_that_lose_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     noise = np.tile(np.array([0.05, -0.05], np.float32), 20)
 
     def values(_: Trial, calibrations: Sequence[Calibration]) -> list[FloatArray]:
-        return [0.5 + noise * calibration.mates + np.float32(gain * calibration.mates) for calibration in calibrations]
+        return [0.5 + (noise - np.float32(0.1)) * calibration.mates for calibration in calibrations]
 
     monkeypatch.setattr(Trial, "values", values)
     decision = decide(*drawn(tmp_path, counterparts(60)))
-    assert decision.decided_by == "documents"
+    assert (decision.decided_by, decision.calibration.mates) == ("documents", False)
     assert decision.mates is not None
-    assert (decision.mates.count, decision.calibration.mates) == (count, count)
-    assert (decision.mates.without, decision.mates.with_mates) == pytest.approx((0.5, 0.5 + gain))
+    assert not decision.mates.count
+    assert (decision.mates.without, decision.mates.with_mates) == pytest.approx((0.5, 0.4))
 
 
 def test_a_common_space_is_learnt_where_languages_differ_unless_a_person_gives_maps(tmp_path: Path) -> None:
@@ -88,13 +84,6 @@ def test_a_common_space_is_learnt_where_languages_differ_unless_a_person_gives_m
     assert mapped.mates is not None
 
 
-def test_the_same_samples_decide_the_same(tmp_path: Path) -> None:
-    given = drawn(tmp_path, [*counterparts(40), *alone(20)])
-    one, other = decide(*given), decide(*given)
-    assert one.calibration.id == other.calibration.id
-    assert (one.mates, one.common_space, one.decided_by) == (other.mates, other.common_space, other.decided_by)
-
-
 @pytest.mark.parametrize(("langs", "balance"), [(LANGUAGES, 0.0), (LANGUAGES, 0.3), (LANGUAGES, 0.49), (["de"], 0.75)])
 def test_where_languages_are_left_in_nothing_is_decided(tmp_path: Path, langs: Sequence[str], balance: float) -> None:
     decision = decide(*drawn(tmp_path, counterparts(40, langs)), balance=balance)
@@ -102,27 +91,11 @@ def test_where_languages_are_left_in_nothing_is_decided(tmp_path: Path, langs: S
     assert (decision.calibration.balance, decision.calibration.mates) == (balance, False)
 
 
-def test_a_persons_weights_are_the_calibrations(tmp_path: Path) -> None:
-    encoder = TopicEncoder(bias=1.0, noise=1.0)
-    encoder.spec = replace(encoder.spec, widths=(DIM // 2, DIM // 2))
-    store, samples, model = drawn(tmp_path, counterparts(40), encoder)
-    decision = decide(store, samples, model, weights=(3.0, 1.0))
-    assert decision.calibration.vector_parts.weights == (0.75, 0.25)
-    assert decide(store, samples, model).calibration.vector_parts.weights == (0.5, 0.5)
-    with pytest.raises(BadInput, match="give 2 weights, not 1"):
-        decide(store, samples, model, weights=(1.0,))
-
-
-def judged(topics: int, relevant: Callable[[int], Sequence[str]], numbers: int = 1) -> JudgedTopics:
+def judged(topics: int, relevant: Sequence[str], numbers: int = 1) -> JudgedTopics:
     """German queries, which want so many pages about a topic in each of some languages."""
     queries = [Document(f"q{at}", "de", f"t{at} asked") for at in range(topics)]
-    qrels = [
-        Qrel(f"q{at}", f"{lang}:t{at}:{number}", 1)
-        for at in range(topics)
-        for lang in relevant(at)
-        for number in range(numbers)
-    ]
-    return JudgedTopics(queries, qrels)
+    wanted = [f"{lang}:t{{}}:{number}" for lang in relevant for number in range(numbers)]
+    return JudgedTopics(queries, [Qrel(f"q{at}", one.format(at), 1) for at in range(topics) for one in wanted])
 
 
 def by_judgements(
@@ -137,26 +110,23 @@ def test_judged_topics_decide_the_balance(tmp_path: Path) -> None:
     pages = [page(lang, f"t{at}", number) for lang in LANGUAGES for at in range(30) for number in range(3)]
     store, samples, model = drawn(tmp_path, pages, encoder)
     decision = decide(store, samples, model)
-    own = by_judgements(store, decision, judged(30, lambda _: ["de"], numbers=3), encoder)
+    own = by_judgements(store, decision, judged(30, ["de"], numbers=3), encoder)
     assert (own.decided_by, own.calibration.balance) == ("judgements", 0.0)
-    every = by_judgements(store, decision, judged(30, lambda _: LANGUAGES, numbers=3), encoder)
+    every = by_judgements(store, decision, judged(30, LANGUAGES, numbers=3), encoder)
     assert every.decided_by == "judgements"
     assert every.calibration.balance >= 0.5
 
 
-def test_judged_topics_decide_whether_mates_count_and_too_few_are_refused(tmp_path: Path) -> None:
+def test_judged_topics_decide_whether_mates_count(tmp_path: Path) -> None:
     store, samples, model = drawn(tmp_path, counterparts(60), NOISY)
     decision = decide(store, samples, model)
     assert decision.mates is not None
     without = replace(
         decision, calibration=replace(decision.calibration, mates=False), mates=replace(decision.mates, count=False)
     )
-    better = by_judgements(store, without, judged(60, lambda _: LANGUAGES), NOISY)
+    better = by_judgements(store, without, judged(60, LANGUAGES), NOISY)
     assert better.calibration.mates
     assert better.mates == replace(decision.mates, count=True)
-    for few in (judged(40, lambda _: []), judged(40, lambda at: ["de"] if at < FEWEST - 1 else [])):
-        with pytest.raises(BadInput, match="too few of the topics have a relevant document in the collection"):
-            by_judgements(store, decision, few)
 
 
 def test_judged_topics_decide_whether_a_common_space_is_used(tmp_path: Path) -> None:
@@ -165,18 +135,7 @@ def test_judged_topics_decide_whether_a_common_space_is_used(tmp_path: Path) -> 
     summary, chance = CommonSpaceSummary(100, 1.0, 0.5, 0.6), np.random.default_rng(0)
     space = CommonSpace.rounded({lang: np.linalg.qr(chance.standard_normal((DIM, DIM)))[0] for lang in LANGUAGES})
     harmful = replace(decision, calibration=replace(decision.calibration, space=space), common_space=summary)
-    better = by_judgements(store, harmful, judged(60, lambda _: LANGUAGES))
+    better = by_judgements(store, harmful, judged(60, LANGUAGES))
     assert (better.calibration.space.name, better.common_space) == ("", None)
-    same_language = by_judgements(store, harmful, judged(60, lambda _: ["de"]))  # which no map concerns
+    same_language = by_judgements(store, harmful, judged(60, ["de"]))  # which no map concerns
     assert (same_language.calibration.space.name, same_language.common_space) == ("common space", summary)
-
-
-def test_topics_that_make_no_sure_difference_change_nothing(tmp_path: Path) -> None:
-    """Every ranking has their answer first."""
-    store, samples, model = drawn(tmp_path, alone(60), TopicEncoder(bias=0.2, noise=0.1))
-    decision = decide(store, samples, model)
-    queries = [Document(f"q{at}", "de", f"de{at} asked") for at in range(40)]
-    topics = JudgedTopics(queries, [Qrel(f"q{at}", f"de:de{at}:0", 1) for at in range(40)])
-    again = by_judgements(store, decision, topics, TopicEncoder(bias=0.2, noise=0.1))
-    assert again.decided_by == "judgements"
-    assert again.calibration.id == decision.calibration.id

@@ -1,20 +1,18 @@
 """Drift: documents that are as they were have none, a new kind of document is seen."""
 
 import shutil
-from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from encoders.methods.vector_parts import VectorParts
-from indexer.stores.contract import NearestDocuments, VectorQuery
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import Calibration
 from query.calibration_fitting import drift as drifting
 from query.calibration_fitting.drift import drift, with_documents
 from query.calibration_fitting.language_statistics import document_moments, draw_samples, fit_statistics
-from tests.query.synthetic import DIM, TopicEncoder, filled, page
+from tests.query.synthetic import DIM, TopicEncoder, calls_of, filled, page
 
 pytestmark = pytest.mark.parts
 
@@ -53,17 +51,9 @@ def test_two_samples_of_the_same_documents_hardly_drift(store: EmbeddedStore, mo
 def test_a_large_language_has_a_searchs_candidates(store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """800 documents stand for more than 10,000."""
     monkeypatch.setattr("query.ranking.fair_ranker.MANY", 799)
-    candidates = []
-    search = EmbeddedStore.search
-
-    def counted(self: EmbeddedStore, query: VectorQuery) -> Mapping[str, Sequence[NearestDocuments]]:
-        candidates.append(query.k)
-        return search(self, query)
-
-    monkeypatch.setattr(EmbeddedStore, "search", counted)
-    active = calibrated(store)
+    searches, active = calls_of(monkeypatch, EmbeddedStore, "search"), calibrated(store)
     drifting.changed_hits(store, active, active)
-    assert set(candidates) == {100}
+    assert {query.k for *_, query in searches} == {100}
 
 
 def test_the_largest_languages_are_asked(store: EmbeddedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,9 +67,8 @@ def test_the_largest_languages_are_asked(store: EmbeddedStore, tmp_path: Path, m
 
 def test_only_a_new_kind_of_document_is_drift(store: EmbeddedStore, tmp_path: Path) -> None:
     active = calibrated(store)
-    more = [page("de", "de-minutes", at) for at in range(800)]
     shutil.copytree(Path(store.path).parent, tmp_path / "more")
     with closing(EmbeddedStore(tmp_path / "more", "synthetic")) as looked_at:
         assert set(drift(looked_at, active).values()) == {0.0}
-        filled(tmp_path / "more", ENCODER, more).close()
+        filled(tmp_path / "more", ENCODER, [page("de", "de-minutes", at) for at in range(800)]).close()
         assert drift(looked_at, active)["de"] > 0.25

@@ -12,28 +12,32 @@ import pytest
 
 from encoders.document import Document
 from encoders.machine import cores
-from indexer.stores.contract import NearestDocuments, VectorQuery, VectorStore
+from indexer.stores.contract import VectorStore
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import BAR
 from query.calibration_fitting import mined_mates
 from query.calibration_fitting.language_statistics import CalibrationSamples, draw_samples, fit_statistics
 from query.calibration_fitting.mined_mates import MinedMates, mine_mates
-from tests.query.synthetic import TopicEncoder, filled, page
+from tests.query.synthetic import TopicEncoder, calls_of, filled, page
+from trials import ROOT
 
 pytestmark = pytest.mark.parts
 
 ENCODER = TopicEncoder(bias=1.0, noise=1.0)
 MODEL = ENCODER.spec.model
 LANGUAGES = ("de", "en", "fr", "ja")
-ROOT = Path(__file__).parents[3]
 
 
 def counterparts(topics: int, languages: Sequence[str] = LANGUAGES) -> list[Document]:
     return [page(lang, f"t{number}") for lang in languages for number in range(topics)]
 
 
-def mined(store: VectorStore) -> MinedMates:
-    samples = draw_samples(store, ENCODER)
+def alone(count: int, languages: Sequence[str] = LANGUAGES) -> list[Document]:
+    return [page(lang, f"{lang}{at}") for lang in languages for at in range(count)]
+
+
+def mined(store: VectorStore, encoder: TopicEncoder = ENCODER) -> MinedMates:
+    samples = draw_samples(store, encoder)
     return mine_mates(store, fit_statistics(samples, MODEL), samples)
 
 
@@ -77,9 +81,7 @@ def test_mates_are_the_same_on_any_number_of_cores(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize("languages", [2, 4])
 def test_documents_without_counterparts_have_no_sure_mates(tmp_path: Path, languages: int) -> None:
-    pages = [page(lang, f"{lang}{number}") for lang in LANGUAGES[:languages] for number in range(60)]
-    store = filled(tmp_path, ENCODER, pages)
-    assert not mined(store).sure
+    assert not mined(filled(tmp_path, ENCODER, alone(60, LANGUAGES[:languages]))).sure
 
 
 def of_mates(mates: Mapping[str, Mapping[str, str]]) -> MinedMates:
@@ -144,19 +146,13 @@ def test_a_language_whose_documents_are_deleted_meanwhile_has_no_mates(tmp_path:
 
 def test_many_languages_with_a_document_each_take_no_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each such document would be the mate of all."""
-    searched: list[str] = []
-    search = EmbeddedStore.search
-
-    def counted(self: EmbeddedStore, query: VectorQuery) -> Mapping[str, Sequence[NearestDocuments]]:
-        searched.extend(query.vectors)
-        return search(self, query)
-
-    monkeypatch.setattr(EmbeddedStore, "search", counted)
+    searches = calls_of(monkeypatch, EmbeddedStore, "search")
     small = [page(f"{first}{second}", "t0") for first in "bcg" for second in "bcdghjklmpqrtvwxyz"]
     mates = mined(filled(tmp_path, ENCODER, [*counterparts(40), *small]))
     assert mates.sure
+    searched = Counter(lang for *_, query in searches for lang in query.vectors)
     assert langs_of(mates) == set(searched) == set(LANGUAGES)
-    assert max(Counter(searched).values()) <= 6  # there, back, and to check; of a few documents, and of all
+    assert max(searched.values()) <= 6  # there, back, and to check; of a few documents, and of all
 
 
 def test_mates_are_sought_in_the_largest_languages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,8 +164,8 @@ def test_mates_are_sought_in_the_largest_languages(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(("others", "langs", "right"), [(60, LANGUAGES, 0.95), (30, ("de", "en"), 0.9)])
 def test_unconfirmed_mates_are_left_out(tmp_path: Path, others: int, langs: Sequence[str], right: float) -> None:
     """Two thirds are about something that no other page is about, or half in two languages: no third confirms them."""
-    alone = [page(lang, f"{lang if others == 60 else 'two'}{at}") for lang in langs for at in range(others)]
-    mates = mined(filled(tmp_path, ENCODER, [*counterparts(30), *alone]))
+    same = [page(lang, f"two{at}") for lang in langs for at in range(others)] if others == 30 else alone(others)
+    mates = mined(filled(tmp_path, ENCODER, [*counterparts(30), *same]))
     assert mates.sure
     assert right_share(mates) > right
     assert np.mean([topic_of(doc_id).startswith("two") for doc_id, _ in pairs_of(mates)]) < 0.1
@@ -177,10 +173,9 @@ def test_unconfirmed_mates_are_left_out(tmp_path: Path, others: int, langs: Sequ
 
 _MINING = """
 from pathlib import Path
-from tests.query.calibration_fitting.test_mined_mates import ENCODER, counterparts, mined
-from tests.query.synthetic import filled, page
-pages = [*counterparts(20), *(page(lang, f"{lang}{n}") for lang in ("de", "en", "fr", "ja") for n in range(20))]
-mates = mined(filled(Path("."), ENCODER, pages))
+from tests.query.calibration_fitting.test_mined_mates import ENCODER, alone, counterparts, mined
+from tests.query.synthetic import filled
+mates = mined(filled(Path("."), ENCODER, [*counterparts(20), *alone(20)]))
 print(mates.confirmed_share)
 print(sorted((doc_id, sorted(by_lang.items())) for doc_id, by_lang in mates.mates.items()))
 """
@@ -188,24 +183,19 @@ print(sorted((doc_id, sorted(by_lang.items())) for doc_id, by_lang in mates.mate
 
 def test_the_same_collection_has_the_same_mates_in_every_process(tmp_path: Path) -> None:
     """There, a set of languages has another order."""
-    processes = []
+    said = []
     for seed in ("1", "3"):
         (tmp_path / seed).mkdir()
         environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-c", _MINING]
-        processes.append(subprocess.Popen(command, cwd=tmp_path / seed, env=environment, stdout=subprocess.PIPE))
-    first, second = (process.communicate()[0] for process in processes)
-    assert first
-    assert first == second
+        said.append(subprocess.check_output([sys.executable, "-c", _MINING], cwd=tmp_path / seed, env=environment))
+    assert said[0]
+    assert said[0] == said[1]
 
 
 @pytest.mark.parametrize(("noise", "near"), [(1.0, True), (2.5, False)])
 def test_two_thirds_of_the_mates_reach_the_bar_where_mates_are_near(tmp_path: Path, noise: float, near: bool) -> None:
     encoder = TopicEncoder(bias=0.5, noise=noise)
-    store = filled(tmp_path, encoder, counterparts(40))
-    samples = draw_samples(store, encoder)
-    mates = mine_mates(store, fit_statistics(samples, MODEL), samples)
-    store.close()
+    mates = mined(filled(tmp_path, encoder, counterparts(40)), encoder)
     cosines = [float(mates.vectors[doc_id] @ mates.vectors[mate]) for doc_id, mate in pairs_of(mates)]
     assert (mates.bar > BAR) == near
     if near:

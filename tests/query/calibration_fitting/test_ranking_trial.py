@@ -11,28 +11,15 @@ from ir_measures import Qrel
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.methods.vector_parts import VectorParts
-from indexer.stores.contract import NearestDocuments, VectorQuery
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import Calibration
 from query.calibration_fitting import ranking_trial as trials
-from query.calibration_fitting.language_statistics import draw_samples, fit_statistics
-from query.calibration_fitting.mined_mates import MinedMates, mine_mates
 from query.calibration_fitting.ranking_trial import FEWEST, Question, Trial, from_judgements, from_mates
-from tests.query.calibration_fitting.test_mined_mates import ENCODER, LANGUAGES, MODEL, counterparts
-from tests.query.synthetic import filled, page
+from tests.query.calibration_fitting.test_common_space_maps import taught
+from tests.query.calibration_fitting.test_mined_mates import ENCODER, LANGUAGES, MODEL, alone, counterparts
+from tests.query.synthetic import calls_of, filled
 
 pytestmark = pytest.mark.parts
-
-
-def alone(count: int) -> list[Document]:
-    return [page(lang, f"{lang}{at}") for lang in LANGUAGES for at in range(count)]
-
-
-def mined(folder: Path, pages: Sequence[Document]) -> tuple[EmbeddedStore, Calibration, MinedMates]:
-    store = filled(folder, ENCODER, pages)
-    samples = draw_samples(store, ENCODER)
-    calibration = fit_statistics(samples, MODEL)
-    return store, calibration, mine_mates(store, calibration, samples)
 
 
 def test_judgements_are_counted_by_topics_and_not_by_their_translations(tmp_path: Path) -> None:
@@ -56,19 +43,13 @@ def test_topics_beyond_the_most_are_left_out_at_random(tmp_path: Path, monkeypat
     topics = [Document(f"q{at}", "de", f"t{at} wanted") for at in range(40)]
     qrels = [Qrel(f"q{at}", f"de:t{at}:0", 1) for at in range(40)]
     monkeypatch.setattr(trials, "QUERIES", 25)
-    one, same, other = (
-        [question.topic for question in from_judgements(store, ENCODER, topics, qrels, seed)] for seed in (0, 0, 1)
-    )
-    assert len(one) == 25
-    assert one == same != other
-
-
-def _all_of(question: Question) -> set[str]:
-    return {*question.hidden, *question.answers}
+    drawn = [[one.topic for one in from_judgements(store, ENCODER, topics, qrels, seed)] for seed in (0, 0, 1)]
+    assert len(drawn[0]) == 25
+    assert drawn[0] == drawn[1] != drawn[2]
 
 
 def test_a_pseudo_query_asks_for_its_documents_mates_and_does_not_meet_its_document(tmp_path: Path) -> None:
-    _, calibration, found = mined(tmp_path, counterparts(40))
+    _, calibration, found = taught(tmp_path, ENCODER, counterparts(40))
     questions, held_out = from_mates(calibration, found)
     assert len(questions) > 100
     rows, asking = {query.doc_id: query for query in found.queries}, set[str]()
@@ -76,7 +57,8 @@ def test_a_pseudo_query_asks_for_its_documents_mates_and_does_not_meet_its_docum
         (source,) = [
             doc_id
             for doc_id in question.hidden
-            if doc_id[:2] == question.lang and {doc_id, *found.mates[doc_id].values()} == _all_of(question)
+            if doc_id[:2] == question.lang
+            and {doc_id, *found.mates[doc_id].values()} == {*question.hidden, *question.answers}
         ]
         asking.add(source)
         assert question.lang == rows[source].lang
@@ -95,7 +77,7 @@ def test_a_pseudo_query_asks_for_its_documents_mates_and_does_not_meet_its_docum
 @pytest.mark.parametrize(("apart", "share"), [(0, 0.0), (30, 0.5)])
 def test_documents_that_stand_alone_have_their_share_of_the_questions(tmp_path: Path, apart: int, share: float) -> None:
     """Of these questions all mates but one are hidden."""
-    _, calibration, found = mined(tmp_path, [*counterparts(30), *alone(apart)])
+    _, calibration, found = taught(tmp_path, ENCODER, [*counterparts(30), *alone(apart)])
     questions, _ = from_mates(calibration, found)
     single = [question for question in questions if len(question.answers) == 1 and len(question.hidden) > 1]
     with_mates = np.mean([query.doc_id in found.mates for query in found.queries])
@@ -104,9 +86,9 @@ def test_documents_that_stand_alone_have_their_share_of_the_questions(tmp_path: 
 
 
 def test_few_subjects_or_unsure_mates_ask_nothing_and_questions_are_the_same_each_time(tmp_path: Path) -> None:
-    _, calibration, few = mined(tmp_path / "few", counterparts(FEWEST - 1))
+    _, calibration, few = taught(tmp_path / "few", ENCODER, counterparts(FEWEST - 1))
     assert from_mates(calibration, few) == ([], calibration)
-    _, calibration, found = mined(tmp_path / "many", [*counterparts(30), *alone(30)])
+    _, calibration, found = taught(tmp_path / "many", ENCODER, [*counterparts(30), *alone(30)])
     assert from_mates(calibration, replace(found, sure=False)) == ([], calibration)
     one, same, other = (
         [(question.lang, question.topic, question.answers) for question in from_mates(calibration, found, seed)[0]]
@@ -115,19 +97,19 @@ def test_few_subjects_or_unsure_mates_ask_nothing_and_questions_are_the_same_eac
     assert one == same != other
 
 
-def asked(calibration: Calibration, topics: int, langs: Sequence[str] = LANGUAGES) -> list[Question]:
-    """A German query for each topic, which wants the pages of some languages."""
+def asked(topics: int) -> list[Question]:
+    """A German query for each topic, which wants the pages of all languages."""
     queries = [Document("", "de", f"t{at} asked") for at in range(topics)]
     return [
-        Question(vector, "de", f"t{at}", {f"{lang}:t{at}:0" for lang in langs})
+        Question(vector, "de", f"t{at}", {f"{lang}:t{at}:0" for lang in LANGUAGES})
         for at, vector in enumerate(ENCODER.encode_queries(queries))
     ]
 
 
 def test_values_are_average_precisions_of_topics_however_often_they_are_asked(tmp_path: Path) -> None:
     """What is hidden is not met, and an answer that is not found counts as none."""
-    store, calibration, _ = mined(tmp_path, counterparts(40))
-    questions = asked(calibration, 40)
+    store, calibration, _ = taught(tmp_path, ENCODER, counterparts(40))
+    questions = asked(40)
     hidden = [
         replace(question, answers={"fr:" + question.topic + ":0"}, hidden={f"de:{question.topic}:0"})
         for question in questions
@@ -150,21 +132,14 @@ def test_values_are_average_precisions_of_topics_however_often_they_are_asked(tm
 
 
 def test_a_trial_of_several_rankings_reads_documents_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, calibration, _ = mined(tmp_path, counterparts(30))
+    store, calibration, _ = taught(tmp_path, ENCODER, counterparts(30))
     rivals = [replace(calibration, mates=mates, balance=balance) for mates in (False, True) for balance in (0.5, 0.75)]
-    trial = Trial(store, MODEL, asked(calibration, 30))
+    trial = Trial(store, MODEL, asked(30))
     separate = [trial.values([rival])[0] for rival in rivals]
-    searches, search = list[int](), EmbeddedStore.search
-
-    def counted(self: EmbeddedStore, query: VectorQuery) -> Mapping[str, Sequence[NearestDocuments]]:
-        searches.append(query.k)
-        return search(self, query)
-
-    monkeypatch.setattr(EmbeddedStore, "search", counted)
-    together = trial.values(rivals)
-    assert len(searches) == 1
-    for one, other in zip(together, separate, strict=True):
+    searches = calls_of(monkeypatch, EmbeddedStore, "search")
+    for one, other in zip(trial.values(rivals), separate, strict=True):
         assert one == pytest.approx(other, abs=1e-3)
+    assert len(searches) == 1
 
 
 FIRST = Calibration.none(MODEL, VectorParts.of(ENCODER.spec))

@@ -1,6 +1,6 @@
 """Several collections are ranked as one collection that has the documents of all."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -19,23 +19,18 @@ PLAIN = RankingOptions(calibration="none")
 pytestmark = pytest.mark.parts
 
 
-class Opener:
-    """Opens collections of the halves, and closes them."""
-
-    def __init__(self, stack: ExitStack, settings: Settings) -> None:
-        self._stack, self._settings = stack, settings
-
-    def __call__(self, name: str, ranking: RankingOptions | None = None) -> Searcher:
-        return self._stack.enter_context(Searcher.open(name, self._settings, device="cpu", ranking=ranking))
-
-    def halves(self, ranking: RankingOptions | None = None) -> dict[str, Searcher]:
-        return {name: self(name, ranking) for name in ("north", "south")}
+Open = Callable[..., Searcher]
 
 
 @pytest.fixture
-def opened(halves: Settings) -> Iterator[Opener]:
+def opened(halves: Settings) -> Iterator[Open]:
+    """Opens collections of the halves; they are closed at the end."""
     with ExitStack() as stack:
-        yield Opener(stack, halves)
+        yield lambda name, ranking=None: stack.enter_context(Searcher.open(name, halves, device="cpu", ranking=ranking))
+
+
+def both_of(opened: Open, ranking: RankingOptions | None = None) -> dict[str, Searcher]:
+    return {name: opened(name, ranking) for name in ("north", "south")}
 
 
 def calibration_of(searcher: Searcher) -> Calibration:
@@ -47,8 +42,8 @@ def own_ids(hits: list[Hit]) -> list[str]:
     return [name_and_id(hit.doc_id)[1] for hit in hits]
 
 
-def test_by_plain_cosine_the_ranking_is_that_of_one_collection(opened: Opener) -> None:
-    whole, both = opened("whole", PLAIN), joined(opened.halves(PLAIN), {})
+def test_by_plain_cosine_the_ranking_is_that_of_one_collection(opened: Open) -> None:
+    whole, both = opened("whole", PLAIN), joined(both_of(opened, PLAIN), {})
     assert both.languages == whole.languages
     for lang, text in QUERIES:
         hits, expected = both.search(text, lang=lang, k=40), whole.search(text, lang=lang, k=40)
@@ -64,7 +59,7 @@ def counting(searcher: Searcher, mates: bool) -> Searcher:
 
 
 @pytest.mark.parametrize("mates", [False, True])
-def test_ranked_fairly_the_first_hits_are_those_of_one_collection(opened: Opener, mates: bool) -> None:
+def test_ranked_fairly_the_first_hits_are_those_of_one_collection(opened: Open, mates: bool) -> None:
     """Where mates count in all of them, or in none."""
     shared = apart = 0
     whole, north, south = (counting(opened(name), mates) for name in ("whole", "north", "south"))
@@ -80,16 +75,16 @@ def test_ranked_fairly_the_first_hits_are_those_of_one_collection(opened: Opener
     assert shared > apart
 
 
-def test_the_largest_collection_says_whether_mates_count(opened: Opener) -> None:
-    north, south = opened.halves().values()
+def test_the_largest_collection_says_whether_mates_count(opened: Open) -> None:
+    north, south = both_of(opened).values()
     assert sum(south.languages.values()) > sum(north.languages.values())
     for mates in (False, True):
         both = joined({"north": counting(north, not mates), "south": counting(south, mates)}, {})
         assert calibration_of(both).mates == mates
 
 
-def test_pages_follow_each_other_and_filters_are_each_collections_own(opened: Opener) -> None:
-    halves = opened.halves()
+def test_pages_follow_each_other_and_filters_are_each_collections_own(opened: Open) -> None:
+    halves = both_of(opened)
     both = joined(halves, {})
     few, many = (own_ids(both.search("night trains", lang="en", k=k)) for k in (20, 60))
     assert few == many[:20]
@@ -101,8 +96,8 @@ def test_pages_follow_each_other_and_filters_are_each_collections_own(opened: Op
     assert {hit.lang for hit in both.search("night trains", lang="en", to=["de"], k=20)} == {"de"}
 
 
-def test_means_are_weighted_by_documents_and_pseudo_queries_are_all_there(opened: Opener) -> None:
-    searchers = opened.halves()
+def test_means_are_weighted_by_documents_and_pseudo_queries_are_all_there(opened: Open) -> None:
+    searchers = both_of(opened)
     both = calibration_of(joined(searchers, {}))
     for lang in ("de", "ja"):
         counts = [searcher.languages[lang] for searcher in searchers.values()]
@@ -118,8 +113,8 @@ def test_means_are_weighted_by_documents_and_pseudo_queries_are_all_there(opened
     assert pooled({"a": larger, "b": smaller}).mean("document", "ja") == pytest.approx(north.mean("document", "ja"))
 
 
-def test_what_several_collections_have_in_common_is_pooled_once_while_they_stay_as_they_are(opened: Opener) -> None:
-    north, south = opened.halves().values()
+def test_what_several_collections_have_in_common_is_pooled_once_while_they_stay_as_they_are(opened: Open) -> None:
+    north, south = both_of(opened).values()
     first = calibration_of(joined({"north": north, "south": south}, {}))
     assert joined({"south": south, "north": opened("north")}, {}).calibration is first
     grown = replace(south, languages={**south.languages, "de": south.languages["de"] + 1})
@@ -128,8 +123,8 @@ def test_what_several_collections_have_in_common_is_pooled_once_while_they_stay_
         assert joined({"north": north, "south": changed}, {}).calibration is not first
 
 
-def test_collections_that_cannot_be_compared_are_refused_in_a_sentence(opened: Opener) -> None:
-    north, south = opened.halves().values()
+def test_collections_that_cannot_be_compared_are_refused_in_a_sentence(opened: Open) -> None:
+    north, south = both_of(opened).values()
     with pytest.raises(BadInput, match="south has no calibration, and others have one"):
         joined({"north": north, "south": opened("south", PLAIN)}, {})
     other = replace(south, calibration=replace(calibration_of(south), model="another"))

@@ -130,15 +130,3 @@ def test_systems_of_one_name_are_told_apart_and_nothing_is_bold_that_is_not_bett
     assert r"{}fair (2.de) & 0.400 \\" in lines
     shares = [TableRow("1.de", "plain", 1, {"LPR": 1.0}), TableRow("2.de", "fair", 1, {"LPR": 0.5})]
     assert "textbf" not in RunTable.of(["LPR"], shares, []).as_latex()
-
-
-def test_topics_without_a_value_are_left_out_of_that_measure() -> None:
-    plain = {"1": {"AP": 0.5, "LPR": 1.0}, "2": {"AP": 0.5}}
-    fair = {"1": {"AP": 0.5, "LPR": 0.0}, "2": {"AP": 1.0}}
-    average, preference = compare("a", plain, "b", fair, ["AP", "LPR"])
-    assert (average.measure, average.run_mean, average.wins, average.ties) == ("AP", 0.75, 1, 1)
-    assert (preference.measure, preference.differences) == ("LPR", {"1": -1.0})
-    with pytest.raises(BadInput, match="the run a was not measured with RR"):
-        compare("a", plain, "b", fair, ["RR"])
-    with pytest.raises(BadInput, match="share no topic with LPR"):
-        compare("a", plain, "b", {"1": {"AP": 1.0}, "2": {"AP": 1.0, "LPR": 1.0}}, ["LPR"])

@@ -64,24 +64,6 @@ def test_a_pooled_run_has_a_topic_for_each_language() -> None:
     assert (scores.unjudged, scores.without_hits) == (["3.de"], ["2.de"])
 
 
-def test_a_pooled_mean_is_that_of_the_pooled_run() -> None:
-    dice = random.Random(3)
-    measures = quality.parse_measures(quality.DEFAULT_MEASURES)
-    qrels = [Qrel(f"{qid}", f"d{doc}", 1) for qid in range(6) for doc in dice.sample(range(50), 5)]
-    parts = {
-        lang: Run("tag", {f"{qid}": [(f"d{doc}", dice.random()) for doc in range(30)] for qid in range(asked)})
-        for lang, asked in (("de", 6), ("fi", 3))
-    }
-    whole = Run("tag", {f"{qid}.{lang}": hits for lang, run in parts.items() for qid, hits in run.rankings.items()})
-    expanded = [qrel._replace(query_id=f"{qrel.query_id}.{lang}") for lang in parts for qrel in qrels]
-    split = quality.pooled(
-        {lang: quality.score(run, qrels, measures, run.rankings) for lang, run in parts.items()}, measures
-    )
-    at_once = quality.score(whole, expanded, measures, whole.rankings)
-    assert split.topics == at_once.topics
-    assert split.means == pytest.approx(at_once.means)
-
-
 def test_measures_are_parsed_by_our_names_and_by_those_of_trec_eval() -> None:
     for none in ([], [""], [" , "]):
         with pytest.raises(BadInput, match="no measure is named; use names of ir-measures such as AP"):

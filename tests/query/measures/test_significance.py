@@ -102,16 +102,19 @@ def test_all_comparisons_shown_together_are_corrected_together_by_holm() -> None
         significance.compare("1", {"1": {"AP": 1.0, "P@10": 0.1}}, "2", {"1": {"AP": 1.0}}, ["P@10"])
 
 
-def test_a_comparison_counts_wins_losses_and_ties_over_common_topics() -> None:
-    a = {"1": {"AP": 0.5}, "2": {"AP": 0.5}, "3": {"AP": 0.5}, "only a": {"AP": 1.0}}
-    b = {"1": {"AP": 0.7}, "2": {"AP": 0.4}, "3": {"AP": 0.5}}
-    (one,) = significance.compare("1", a, "2", b, ["AP"])
+def test_a_comparison_counts_wins_losses_and_ties_over_common_topics_that_have_a_value() -> None:
+    a = {"1": {"AP": 0.5, "LPR": 1.0}, "2": {"AP": 0.5}, "3": {"AP": 0.5}, "only a": {"AP": 1.0}}
+    b = {"1": {"AP": 0.7, "LPR": 0.0}, "2": {"AP": 0.4}, "3": {"AP": 0.5}}
+    one, preference = significance.compare("1", a, "2", b, ["AP", "LPR"])
     assert (one.wins, one.losses, one.ties, one.left_out) == (1, 1, 1, 1)
     assert one.baseline_mean == pytest.approx(0.5)
     assert one.difference == pytest.approx(0.1 / 3)
     assert one.effect == pytest.approx((0.1 / 3) / np.std([0.2, -0.1, 0.0], ddof=1))
     assert one.exact
     assert one.differences == pytest.approx({"1": 0.2, "2": -0.1, "3": 0.0})
+    assert (preference.measure, preference.differences) == ("LPR", {"1": -1.0})
+    with pytest.raises(BadInput, match="share no topic with LPR"):
+        significance.compare("1", a, "2", {"1": {"AP": 1.0}, "2": {"AP": 1.0, "LPR": 1.0}}, ["LPR"])
 
 
 def test_versions_of_one_topic_are_one_observation() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
-from indexer.ledger.database import connect, transaction
+from indexer.ledger.database import open_database, transaction
 from query.calibration import calibration_table
 from query.query_log.query_log_tables import SearchRow
 from query.ranking.search_hits import Hits
@@ -25,29 +25,23 @@ def first(settings: Settings) -> list[str]:
 
 
 def row(settings: Settings) -> Collection:
-    engine = connect(settings.database)
-    found = collections.require(engine, "demo")
-    engine.dispose()
-    return found
+    with open_database(settings.database) as engine:
+        return collections.require(engine, "demo")
 
 
 def vectors(settings: Settings) -> dict[str, bytes]:
     """What the model of the collection's row made of each document."""
     found = row(settings)
-    store = found.open_store(settings)
-    held = {one.document.doc_id: one.vector.tobytes() for page in store.scan(found.model) for one in page}
-    store.close()
-    return held
+    with closing(found.open_store(settings)) as store:
+        return {one.document.doc_id: one.vector.tobytes() for page in store.scan(found.model) for one in page}
 
 
 def log_queries(settings: Settings, *queries: str) -> None:
     """Let the query log hold some German queries."""
-    engine = connect(settings.database)
     about: dict[str, Any] = {"created": row(settings).created, "collection": "demo", "lang": "de", "space": ""}
-    with transaction(engine) as session:
+    with open_database(settings.database) as engine, transaction(engine) as session:
         for number, query in enumerate(queries):
             session.add(SearchRow(id=str(number), query=query, settings={}, hits=[], took=1, **about))
-    engine.dispose()
 
 
 def encoded_again(settings: Settings, model: str) -> int:
@@ -58,9 +52,8 @@ def encoded_again(settings: Settings, model: str) -> int:
 
 def migrated_to(settings: Settings) -> str:
     """The model of the encoder that the collection has migrated to; empty after ``rollback``."""
-    engine = connect(settings.database)
-    stored = calibration_table.active(engine, collections.require(engine, "demo"))
-    engine.dispose()
+    with open_database(settings.database) as engine:
+        stored = calibration_table.active(engine, collections.require(engine, "demo"))
     assert stored is not None
     return stored.summary.migrated_to
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import sqlalchemy as sa
@@ -83,13 +84,6 @@ def at_the_nth_put(patch: pytest.MonkeyPatch, store: type[Any], at: int, happens
 
     patch.setattr(store, "put", noted)
     return written
-
-
-def raising(error: BaseException) -> Callable[..., None]:
-    def fail(*_: object) -> None:
-        raise error
-
-    return fail
 
 
 def leave(settings: Settings) -> None:
@@ -183,7 +177,7 @@ def test_no_other_command_changes_it_and_the_new_field_is_calibrated_before_it_i
             finish_migration("demo", home, device="cpu")
     new, before = demo.migrated_to(home), demo.found_through_the_map(home)
     with monkeypatch.context() as patch:
-        patch.setattr(document_reencoding, "_switch", raising(StoreError("the disk is full")))
+        patch.setattr(document_reencoding, "_switch", Mock(side_effect=StoreError("the disk is full")))
         with pytest.raises(StoreError, match="disk is full"):
             finish_migration("demo", home, device="cpu")
     assert demo.found_through_the_map(home) == before
@@ -235,7 +229,7 @@ def test_on_elasticsearch_it_is_the_same(
 ) -> None:
     home = moved(migrated_by_words, "demo", elastic_url, tmp_path / "moved")
     with pytest.MonkeyPatch.context() as patch:
-        at_the_nth_put(patch, ElasticStore, 3, raising(KeyboardInterrupt()))
+        at_the_nth_put(patch, ElasticStore, 3, Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             finish_migration("demo", home, device="cpu")
     assert 0 < demo.encoded_again(home, demo.migrated_to(home)) < demo.DOCUMENTS

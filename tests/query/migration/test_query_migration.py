@@ -21,7 +21,7 @@ from query.migration.query_migration import migrate
 from query.ranking.searcher import Searcher
 from tests.query.calibration.earlier import make_earlier
 from tests.query.conftest import Homes, copied
-from tests.query.migration.encoding_again import log_queries
+from tests.query.migration.encoding_again import first, log_queries
 from tests.query.migration.test_paired_sample import Cutting
 from trials import DEMO
 
@@ -40,11 +40,6 @@ def _few_queries(monkeypatch: pytest.MonkeyPatch) -> None:
 def words(word_model: ModelFolder) -> str:
     """The word model, as an encoder is named."""
     return str(word_model.path)
-
-
-def first(settings: Settings) -> list[str]:
-    with Searcher.open("demo", settings, device="cpu") as searcher:
-        return [hit.doc_id for hit in searcher.search("Bienen im Garten", lang="de", k=5)]
 
 
 def asked_by(settings: Settings) -> tuple[str, float | None]:
@@ -99,9 +94,8 @@ def test_an_encoder_is_known_again_by_its_place_and_refused_if_it_became_another
     monkeypatch.chdir(tmp_path)
     assert not is_migrating("demo", "./new", "first", home)
     migrate("demo", "./new", "first", home, sample=60, anyway=True, device="cpu")
-    assert is_migrating("demo", "./new", "first", home)
-    assert is_migrating("demo", str(new), None, home)
-    assert not is_migrating("demo", words, "first", home)
+    places = [("./new", "first"), (str(new), None), (words, "first")]
+    assert [is_migrating("demo", *place, home) for place in places] == [True, True, False]
     config = json.loads((new / "config.json").read_text())
     (new / "config.json").write_text(json.dumps({**config, "weights": "another"}))
     assert run(["search", "Bienen", "-c", "demo", "--lang", "de", "-q"]) == 1

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import sqlalchemy as sa
@@ -17,7 +18,7 @@ from encoders.folder.model_folder import ModelFolder
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger import index_runs, tables
-from indexer.ledger.database import connect, open_database
+from indexer.ledger.database import open_database
 from indexer.ledger.index_runs import active_reencoding
 from indexer.reencode import hand_out_stored
 from indexer.stores.contract import VectorStore
@@ -108,28 +109,18 @@ def test_a_worker_makes_what_one_process_makes(
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("servers", ["Redis and a folder", "RabbitMQ and Elasticsearch"])
 def test_command_and_worker_killed_in_the_midst_all_is_found_and_at_the_end_it_is_what_one_process_makes(
-    servers: str, migrated: Settings, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch,
+    migrated: Settings, rabbitmq: RabbitServer, elastic_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.setattr("indexer.indexing.reading.CHUNK_DOCUMENTS", CHUNK)
-    server: RedisServer | RabbitServer
-    if servers.startswith("Redis"):
-        server = request.getfixturevalue("redis")
-        shutil.copytree(migrated.home, tmp_path / "home")
-        place = Settings.read(tmp_path / "home")
-    else:
-        server = request.getfixturevalue("rabbitmq")
-        place = moved(migrated, "demo", request.getfixturevalue("elastic_url"), tmp_path / "home")
+    place = moved(migrated, "demo", elastic_url, tmp_path / "home")
     shutil.copytree(migrated.home, tmp_path / "undisturbed")
     undisturbed = Settings.read(home=tmp_path / "undisturbed")
     finish_migration("demo", undisturbed, device="cpu")
-
     new, before = demo.migrated_to(place), demo.found_through_the_map(place)
-    with closing(Again(tmp_path, server.url, DEFAULT)) as site:
-        asking = site.command()
-        worker = site.worker()
+    with closing(Again(tmp_path, rabbitmq.url, DEFAULT)) as site:
+        asking, worker = site.command(), site.worker()
         until(lambda: site.done() >= 2, 300)
         for process in (worker, asking):
             process.send_signal(signal.SIGKILL)
@@ -138,14 +129,13 @@ def test_command_and_worker_killed_in_the_midst_all_is_found_and_at_the_end_it_i
         until(lambda: demo.encoded_again(place, new) > CHUNK, 60)  # refreshed within a second
         assert demo.encoded_again(place, new) < demo.DOCUMENTS
         assert demo.found_through_the_map(place) == before
-        assert run(["resume", "-c", "demo", "--home", str(place.home), "--broker", server.url]) == 0
+        assert run(["resume", "-c", "demo", "--home", str(place.home), "--broker", rabbitmq.url]) == 0
         site.worker()
         capsys.readouterr()
         assert site.here("--json") == 0
         told = json.loads(capsys.readouterr().out)
         assert (told["encoded"], told["unchanged"]) == (demo.DOCUMENTS, 0)
-        encoded_by = site.run().builds
-        assert encoded_by == {site.run().build: told["encoded"]}
+        assert site.run().builds == {site.run().build: told["encoded"]}
     assert demo.vectors(place) == demo.vectors(undisturbed)
     assert demo.row(place).method == "first"
     assert (demo.row(place).model, demo.migrated_to(place)) == (new, "")
@@ -158,28 +148,22 @@ def test_command_and_worker_killed_in_the_midst_all_is_found_and_at_the_end_it_i
 @pytest.mark.parametrize("how", ["rollback", pytest.param("calibrate", marks=pytest.mark.long)])
 def test_left_in_the_midst_whoever_waits_is_told(again: Again, how: str, calibrated_by_words: Settings) -> None:
     asking = again.command()
-    engine = connect(again.settings.database)
-    kept = calibration_table.active(engine, collections.require(engine, "demo"))
-    assert kept
-    before = kept.summary.migrated_from
-    leaving = {"rollback": ["rollback"], "calibrate": ["calibrate", "--use", before]}[how]
-    assert run([*leaving, "-c", "demo", "--home", str(again.settings.home)]) == 0
-    assert asking.wait(60) == 1
-    assert "no longer encodes the queries of" in again.said(asking).splitlines()[-1]
-    assert (active_reencoding(engine, "demo"), again.run().state) == (None, "cancelled")
-    engine.dispose()
+    with open_database(again.settings.database) as engine:
+        kept = calibration_table.active(engine, collections.require(engine, "demo"))
+        assert kept
+        leaving = {"rollback": ["rollback"], "calibrate": ["calibrate", "--use", kept.summary.migrated_from]}[how]
+        assert run([*leaving, "-c", "demo", "--home", str(again.settings.home)]) == 0
+        assert asking.wait(60) == 1
+        assert "no longer encodes the queries of" in again.said(asking).splitlines()[-1]
+        assert (active_reencoding(engine, "demo"), again.run().state) == (None, "cancelled")
     assert demo.first(again.settings) == demo.first(calibrated_by_words)
     assert demo.migrated_to(again.settings) == ""
-
-
-def interrupted(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def test_meanwhile_nothing_is_indexed_not_even_a_generation_of_the_new_encoder(
     again: Again, word_model: ModelFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(document_reencoding, "watch_run", interrupted)
+    monkeypatch.setattr(document_reencoding, "watch_run", Mock(side_effect=KeyboardInterrupt))
     assert again.here() == 130
     rebuild = ["--rebuild", "--encoder", str(word_model.path), "--method", "first", "--home", str(again.settings.home)]
     for broker in ([], ["--broker", again.settings.broker]):
@@ -202,7 +186,7 @@ def test_ctrl_c_only_ends_looking_on(again: Again) -> None:
 def test_where_all_is_encoded_no_worker_is_waited_for(again: Again, monkeypatch: pytest.MonkeyPatch) -> None:
     """As when this command was broken off between the last vector and the change."""
     with monkeypatch.context() as patch:
-        patch.setattr(document_reencoding, "_switch", interrupted)
+        patch.setattr(document_reencoding, "_switch", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             finish_migration("demo", Settings.read(home=again.settings.home), device="cpu")
     assert demo.row(again.settings).method != "first"

@@ -19,6 +19,7 @@ from query.ranking.bank_neighbourhoods import BankNeighbourhoods
 from query.ranking.candidate_mates import LIFTERS, Mates, subjects
 from query.ranking.candidates import CandidateDocuments
 from query.ranking.fusion import DEPTH, fuse
+from tests.query.synthetic import calls_of
 
 ONE_PART = VectorParts.equal(4)
 TWO_PARTS = VectorParts((2, 2), (0.25, 0.75))
@@ -182,10 +183,6 @@ ranked = st.lists(
 ).map(lambda rows: sorted(rows, key=lambda row: -row[1]))
 
 
-def columns(rows: list[tuple[str, int, int]]) -> tuple[list[str], FloatArray, FloatArray]:
-    return [row[0] for row in rows], floats(*(row[1] for row in rows)), floats(*(row[2] for row in rows))
-
-
 def _oracle(langs: list[str], scores: FloatArray, words: FloatArray) -> list[int]:
     """One place after the other, each by the best that is left of its language."""
     best = max(words, default=0) or 1.0
@@ -206,19 +203,9 @@ def _oracle(langs: list[str], scores: FloatArray, words: FloatArray) -> list[int
 
 @given(ranked)
 def test_fusion_agrees_with_its_formula(rows: list[tuple[str, int, int]]) -> None:
-    langs, scores, words = columns(rows)
-    order = fuse(langs, scores, words)
-    assert order.tolist() == _oracle(langs, scores, words)
-    for place, row in enumerate(order):  # nobody is overtaken by one whom both arms like less
-        better = [other for other in order[place + 1 :] if langs[other] == langs[row]]
-        assert not any(scores[other] > scores[row] and words[other] > words[row] for other in better)
-
-
-@given(ranked, st.integers(0, 7), st.integers(-50, 50), st.integers(0, 7))
-def test_scales_do_not_matter(rows: list[tuple[str, int, int]], factor: int, shift: int, times: int) -> None:
-    """Powers of two, so that rounding decides nothing."""
-    langs, scores, words = columns(rows)
-    assert fuse(langs, scores * 2**factor + shift, words * 2**times).tolist() == fuse(langs, scores, words).tolist()
+    langs = [row[0] for row in rows]
+    scores, words = (floats(*(row[at] for row in rows)) for at in (1, 2))
+    assert fuse(langs, scores, words).tolist() == _oracle(langs, scores, words)
 
 
 PARTS = VectorParts.equal(12)
@@ -243,17 +230,12 @@ def test_documents_met_before_have_the_same_neighbourhoods(bank: Bank, monkeypat
     vectors, neighbourhoods = unit(40), BankNeighbourhoods(lambda _: bank)
     cosines = vectors @ bank.queries.vectors.T
     cosines[range(16), range(16)] = -np.inf
-    expected, real, counts = np.sort(cosines, axis=1)[:, -3:].mean(axis=1), CandidateDocuments.cosines, list[int]()
-
-    def counted(documents: CandidateDocuments, queries: CorrectedQueries) -> FloatArray:
-        counts.append(len(documents.doc_ids))
-        return real(documents, queries)
-
-    monkeypatch.setattr(CandidateDocuments, "cosines", counted)
+    expected = np.sort(cosines, axis=1)[:, -3:].mean(axis=1)
+    compared = calls_of(monkeypatch, CandidateDocuments, "cosines")
     for numbers in (range(30), range(5, 40), range(40), [7, 3]):
         found = neighbourhoods.of(numbered(numbers, vectors), "en")
         np.testing.assert_allclose(found, expected[list(numbers)], rtol=1e-5)
-    assert counts == [30, 10]
+    assert [len(documents.doc_ids) for documents, _ in compared] == [30, 10]
 
 
 def test_a_document_that_changed_or_is_of_another_language_is_compared_again(bank: Bank) -> None:

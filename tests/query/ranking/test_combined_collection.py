@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from encoders.cr5.bags_home import load_model
 
-from encoders.cr5.bags_of_words import load_model
 from encoders.cr5.cr5_settings import Cr5Settings
 from encoders.document import Document
 from encoders.errors import BadInput
@@ -23,11 +23,9 @@ from query.ranking.fair_ranker import FairRanker
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.search_hits import Hits
 from query.ranking.searcher import Searcher
-from query.service.service_options import ServiceOptions
 from tests.query.conftest import copied, moved
 from tests.query.ranking.same_ranking import assert_same_hits
 from trials import DEMO
-from trials.servers.service import serving
 
 SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "en", "es", "ja")]
 QUERY = "flood in the old town"
@@ -84,30 +82,15 @@ def test_both_stores_rank_them_alike(home: Settings, elastic_url: str, tmp_path:
         assert_same_hits(there, here, tolerance=1e-4)
 
 
-def test_an_encoder_that_the_method_can_not_use_is_refused(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
-    words = str(home.home.parent / "words")
-    for collection in ("both", "alone"):
-        assert run(["index", SOURCES[0], "-c", collection, "--encoder", words, "--home", str(home.home)]) == 1
-        assert f"collection {collection} holds vectors of" in capsys.readouterr().err
-
-
-def test_the_service_names_both_encoders(home: Settings, word_model: ModelFolder) -> None:
-    with serving(ServiceOptions(home, collections=("both",), device="cpu")) as client:
-        (described,) = client.get("/api/collections").json()["collections"]
-    assert described["encoder"] == f"{word_model.path.name} + words"
-
-
 def test_documents_that_one_part_does_not_know_are_ranked_by_the_other_on_one_scale(home: Settings) -> None:
     """Cr5 knows no Japanese: its pages' cosines are the other encoder's, and no smaller for that."""
     corrected = []
     for name in ("both", "alone"):
         with Searcher.open(name, home, device="cpu") as searcher:
-            hits = searcher.search(QUERY, lang="en", k=200, explain=True)
-        corrected.append({hit.doc_id: hit.parts.corrected for hit in hits if hit.parts and hit.lang == "ja"})
-    both, alone = corrected
-    known = both.keys() & alone.keys()
-    assert known
-    assert {one: both[one] for one in known} == pytest.approx({one: alone[one] for one in known}, abs=0.01)
+            hits = searcher.search(QUERY, lang="en", to=["ja"], k=200, explain=True)
+        corrected.append({hit.doc_id: hit.parts.corrected for hit in hits if hit.parts})
+    assert corrected[0]
+    assert corrected[0] == pytest.approx(corrected[1], abs=0.01)
 
 
 def test_a_person_states_weights_and_the_index_stays_and_is_gone_on_with(home: Settings, tmp_path: Path) -> None:
@@ -148,25 +131,15 @@ def test_weights_that_fit_no_part_are_refused_at_once(home: Settings, monkeypatc
             calibrating.calibrate(collection, home, CalibrationRequest(weights=weights), device="cpu")
 
 
-@pytest.fixture(scope="module")
-def of_words(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """The demo's articles by ``three``, a Cr5 model of their languages, and ``two``, which knows no Spanish."""
-    place = tmp_path_factory.mktemp("parts")
-    three, two, at = str(place / "three"), str(place / "two"), ["--home", str(place / "home"), "-q"]
-    assert run(["train", "cr5", *SOURCES[:3], "-o", three, "--dimensions", "20", "--ridge", "1", "-q"]) == 0
-    assert run(["train", "cr5", *SOURCES[:2], "-o", two, "--dimensions", "4", "--ridge", "1", "-q"]) == 0
-    return indexed(SOURCES[:3], ["--encoder", three, "--encoder", two], ["--encoder", three], at)
-
-
-def test_without_a_calibration_they_are_on_one_scale_too_and_shown_so(of_words: Settings) -> None:
+def test_without_a_calibration_they_are_on_one_scale_too_and_shown_so(home: Settings) -> None:
     found = {}
     for name in ("both", "alone"):
-        with Searcher.open(name, of_words, device="cpu", ranking=RankingOptions(calibration="none")) as searcher:
+        with Searcher.open(name, home, device="cpu", ranking=RankingOptions(calibration="none")) as searcher:
             found[name] = {hit.doc_id: hit for hit in searcher.search(QUERY, lang="en", k=200)}
     assert all(hit.score == pytest.approx(hit.cosine, abs=1e-4) for hit in found["both"].values())
-    spanish = [hit for hit in found["alone"].values() if hit.lang == "es"]
-    assert spanish
-    for hit in spanish:
+    japanese = [hit for hit in found["alone"].values() if hit.lang == "ja"]
+    assert japanese
+    for hit in japanese:
         other = found["both"][hit.doc_id]
         assert (other.score, other.cosine) == pytest.approx((hit.score, hit.cosine), abs=1e-4)
         assert hit.passage is not None
@@ -174,51 +147,50 @@ def test_without_a_calibration_they_are_on_one_scale_too_and_shown_so(of_words: 
         assert other.passage.cosine == pytest.approx(hit.passage.cosine, abs=0.02)
 
 
-def test_without_a_calibration_the_first_hits_stay_the_same(of_words: Settings, tmp_path: Path) -> None:
-    three, few = str(of_words.home.parent / "three"), tmp_path / "few"
+def test_without_a_calibration_the_first_hits_stay_the_same(home: Settings, tmp_path: Path) -> None:
+    both, few, source = str(home.home.parent / "words"), tmp_path / "few", tmp_path / "some.jsonl"
     train_cr5(Sources(SOURCES[:2]), few, settings=Cr5Settings(dimensions=4, ridge=1, vocabulary=40))
-    words = load_model(ModelFolder.open(three)).vocabularies["en"]
+    words = load_model(ModelFolder.open(both)).vocabularies["en"]
     pairs = [f"{words[place]} {words[-place]}" for place in range(1, 40)]
     mixed = [f"{words[place]} {words[-place - 7]} {words[-place - 9]}" for place in range(1, 40)]
     lines = [json.dumps({"id": text, "lang": "en", "text": text}) for pair in pairs for text in (pair, pair.split()[1])]
-    (tmp_path / "some.jsonl").write_text("\n".join(dict.fromkeys(lines)), encoding="utf-8")
+    source.write_text("\n".join(dict.fromkeys(lines)), encoding="utf-8")
     at = ["--home", str(tmp_path / "home"), "--no-calibration", "-q"]
-    both = ["--encoder", three, "--encoder", str(few)]
-    assert run(["index", str(tmp_path / "some.jsonl"), "-c", "mixed", *both, *at]) == 0
+    assert run(["index", str(source), "-c", "mixed", "--encoder", both, "--encoder", str(few), *at]) == 0
     with Searcher.open("mixed", Settings.read(home=tmp_path / "home"), device="cpu") as searcher:
         queries = [Document(text, "en", text) for text in mixed]
         first, many = ([one.doc_ids[:1] for one in searcher.rank(queries, k=k)] for k in (1, 50))
     assert first == many
 
 
-def test_cosines_shown_with_a_calibration_are_on_that_scale(of_words: Settings) -> None:
-    with Searcher.open("both", of_words, device="cpu") as searcher:
+def test_cosines_shown_with_a_calibration_are_on_that_scale(home: Settings) -> None:
+    with Searcher.open("both", home, device="cpu") as searcher:
         assert searcher.calibration is not None
         as_encoded = FairRanker(searcher.store, replace(searcher.calibration, mates=False), 0.0, passages=False)
         vector = searcher.encoder.encode_queries([Document("q", "en", QUERY)])
         (ranking,) = as_encoded.rank(vector, "en", sorted(searcher.languages), 200, detailed=True)
         hits = {hit.doc_id: hit for hit in searcher.search(QUERY, lang="en", k=200)}
-    assert set(ranking.langs) == {"de", "en", "es"}
+    assert set(ranking.langs) == {"de", "en", "es", "ja"}
     cosines = [detail.parts.cosine for detail in ranking.details_of(ranking.doc_ids)]
     assert ranking.scores == pytest.approx(cosines, abs=1e-4)
     assert [hits[doc_id].cosine for doc_id in ranking.doc_ids] == pytest.approx(cosines, abs=1e-4)
 
 
-def test_a_query_that_no_part_of_any_weight_knows_is_refused_and_finds_nothing(of_words: Settings) -> None:
-    with Searcher.open("both", of_words, device="cpu") as searcher:
+def test_a_query_that_no_part_of_any_weight_knows_is_refused_and_finds_nothing(home: Settings) -> None:
+    with Searcher.open("both", home, device="cpu") as searcher:
         second = weighed(searcher, (0.0, 1.0))
-        with pytest.raises(BadInput, match=r"^two knows no word of the query 'el agua' in es"):
-            second.search("el agua", lang="es")
-        unknown, known = second.rank([Document("1", "es", "el agua"), Document("2", "de", "Wasser")], k=5)
+        with pytest.raises(BadInput, match=r"^words knows no word of the query '山火事' in ja"):
+            second.search("山火事", lang="ja")
+        unknown, known = second.rank([Document("1", "ja", "山火事"), Document("2", "de", "Wasser")], k=5)
         assert (len(unknown.doc_ids), len(known.doc_ids)) == (0, 5)
-        assert searcher.search("el agua", lang="es")
+        assert searcher.search("山火事", lang="ja")
 
 
-def test_weights_are_shown_wherever_a_calibration_is(of_words: Settings) -> None:
-    assert ", weights 0.2,0.8" in said(of_words, "calibrate", "-c", "both", "--weights", "0.2,0.8")
-    assert ", weights 0.2,0.8" in said(of_words, "status", "-c", "both")
-    told = json.loads(said(of_words, "status", "-c", "both", "--json"))["calibrations"]
+def test_weights_are_shown_wherever_a_calibration_is(home: Settings) -> None:
+    assert ", weights 0.2,0.8" in said(home, "calibrate", "-c", "both", "--weights", "0.2,0.8")
+    assert ", weights 0.2,0.8" in said(home, "status", "-c", "both")
+    told = json.loads(said(home, "status", "-c", "both", "--json"))["calibrations"]
     assert [one["weights"] for one in told if one["active"]] == [[0.2, 0.8]]
-    assert "0.2,0.8" not in said(of_words, "calibrate", "-c", "both")
-    assert "0.2,0.8" in said(of_words, "status", "-c", "both", "--calibration")
-    assert "weights" not in said(of_words, "status", "-c", "alone", "--calibration")
+    assert "0.2,0.8" not in said(home, "calibrate", "-c", "both")
+    assert "0.2,0.8" in said(home, "status", "-c", "both", "--calibration")
+    assert "weights" not in said(home, "status", "-c", "alone", "--calibration")

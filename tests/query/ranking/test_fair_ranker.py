@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -17,29 +17,24 @@ import numpy as np
 import pytest
 
 from encoders.document import Document, FloatArray, Passages, unit_rows
-from encoders.folder.model_folder import ModelFolder
 from encoders.text.words import word_around
 from indexer.collection.settings import Settings
-from indexer.index_sources import index
-from indexer.stores.contract import StoredDocument, VectorQuery
+from indexer.stores.contract import StoredDocument
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import BALANCE, Calibration
 from query.calibration.comparison_space import PLAIN_SPACE
-from query.calibration_fitting.calibration_fit import calibrate
-from query.calibration_fitting.calibration_request import CalibrationRequest
 from query.calibration_fitting.language_statistics import draw_samples, fit_statistics
 from query.measures.quality_measures import parse_measures, score
 from query.ranking import fair_ranker as ranking_module
 from query.ranking.fair_ranker import FairRanker, Stretch
-from query.ranking.passages import opening_lengths
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.search_hits import Ranking, explanation
 from query.ranking.searcher import Searcher
 from query.trec_files.qrels import read_qrels
 from query.trec_files.topics import read_topics
 from query.trec_files.trec_run import Run
-from tests.query.ranking.same_ranking import assert_same, assert_same_hits
-from tests.query.synthetic import TopicEncoder, filled, page
+from tests.query.ranking.same_ranking import assert_same_hits
+from tests.query.synthetic import TopicEncoder, calls_of, filled, page
 from trials import DEMO, ROOT
 
 
@@ -61,20 +56,14 @@ def topics(lang: str) -> list[Document]:
 
 def test_candidates_of_the_first_hits(searcher: Searcher, monkeypatch: pytest.MonkeyPatch) -> None:
     """In few languages there are 150 candidates together at least, and twice as many of each in large ones."""
-    search, asked, largest = searcher.store.search, list[int](), max(searcher.languages.values())
-
-    def counted(query: VectorQuery) -> Any:
-        asked.append(query.k)
-        return search(query)
-
-    monkeypatch.setattr(searcher.store, "search", counted)
+    searches, largest = calls_of(monkeypatch, searcher.store, "search"), max(searcher.languages.values())
     vectors = searcher.encoder.encode_queries(topics("de")[:1])
     for targets in (["de", "en", "fr"], ["de", "en"], ["de"]):
         for many in (largest, largest - 1):
             monkeypatch.setattr(ranking_module, "MANY", many)
             (ranking,) = FairRanker(searcher.store, calibration_of(searcher)).rank(vectors, "de", targets, 10)
             assert len(ranking.doc_ids) == 10
-    assert asked == [50, 100, 75, 100, 150, 150]
+    assert [query.k for (query,) in searches] == [50, 100, 75, 100, 150, 150]
 
 
 @pytest.mark.parametrize("balance", [0.3, 0.5, 0.75, 1.0])
@@ -108,13 +97,6 @@ def test_scores_are_those_of_the_formulas(searcher: Searcher, balance: float, mo
     (ranking,) = alone.rank([query], k=300, ranking=RankingOptions(balance=balance))
     found = dict(zip(ranking.doc_ids, ranking.scores.tolist(), strict=True))
     assert found == pytest.approx(expected, rel=0, abs=2e-3)
-
-
-def test_a_query_is_ranked_the_same_alone_and_among_others(searcher: Searcher) -> None:
-    queries = [*topics("ja")[:5], *topics("tr")[:5]]
-    for query, ranking in zip(queries, searcher.rank(queries, k=20), strict=True):
-        (alone,) = searcher.rank([query], k=20)
-        assert_same(alone, ranking)
 
 
 def test_queries_that_wait_are_ranked_together(searcher: Searcher, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,14 +169,6 @@ def test_the_own_language_share_falls_from_one_end_of_the_dial_to_the_other(sear
     assert shares[-1] < shares[0] / 3
 
 
-def test_at_balance_0_without_passages_the_ranking_is_the_encoders(searcher: Searcher, demo: Settings) -> None:
-    with Searcher.open("demo", demo, device="cpu") as plain:
-        expected = plain.rank(topics("ru"), k=30)
-    ranker = FairRanker(searcher.store, calibration_of(searcher, mates=False), 0.0, passages=False)
-    found = ranker.rank(searcher.encoder.encode_queries(topics("ru")), "ru", sorted(searcher.languages), 30)
-    assert [one.doc_ids for one in found] == [one.doc_ids for one in expected]
-
-
 def test_a_language_that_has_no_answer_is_not_pushed_to_the_top(searcher: Searcher) -> None:
     """Three quarters of the answers in others stand above its best document, by chance twice among two hits."""
     relevant = defaultdict[str, set[str]](set)
@@ -220,32 +194,10 @@ def test_a_language_that_has_no_answer_is_not_pushed_to_the_top(searcher: Search
 
 def test_a_search_asks_the_store_for_everything_once(searcher: Searcher, monkeypatch: pytest.MonkeyPatch) -> None:
     """The documents' vectors come with them."""
-    asked: list[str] = []
-
-    def noted(real: Callable[..., object], name: str, *given: object, **options: object) -> object:
-        asked.append(name)
-        return real(*given, **options)
-
-    for name in ("search", "vectors", "passages", "get"):
-        monkeypatch.setattr(searcher.store, name, partial(noted, getattr(searcher.store, name), name))
+    names = ("search", "vectors", "passages", "get")
+    calls = {name: calls_of(monkeypatch, searcher.store, name) for name in names}
     assert searcher.search("Brot backen", lang="de", k=5)
-    assert asked == ["search", "passages", "get"]
-
-
-def test_the_opening_of_sentences_is_more_than_the_title(tmp_path: Path, default_folder: ModelFolder) -> None:
-    """Compared with a query that repeats title and text, the opening is nearer than the title alone is."""
-    place = Settings.read(home=tmp_path)
-    index([str(DEMO / "docs.en.jsonl")], "demo", settings=place, method="sentences", device="cpu")
-    calibrate("demo", place, CalibrationRequest(balance=BALANCE), device="cpu")
-    with Searcher.open("demo", place, device="cpu") as opened:
-        document = opened.store.get(["demo:en:earthquake"])[0]
-        (hit,) = opened.search(document.content, lang="en", k=1, explain=True)
-        (titles,) = opened.store.passages(opened.spec.model, [hit.doc_id])
-    assert hit.doc_id == document.doc_id
-    assert opening_lengths([titles.offsets], np.array([titles.has_title]))[0] > 1
-    assert titles.offsets[0].tolist() == [0, len(document.title)]
-    assert hit.parts
-    assert (hit.parts.opening or 0) > (hit.parts.passage or 0) > 0
+    assert [len(calls[name]) for name in names] == [1, 0, 1, 1]
 
 
 ITALIAN = {
@@ -271,8 +223,11 @@ def test_a_query_in_a_language_that_is_lacking_is_answered(searcher: Searcher, l
 
 
 def test_a_name_that_one_document_has_brings_it_up_also_by_words_alone(searcher: Searcher, demo: Settings) -> None:
-    hits = searcher.search("Le Teil", lang="fr", k=30, ranking=RankingOptions(hybrid=True))
-    assert next(hit.doc_id for hit in hits if hit.lang == "fr") == "demo:fr:earthquake"
+    """With mates and without, and by plain cosine."""
+    for mates in (False, True):
+        asked = replace(searcher, calibration=calibration_of(searcher, mates=mates))
+        hits = asked.search("Le Teil", lang="fr", k=30, ranking=RankingOptions(hybrid=True))
+        assert next(hit.doc_id for hit in hits if hit.lang == "fr") == "demo:fr:earthquake"
     with Searcher.open("demo", demo, device="cpu", ranking=RankingOptions(hybrid=True)) as opened:
         hits = opened.search("Nefftegorsk Нефтегорск", lang="ru", to=["ru"], k=3)
     assert hits[0].doc_id == "demo:ru:earthquake"

@@ -10,22 +10,23 @@ import numpy as np
 import pytest
 
 from encoders.console import Console
-from encoders.document import Document, FloatArray
+from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.folder.model_cache import model_cache
 from encoders.folder.model_folder import ModelFolder
 from encoders.inference.cross_encoder import Reranker
 from indexer.collection.settings import Settings
-from indexer.stores.contract import MissingDocuments, VectorQuery
+from indexer.stores.contract import MissingDocuments
 from onnx_export import models
 from query.calibration.calibration import Calibration
 from query.cli import run
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.hit_reranker import HitReranker, read_text
 from query.ranking.ranking_options import RankingOptions
-from query.ranking.search_hits import RERANKED, Hit
+from query.ranking.search_hits import RERANKED
 from query.ranking.searcher import Searcher
 from tests.encoders.gpus import Library, install_cards, install_provider
+from tests.query.synthetic import calls_of
 from trials import DEMO
 
 QUERY = "Der Imker Karl von Frisch und die Bienen im Garten"
@@ -117,22 +118,11 @@ def test_a_search_for_subjects_is_reranked_once(
 ) -> None:
     """The hits of the first stretch are about fewer than a hundred subjects, so more are ranked."""
     with with_mates(calibrated_by_words, reranker, mates=True) as searcher:
-        assert searcher.reranker
-        score, scored, search, searches = searcher.reranker.scores, list[int](), searcher.store.search, list[int]()
-
-        def scores(query: Document, hits: Sequence[Hit]) -> FloatArray:
-            scored.append(len(hits))
-            return score(query, hits)
-
-        def counted(query: VectorQuery) -> object:
-            searches.append(query.k)
-            return search(query)
-
-        monkeypatch.setattr(searcher.reranker, "scores", scores)
-        monkeypatch.setattr(searcher.store, "search", counted)
+        scored = calls_of(monkeypatch, searcher.reranker, "scores")
+        searches = calls_of(monkeypatch, searcher.store, "search")
         heads = searcher.search(QUERY, lang="de", k=k, subjects=True)
     assert 10 <= len(heads) <= k
-    assert (len(searches), scored) == (stretches, [RERANKED])
+    assert (len(searches), [len(hits) for _, hits in scored]) == (stretches, [RERANKED])
     assert heads.reranking
 
 

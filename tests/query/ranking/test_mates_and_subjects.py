@@ -16,8 +16,7 @@ from indexer.stores.contract import VectorQuery
 from indexer.text.language_detection import Detector
 from query.calibration.calibration import Calibration
 from query.calibration_fitting.language_statistics import draw_samples, fit_statistics
-from query.ranking import fair_ranker as ranker_module
-from query.ranking.fair_ranker import FairRanker, Stretch
+from query.ranking.fair_ranker import FairRanker
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.search_hits import Hit
 from query.ranking.searcher import Searcher
@@ -44,9 +43,8 @@ class Pages:
             [Document("", lang, f"{topic} asked") for topic in self.topics]
         )
 
-    def ranker(self, *, mates: bool = True, passages: bool = True, hybrid: bool = False) -> FairRanker:
-        calibration = replace(self.calibration, mates=mates)
-        return FairRanker(self.store, calibration, 0.75, passages=passages, hybrid=hybrid)
+    def ranker(self, *, mates: bool = True, passages: bool = True) -> FairRanker:
+        return FairRanker(self.store, replace(self.calibration, mates=mates), 0.75, passages=passages)
 
     def mean_average_precision(self, *, mates: bool, passages: bool) -> float:
         """MAP at rank 50 of German queries about each topic."""
@@ -75,14 +73,8 @@ def pages_of(pages: Sequence[Document], noise: float = 1.0) -> Callable[..., Ite
     return made
 
 
-def with_a_name(document: Document) -> Document:
-    return replace(document, text=f"{document.text} Nefftegorsk") if document.doc_id == NAMED else document
-
-
-NAMED = "de:t3:123"
 translated = pages_of([page(lang, f"t{at}", label=f"l{at % 2}") for lang in LANGS for at in range(60)])
 untranslated = pages_of([page(LANGS[at % 4], f"t{at}") for at in range(160)])
-many = pages_of([with_a_name(page(lang, f"t{at % 30}", at)) for lang in LANGS[:3] for at in range(300)])
 twelve = pages_of([page(lang, f"t{at}") for lang in TWELVE for at in range(75)], noise=2.0)
 
 
@@ -94,41 +86,28 @@ def test_counterparts_are_found_and_else_little_is_lost(translated: Pages, untra
         assert helped > alone + gain
 
 
-def test_a_hit_names_a_page_about_its_topic_and_what_that_adds(translated: Pages) -> None:
+def test_a_hit_names_a_page_about_its_topic(translated: Pages) -> None:
     queries, right = translated.queries("de"), list[tuple[float, bool]]()
     for ranking in translated.ranker().rank(queries, "de", LANGS, 50, detailed=True):
         details = ranking.details_of(ranking.doc_ids)
         for doc_id, score, detail in zip(ranking.doc_ids, ranking.scores.tolist(), details, strict=True):
-            parts = detail.parts
-            assert score == pytest.approx(parts.score + (parts.mates or 0), abs=1e-5)
-            assert (parts.mate is None) == (parts.mates is None)
-            if parts.mate:
-                assert parts.mate.split(":")[0] != doc_id.split(":")[0]
-                right.append((score, topic_of(parts.mate) == topic_of(doc_id)))
+            if mate := detail.parts.mate:
+                assert mate.split(":")[0] != doc_id.split(":")[0]
+                right.append((score, topic_of(mate) == topic_of(doc_id)))
     best = [is_right for _, is_right in sorted(right, reverse=True)[: len(queries)]]
     assert len(right) > len(queries)
     assert np.mean(best) > 0.9
 
 
-@pytest.mark.parametrize("passages", [False, True])
-def test_the_first_hits_stay_by_short_stretches(many: Pages, passages: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranker_module, "STRETCHES", (Stretch(50, 50), Stretch(60, 60), Stretch(10_000, 10_000)))
-    assert_first(many.ranker(passages=passages), many.queries("de")[:12], LANGS[:3], (10, 50, 60))
-
-
-def assert_first(ranker: FairRanker, queries: FloatArray, langs: Sequence[str], sizes: Sequence[int]) -> None:
-    """A longer ranking begins as a shorter one."""
-    for rankings in zip(*(ranker.rank(queries, "de", langs, k) for k in sizes), strict=True):
+def test_in_many_languages_too_the_first_hits_are_the_same_however_many_are_asked_for(twelve: Pages) -> None:
+    """Pages that mates bring up crowd out their mates: these are compared by passages only for more hits."""
+    ranker, queries = twelve.ranker(), twelve.queries("de")[:40]
+    for rankings in zip(*(ranker.rank(queries, "de", TWELVE, k) for k in (50, 150, 300)), strict=True):
         for few, more in pairwise(rankings):
             assert len(set(more.doc_ids)) == len(more.doc_ids)
             assert list(few.doc_ids) == list(more.doc_ids[: len(few.doc_ids)])
             assert few.scores == pytest.approx(more.scores[: len(few.scores)], abs=1e-5)
             assert (np.diff(more.scores) <= 0).all()
-
-
-def test_in_many_languages_too_the_first_hits_are_the_same_however_many_are_asked_for(twelve: Pages) -> None:
-    """Pages that mates bring up crowd out their mates: these are compared by passages only for more hits."""
-    assert_first(twelve.ranker(), twelve.queries("de")[:40], TWELVE, (50, 150, 300))
 
 
 def test_a_page_far_down_by_its_own_score_may_be_among_the_first_hits(twelve: Pages) -> None:
@@ -161,25 +140,15 @@ def test_below_balance_half_mates_take_no_part_and_subjects_are_known_all_the_sa
     assert len(topics) > 400
 
 
-def test_a_search_of_one_language_has_no_mates(translated: Pages) -> None:
-    queries, rankers = translated.queries("de"), [translated.ranker(mates=mates) for mates in (False, True)]
-    for alone, helped in zip(*(ranker.rank(queries, "de", ["fr"], 50) for ranker in rankers), strict=True):
-        assert helped.doc_ids == alone.doc_ids
-        assert helped.scores.tolist() == alone.scores.tolist()
-        assert set(helped.langs) == {"fr"}
-
-
-def test_without_a_calibration_documents_are_ranked_by_their_cosines_alone(translated: Pages) -> None:
-    """Plain cosine knows of no mates."""
-    plain = Calibration.none(MODEL, VectorParts.equal(64))
+def test_without_a_calibration_or_at_balance_0_documents_are_ranked_by_their_cosines_alone(translated: Pages) -> None:
     queries = translated.queries("de")[:9]
     doc_ids = [document.doc_id for document in translated.pages]
     cosines = queries @ translated.store.vectors(MODEL, doc_ids).T
-    ranker = FairRanker(translated.store, plain, passages=False)
-    for of_query, ranking in zip(cosines, ranker.rank(queries, "de", LANGS, 30), strict=True):
-        expected = [doc_ids[row] for row in np.argsort(-of_query, kind="stable")[:30]]
-        assert list(ranking.doc_ids) == expected
-        assert ranking.scores == pytest.approx(np.sort(of_query)[::-1][:30], abs=1e-5)
+    for calibration in (Calibration.none(MODEL, VectorParts.equal(64)), translated.calibration):
+        ranker = FairRanker(translated.store, calibration, 0.0, passages=False)
+        for of_query, ranking in zip(cosines, ranker.rank(queries, "de", LANGS, 30), strict=True):
+            assert list(ranking.doc_ids) == [doc_ids[row] for row in np.argsort(-of_query, kind="stable")[:30]]
+            assert ranking.scores == pytest.approx(np.sort(of_query)[::-1][:30], abs=1e-5)
 
 
 @pytest.mark.parametrize("each", [1, 12])
@@ -193,17 +162,6 @@ def test_filters_hold_for_mates_too(translated: Pages, each: int) -> None:
     for passages in (False, True):
         rankings = translated.ranker(passages=passages).rank(queries[:each], "de", LANGS, 10, {"label": "none"})
         assert [list(ranking.doc_ids) for ranking in rankings] == [[]] * each
-
-
-@pytest.mark.parametrize("mates", [False, True])
-def test_words_find_documents_that_vectors_and_mates_do_not(many: Pages, mates: bool) -> None:
-    query = many.queries("de")[many.topics.index("t4")][None]
-    (without,) = many.ranker(mates=mates).rank(query, "de", LANGS[:3], 50)
-    hybrid = many.ranker(mates=mates, hybrid=True)
-    (ranking,) = hybrid.rank(query, "de", LANGS[:3], 50, texts=["Nefftegorsk"])
-    assert NAMED not in without.doc_ids
-    assert NAMED in ranking.doc_ids
-    assert len(set(ranking.doc_ids)) == 50
 
 
 @pytest.mark.parametrize("each", [1, 5])

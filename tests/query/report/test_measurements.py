@@ -20,15 +20,11 @@ from query.report.language_pairs import FirstHits, PairTable, average_precisions
 from query.trec_files.trec_run import Run
 
 
-def clusters(count: int, languages: int) -> tuple[np.ndarray, np.ndarray]:
-    """Languages that keep to themselves: each around a direction of its own."""
-    noise = 0.01 * np.random.default_rng(0).standard_normal((count * languages, 16))
-    vectors = np.repeat(np.eye(16)[:languages], count, axis=0) + noise
-    return vectors.astype(np.float32), np.repeat([f"l{code}" for code in range(languages)], count)
-
-
 def test_neighbours_of_clusters_are_all_of_the_own_language_and_of_noise_as_many_as_chance_gives() -> None:
-    vectors, langs = clusters(20, 3)
+    vectors = (
+        np.repeat(np.eye(16)[:3], 20, axis=0) + 0.01 * np.random.default_rng(0).standard_normal((60, 16))
+    ).astype("f")
+    langs = np.repeat(["l0", "l1", "l2"], 20)
     assert bias.neighbour_share(vectors, langs) == 1.0
     assert bias.fair_share(langs) == pytest.approx(19 / 59)
     noise = np.random.default_rng(1).standard_normal((600, 16)).astype(np.float32)

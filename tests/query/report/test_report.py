@@ -5,21 +5,18 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from encoders.console import Console
-from encoders.document import Document, EncoderSpec, Float64Array, Passages, int8_rows, unit_rows
 from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
-from indexer.collection import collection as collections
 from indexer.collection.collection import require
 from indexer.collection.settings import Settings
-from indexer.collection.store_location import StoreLocation
 from indexer.index_sources import index
 from indexer.ledger.database import connect, transaction
-from indexer.stores.contract import StoredDocument
 from query.calibration.calibration_table import use
 from query.calibration_fitting.calibration_fit import calibrate
 from query.calibration_fitting.calibration_request import CalibrationRequest
@@ -42,20 +39,14 @@ pytestmark = pytest.mark.parts
 LANGUAGES = ("de", "en", "ja")
 SECTIONS = [sections.LANGUAGES, sections.BALANCE, sections.PAIRS, sections.TOPICS]
 QUIET = Console(json=True, quiet=True)
-SPEC = EncoderSpec("toy", "segments", 8, (), "toy-model", "toy-build")
 
 
-def evaluate_demo(
-    settings: Settings,
-    langs: Sequence[str],
-    ranking: RankingOptions | None = None,
-    topics: Path = DEMO / "topics.tsv",
-    to: Sequence[str] | None = None,
-) -> None:
-    """Ask the demo's topics in some languages, without baselines."""
+def evaluate_demo(settings: Settings, langs: Sequence[str], calibration: str = "", **options: Any) -> None:
+    """Ask the demo's topics, or some, in some languages, without baselines."""
+    topics = options.pop("topics", DEMO / "topics.tsv")
     topic_set = read_topic_set([topics], [DEMO / "qrels.txt"], langs=langs)
-    plan = EvaluationPlan(parse_measures(DEFAULT_MEASURES), "", baseline="none", to=to)
-    evaluate_collection("demo", topic_set, settings, plan, ranking=ranking)
+    plan = EvaluationPlan(parse_measures(DEFAULT_MEASURES), "", baseline="none", to=options.pop("to", None))
+    evaluate_collection("demo", topic_set, settings, plan, ranking=RankingOptions(calibration, **options))
 
 
 @pytest.fixture(scope="session")
@@ -66,7 +57,7 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory, word_model: ModelFolder)
     index(sources, "demo", settings=place, encoder=str(word_model.path), device="cpu")
     calibrate("demo", place, device="cpu")
     for calibration in ("none", ""):
-        evaluate_demo(place, LANGUAGES, ranking=RankingOptions(calibration=calibration))
+        evaluate_demo(place, LANGUAGES, calibration)
     return place
 
 
@@ -166,8 +157,8 @@ def test_evaluations_are_told_apart(home: Settings, tmp_path: Path, capsys: pyte
     pairs = section(page_of(home, judge=DEMO / "qrels.txt"), sections.PAIRS)
     assert re.findall(r'<th scope="col">documents in (.*?)</th>', pairs) == ["de"]
     assert re.findall(r'<th scope="row">asked in (.*?)</th>', pairs) == ["de", "en", "ja"]
-    for ranking in (RankingOptions(balance=0.25), RankingOptions()):
-        evaluate_demo(home, ["de"], ranking=ranking)
+    for balance in (0.25, None):
+        evaluate_demo(home, ["de"], balance=balance)
     assert heads(page_of(home)) == ["evaluation 5", "evaluation 6"]
     assert page_of(home, evaluation=1) != ""
     with pytest.raises(BadInput, match=r"demo has no evaluation 7 \(there are: .*2, 1\)"):
@@ -197,7 +188,7 @@ def some_topics(file: Path, first: int, last: int) -> Path:
 
 def test_evaluations_of_other_topics_are_compared_over_the_topics_in_common(home: Settings, tmp_path: Path) -> None:
     few = some_topics(tmp_path / "few.tsv", 1, 4)
-    evaluate_demo(home, LANGUAGES, RankingOptions(calibration="none"), few)
+    evaluate_demo(home, LANGUAGES, "none", topics=few)
     page = page_of(home)
     assert heads(page) == ["plain cosine (evaluation 3)", "calibrated (evaluation 2)"]
     few_scores, every_score = (evaluation_log.scores(connect(home.database), number) for number in ("3", "2"))
@@ -216,7 +207,7 @@ def test_without_an_evaluation_or_a_common_topic_nothing_is_compared(home: Setti
     page = page_of(home)
     assert "Nothing is evaluated yet" in section(page, sections.TOPICS)
     assert "titles and first sentences" in section(page, sections.PAIRS)
-    evaluate_demo(home, ["de"], RankingOptions(calibration="none"), some_topics(tmp_path / "first.tsv", 1, 4))
+    evaluate_demo(home, ["de"], "none", topics=some_topics(tmp_path / "first.tsv", 1, 4))
     said = section(page_of(home), sections.TOPICS)
     assert "No other evaluation can be compared with evaluation 3" in said
     evaluate_demo(home, ["de"], topics=some_topics(tmp_path / "second.tsv", 5, 8))
@@ -262,13 +253,18 @@ def test_the_dial_is_measured_by_pseudo_queries_and_without_a_calibration_not(ho
     assert "none: plain cosine" in page
 
 
-def test_what_a_small_collection_has_no_picture_of_is_said_and_equal_vectors_have_one(settings: Settings) -> None:
-    settings.home.mkdir()
+def test_what_a_small_collection_has_no_picture_of_is_said_and_equal_vectors_have_one(
+    settings: Settings, word_model: ModelFolder, tmp_path: Path
+) -> None:
     collections_of = {"one": ["en"] * 12, "single": ["en"], "few": ["en", "de", "en"], "equal": ["en", "de"] * 12}
+    pages = {}
     for name, langs in collections_of.items():
-        rows = np.random.default_rng(0).standard_normal((len(langs), SPEC.dim))
-        put(settings, name, np.ones_like(rows) if name == "equal" else rows, langs)
-    pages = {name: page_of(settings, name) for name in collections_of}
+        texts = ["bees" if name == "equal" else f"{at} bees and {at * at} storms" for at in range(len(langs))]
+        pairs = enumerate(zip(langs, texts, strict=True))
+        records = [{"id": str(at), "lang": lang, "text": text} for at, (lang, text) in pairs]
+        (tmp_path / "docs.jsonl").write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+        index([str(tmp_path / "docs.jsonl")], name, settings=settings, encoder=str(word_model.path), device="cpu")
+        pages[name] = page_of(settings, name)
     for name in ("one", "single"):
         assert "All documents are in one language (en)" in pages[name]
     assert "Too few documents for a picture: 3" in pages["few"]
@@ -276,21 +272,6 @@ def test_what_a_small_collection_has_no_picture_of_is_said_and_equal_vectors_hav
     for page in pages.values():
         assert re.findall(r"<h2>(.*?)</h2>", page) == SECTIONS
         assert "dragoman evaluate --topics" in page.replace("<code>", "").replace("</code>", "")
-
-
-def put(settings: Settings, name: str, rows: Float64Array, langs: Sequence[str]) -> None:
-    """A collection of vectors, with titles; nobody encodes anything."""
-    engine = connect(settings.database)
-    collections.register(engine, name, settings, "toy", SPEC)
-    engine.dispose()
-    vectors = unit_rows(rows.astype(np.float32))
-    passages = Passages(int8_rows(vectors[:1]), np.array([[0, 4]], dtype=np.int32))
-    documents = [Document(f"d{row}", lang, "text", "title") for row, lang in enumerate(langs)]
-    store = StoreLocation(settings.store, name).open()
-    store.create(SPEC.model, SPEC.dim)
-    pairs = zip(documents, vectors, strict=True)
-    store.put(SPEC.model, [StoredDocument(one, vector, passages) for one, vector in pairs])
-    store.close()
 
 
 def test_the_command_writes_into_the_current_folder_and_says_where(

@@ -164,10 +164,3 @@ def test_qrels_that_are_empty_missing_binary_or_broken_are_refused(tmp_path: Pat
             (tmp_path / name).write_bytes(content)
         with pytest.raises(BadInput, match=reason):
             read_qrels([tmp_path / "good.txt", tmp_path / name])
-
-
-@pytest.mark.data
-def test_the_open_qrels_are_read(data_dir: Path) -> None:
-    qrels = read_qrels(sorted((data_dir / "lohelp").glob("qrels.index.*.txt")))
-    assert len({qrel.query_id for qrel in qrels}) == 311
-    assert {qrel.relevance for qrel in qrels} == {1}

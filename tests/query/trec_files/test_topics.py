@@ -62,12 +62,6 @@ den Fluß </DE-title>
         "",
         [Topic("251", "hu", "Tűzijáték", "Mikor & hol?", "<b> is jó"), Topic("451", "en", "Fireworks")],
     ),
-    "TREC, with leading words": (
-        b"<top>\n<head> Tipster\n<num> Number: 051\n<title> Topic: Mills\n\n<desc> Description:\nWhich mills?\n\n"
-        b"<narr> Narrative:\nAll of them.\n</top>\n",
-        "en",
-        [Topic("51", "en", "Mills", "Which mills?", "All of them.")],
-    ),
     "TREC-1": (
         b"<top>\n<head> Tipster\n<num> Number: 051\n<dom> Domain: Water\n<title> Topic: Mills\n\n<desc> Description:\n"
         b"Which <b>mills</b>\n<p>run?\n<smry> Summary:\nAny.\n<narr> Narrative:\nAll.\n<con> Concept(s):\n1. mill\n"
@@ -165,7 +159,6 @@ def test_the_text_of_a_topic_is_the_parts_asked_for() -> None:
     ("text", "where", "reason"),
     [
         ("", "", "holds no topic|header of topics"),
-        ("qid\tlang\ttitle\n", "", "holds no topic"),
         ("id\tname\n1\tx\n", ":1", "no header"),
         ("qid\ttitle\n1\tx\n\ty\n", ":3", "no id"),
         ("qid\ttitle\n1\t\n", ":2", "no title, description or narrative"),
@@ -173,8 +166,6 @@ def test_the_text_of_a_topic_is_the_parts_asked_for() -> None:
         ("qid\ttitle\n1\tx\ty\n", ":2", "3 columns"),
         ("qid\tlang\ttitle\n1\tklingonisch\tx\n", ":2", "'klingonisch' is no"),
         ("qid\tlang\ttitle\n1\tde\tx\n1\tger\ty\n", ":3", "on line 2 already"),
-        ("C141 x\n", ":1", "no header"),
-        ("1\tx\n2\ty\tz\n", ":2", "3 columns"),
         ('{"qid": "1", "title": "x"}\n{"qid": "2"\n', ":2", "not valid JSON"),
         ('{"qid": "1", "title": "x"}\n[1]\n', ":2", "no JSON object"),
         ('{"qid": "1", "title": 5}\n', ":1", "title is a int"),
@@ -189,10 +180,3 @@ def test_a_bad_topic_is_refused_by_file_and_line(tmp_path: Path, text: str, wher
     with pytest.raises(BadInput, match=reason) as caught:
         read_topics(path)
     assert f"{path}{where}" in str(caught.value)
-
-
-@pytest.mark.data
-def test_the_open_topics_are_read(data_dir: Path) -> None:
-    topics = read_topics(data_dir / "lohelp" / "topics.index.tsv")
-    assert len({topic.qid for topic in topics}) == 311
-    assert topics[0] == Topic("LI001", "en", "3D objects", "inserting; generating")
