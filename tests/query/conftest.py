@@ -55,7 +55,6 @@ class Command:
         return [json.loads(line) for line in self(*arguments, "--json").splitlines()]
 
     def one(self, *arguments: object) -> Any:
-        """The same, where that is one line."""
         (line,) = self.json(*arguments)
         return line
 
@@ -139,13 +138,11 @@ class Homes:
 
 @pytest.fixture(scope="session")
 def homes(default_folder: ModelFolder) -> Homes:
-    """By the default encoder."""
     return Homes(DEFAULT, "")
 
 
 @pytest.fixture(scope="session")
 def homes_by_words(word_model: ModelFolder) -> Homes:
-    """By the word model."""
     return Homes(str(word_model.path), "-by-words")
 
 

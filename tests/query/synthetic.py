@@ -74,7 +74,6 @@ def page(lang: str, topic: str, number: int = 0, sentences: int = 3, **fields: o
 
 
 def filled(folder: Path, encoder: Encoder, documents: Iterable[Document]) -> EmbeddedStore:
-    """A store that holds some documents."""
     listed = list(documents)
     store = EmbeddedStore(folder, "synthetic")
     store.create(encoder.spec.model, encoder.spec.dim)

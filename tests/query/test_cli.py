@@ -42,14 +42,11 @@ STOPPED = Mock(side_effect=KeyboardInterrupt)
 
 @pytest.fixture
 def empty(settings: Settings, capsys: pytest.CaptureFixture[str]) -> Command:
-    """In a home without anything."""
     return Command(capsys, "--home", str(settings.home))
 
 
 @pytest.fixture(scope="session")
 def mini_home(tmp_path_factory: pytest.TempPathFactory, default_folder: object) -> Path:
-    """A home with two languages of the demo collection in it."""
-
     def make(folder: Path) -> Path:
         sources = [str(DEMO / "docs.de.jsonl"), str(DEMO / "docs.ja.jsonl")]
         assert run(["index", *sources, "-c", "mini", "--home", str(folder), "-q"]) == 0

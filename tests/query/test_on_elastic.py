@@ -31,7 +31,6 @@ def embedded(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def on_server(embedded: Settings, elastic_url: str, tmp_path: Path) -> Settings:
-    """The same, its documents and vectors on the server."""
     return moved(embedded, "demo", elastic_url, tmp_path / "home")
 
 
@@ -76,7 +75,6 @@ def test_a_mapped_ranking_is_the_same_from_both_stores(embedded: Settings, elast
 
 
 def run(settings: Settings, *arguments: str) -> list[dict[str, Any]]:
-    """A command's JSON."""
     done = ask([*arguments, "--json", "--home", str(settings.home)])
     assert done.status == 0, done.sentence
     return [json.loads(line) for line in done.output.splitlines()]

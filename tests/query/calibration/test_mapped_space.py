@@ -107,7 +107,6 @@ def test_the_ratio_margin_is_of_neighbourhoods_through_the_map(tmp_path: Path, m
 def mapped_by_hand(
     store: EmbeddedStore, statistics: Calibration, maps: SpaceMaps, query_lang: str
 ) -> dict[str, dict[str, FloatArray]]:
-    """Every document centred and mapped, by language and id."""
     found: dict[str, dict[str, FloatArray]] = {lang: {} for lang in LANGS}
     for lang in LANGS:
         map_ = maps.document(query_lang, lang)
@@ -119,7 +118,6 @@ def mapped_by_hand(
 
 
 def asked_by_hand(rows: FloatArray, mean: FloatArray, maps: SpaceMaps, lang: str) -> FloatArray:
-    """Queries centred and mapped."""
     left, map_ = unit_rows(rows - mean), maps.query(lang)
     return left if map_ is None else unit_rows(left @ map_)
 
@@ -179,6 +177,9 @@ def test_a_queries_own_encoder_may_have_another_width(tmp_path: Path) -> None:
         assert right == 3 if ranker.balance else right  # without a balance the map is taken, and German is first
 
 
+@pytest.mark.parametrize(
+    ("method", "ranked"), [("lca", "as without maps"), ("lcc", "by the mean of the languages' maps")]
+)
 def test_a_mapping_is_learnt_ranked_with_and_left_again(
     home: Settings, tmp_path: Path, method: str, ranked: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -245,6 +246,7 @@ def test_bad_mappings_get_one_sentence(home: Settings, tmp_path: Path, capsys: p
     (other / "file").write_text("mine")
     assert "holds something that is no mapping" in said("train", "mapping", "-c", "demo", "-o", other)
     assert "holds no mapping" in said("calibrate", "-c", "demo", "--map", other)
+    assert (other / "file").read_text() == "mine"
     assert run([*learn, "--languages", "en,de", "-q"]) == 0
     with np.load(made / "maps.npz") as arrays:
         first, *_ = arrays

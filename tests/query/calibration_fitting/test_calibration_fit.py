@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from indexer.index_sources import index
 from indexer.ledger.database import connect, transaction
 from query.calibration import calibration_table
 from query.calibration.calibration import BALANCE, Calibration
-from query.calibration.calibration_summary import MatesSummary, Summary
+from query.calibration.calibration_summary import CommonSpaceSummary, MatesSummary, Summary
 from query.calibration.comparison_space import CommonSpace
 from query.calibration_fitting.calibration_decision import BALANCES
 from query.calibration_fitting.calibration_fit import calibrate
@@ -46,7 +47,6 @@ def use(settings: Settings, chosen: str) -> None:
 
 
 def change(settings: Settings, calibration: str = "", **values: object) -> None:
-    """Change what the database says of one calibration, or of all."""
     row = calibration_table.CalibrationRow
     statement = sa.update(row).where(row.id == calibration) if calibration else sa.update(row)
     with transaction(connect(settings.database)) as session:
@@ -106,10 +106,7 @@ def test_a_calibration_that_cannot_be_read_is_said_and_replaced_by_one_with_a_pe
 
 
 def test_a_database_that_fails_is_no_damaged_calibration(home: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise StoreError("the database is locked")
-
-    monkeypatch.setattr(calibration_table, "read", fail)
+    monkeypatch.setattr(calibration_table, "read", Mock(side_effect=StoreError("the database is locked")))
     with pytest.raises(StoreError, match="is locked"):
         keep_calibrated("demo", home, device="cpu")
 
@@ -235,14 +232,15 @@ def test_index_runs_calibrate(settings: Settings, word_model: ModelFolder, capsy
     assert calibration_table.all_calibrations(connect(settings.database), "c") == []
 
 
-def test_a_calibration_says_what_the_previous_one_had(home: Settings) -> None:
+def test_a_common_space_is_shown_and_its_loss_is_said(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     (before,) = [one for one in kept(home) if one.active]
     engine = connect(home.database)
     statistics = calibration_table.read(engine, "demo", before.id)
-    maps = {"de": np.eye(len(statistics.pooled["document"]))}
-    calibration_table.keep(
-        engine, require(engine, "demo"), replace(statistics, space=CommonSpace.rounded(maps)), before.summary
-    )
+    space = CommonSpace.rounded({"de": np.eye(len(statistics.pooled["document"]))})
+    summary = replace(before.summary, common_space=CommonSpaceSummary(853, 3.0, 0.7, 0.73))
+    calibration_table.keep(engine, require(engine, "demo"), replace(statistics, space=space), summary)
+    assert run(["status", "-c", "demo"]) == 0
+    assert "asked through maps: a common space" in capsys.readouterr().out
     assert calibrate("demo", home, device="cpu").lost == "a common space"
     assert calibrate("demo", home, device="cpu").lost == ""
 

@@ -1,7 +1,5 @@
 """A common space is learnt where mates teach it something that holds for others, and nowhere else."""
 
-import gzip
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,17 +8,12 @@ import numpy as np
 import pytest
 
 from encoders.document import Document, FloatArray
-from indexer.collection.settings import Settings
-from indexer.index_sources import index
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import Calibration
 from query.calibration_fitting import common_space_maps
-from query.calibration_fitting.calibration_fit import calibrate
 from query.calibration_fitting.common_space_maps import learn_common_space
 from query.calibration_fitting.language_statistics import draw_samples, fit_statistics
 from query.calibration_fitting.mined_mates import MinedMates, mine_mates
-from query.cli import run
-from query.ranking.searcher import Searcher
 from tests.query.calibration_fitting.test_mined_mates import LANGUAGES, counterparts
 from tests.query.synthetic import DIM, TopicEncoder, calls_of, direction, filled, page
 
@@ -106,32 +99,3 @@ def test_where_mates_teach_nothing_that_holds_for_others_nothing_is_learnt(tmp_p
     elif why == "two parts":
         encoder.spec = replace(encoder.spec, widths=(DIM // 2, DIM // 2))
     assert learn_common_space(*taught(tmp_path, encoder, pages)) is None
-
-
-@pytest.mark.long
-def test_package_descriptions_learn_one_by_themselves(
-    settings: Settings, tmp_path: Path, data_dir: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Without their concepts."""
-    languages = ("en", "ja", "uk")
-    records = {}
-    for lang in languages:
-        with gzip.open(data_dir / "ddtp" / f"docs.{lang}.jsonl.gz", "rt", encoding="utf-8") as lines:
-            records[lang] = {record["concept"]: record for record in map(json.loads, lines)}
-    concepts = sorted(set.intersection(*(set(of_lang) for of_lang in records.values())))[:400]
-    source = tmp_path / "docs.jsonl"
-    documents = [
-        {"id": f"{lang}:{concept}", "lang": lang} | {name: records[lang][concept][name] for name in ("title", "text")}
-        for lang in languages
-        for concept in concepts
-    ]
-    source.write_text("\n".join(map(json.dumps, documents)), encoding="utf-8")
-    index([str(source)], "packages", settings=settings, device="cpu")
-    space = calibrate("packages", settings, device="cpu").stored.summary.common_space
-    assert space is not None
-    assert space.after > space.before
-    assert run(["status", "-c", "packages", "--home", str(settings.home)]) == 0
-    assert "asked through maps: a common space" in capsys.readouterr().out
-    with Searcher.open("packages", settings, device="cpu") as searcher:
-        assert searcher.calibration is not None
-        assert searcher.calibration.space.name == "common space"

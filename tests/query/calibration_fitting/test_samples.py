@@ -88,24 +88,3 @@ def test_a_large_query_log_leaves_half_of_the_bank_to_the_documents(tmp_path: Pa
     numbers = np.flatnonzero(cosines.max(axis=0) > 0.999)
     assert len(numbers) == 128
     assert max(numbers) > 500
-
-
-def test_a_calibration_has_the_samples_means_and_banks_and_a_pseudo_query_is_its_documents_row(tmp_path: Path) -> None:
-    encoder = TopicEncoder(bias=1.0)
-    pages = [page(lang, f"t{at}") for lang in LANGS for at in range(50)]
-    store = filled(tmp_path, encoder, pages)
-    samples = draw_samples(store, encoder)
-    made = fit_statistics(samples, "topics")
-    vectors = encoder.encode_documents([one for one in pages if one.lang == "de"]).vectors
-    assert made.languages["de"].documents == 50
-    assert np.linalg.norm(made.mean("document", "de") - vectors.mean(axis=0)) < 0.1
-    assert np.linalg.norm(made.mean("document", "de") - made.mean("document", "fr")) > 0.5
-    assert (made.languages["de"].bank == samples.bank["de"]).all()
-    assert set(made.languages["de"].sources) == {one.doc_id for one in pages if one.lang == "de"}
-    assert (made.mates, made.space.name) == (False, "")
-    samples = draw_samples(store, encoder, logged_queries=[Document("q", "de", "asked")])
-    drawn = samples.draw(40, 0, LANGS)
-    assert len(drawn) == 40
-    assert {query.lang for query in drawn} == set(LANGS)
-    assert all(samples.sources[query.lang][query.row] == query.doc_id != "" for query in drawn)
-    assert {query.lang for query in samples.draw(40, 0, ["fr"])} == {"fr"}

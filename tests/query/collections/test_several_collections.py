@@ -24,7 +24,6 @@ Open = Callable[..., Searcher]
 
 @pytest.fixture
 def opened(halves: Settings) -> Iterator[Open]:
-    """Opens collections of the halves; they are closed at the end."""
     with ExitStack() as stack:
         yield lambda name, ranking=None: stack.enter_context(Searcher.open(name, halves, device="cpu", ranking=ranking))
 
@@ -54,7 +53,6 @@ def test_by_plain_cosine_the_ranking_is_that_of_one_collection(opened: Open) -> 
 
 
 def counting(searcher: Searcher, mates: bool) -> Searcher:
-    """The same collection, whose mates count or not."""
     return replace(searcher, calibration=replace(calibration_of(searcher), mates=mates))
 
 

@@ -69,7 +69,6 @@ def test_documents_of_both_builds_are_found_alike(data_dir: Path) -> None:
 
 @pytest.fixture
 def card() -> Device:
-    """The first NVIDIA GPU."""
     try:
         return place("cuda").device
     except NoCuda as error:

@@ -135,13 +135,9 @@ def test_an_unknown_id_says_how_to_see_ids_and_a_report_knows_the_topics_without
     assert logged_rankings(engine, number, lambda *_: True) == {"de": {"1": ["a b", "c"], "2": []}}
 
 
-def setup_of(searcher: Searcher) -> Setup:
-    return Setup("demo", "tag", "model", "build", "space", searcher.describe(), "topics", "", "")
-
-
 def test_a_run_of_an_earlier_version_is_listed_and_compared_with_its_settings(calibrated: Settings) -> None:
     with Searcher.open("demo", calibrated, device="cpu") as searcher:
-        setup = setup_of(searcher)
+        setup = replace(SETUP, settings=searcher.describe())
     kept = {name: value for name, value in setup.settings.items() if name not in {"mates", "maps"}}
     gone = {
         "margin": "ratio", "passages": True, "lift": 0.8, "bar": 0.5, "second_look": False, "mix": [1, 1, 1, 2],

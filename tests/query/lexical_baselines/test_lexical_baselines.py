@@ -31,11 +31,7 @@ def test_the_document_with_the_words_comes_first_and_no_documents_or_words_find_
         Document("de:4", "de", "Der Wald ist grün."),
         Document("de:5", "de", "Zwei Züge stießen zusammen."),
     ]
-    queries = [
-        Document("1", "de", "Hochwasser an Elbe und Oder"),
-        Document("2", "de", "Theatern"),
-        Document("3", "de", "Fluten"),
-    ]
+    queries = [Document(text, "de", text) for text in ("Hochwasser an Elbe und Oder", "Theatern", "Fluten")]
     found = rank_by_bm25(iter(documents), queries, "de")
     assert [[doc_id for doc_id, _ in hits] for hits in found] == [["de:1", "de:3"], ["de:2"], ["de:1"]]
     assert all(score > 0 for hits in found for _, score in hits)

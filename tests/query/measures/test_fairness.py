@@ -22,7 +22,6 @@ def langs_of(doc_ids: list[str]) -> dict[str, str]:
 
 
 def peer_of(letters: str) -> float:
-    """PEER of a ranking of relevant documents."""
     return measure.peer(pages(letters), dict.fromkeys(pages(letters), 1), langs_of(pages(letters)))
 
 

@@ -37,7 +37,6 @@ def vectors(settings: Settings) -> dict[str, bytes]:
 
 
 def log_queries(settings: Settings, *queries: str) -> None:
-    """Let the query log hold some German queries."""
     about: dict[str, Any] = {"created": row(settings).created, "collection": "demo", "lang": "de", "space": ""}
     with open_database(settings.database) as engine, transaction(engine) as session:
         for number, query in enumerate(queries):

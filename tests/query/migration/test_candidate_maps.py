@@ -56,18 +56,6 @@ def test_categories_for_concepts_hold_out_documents_and_without_pseudo_queries_n
     assert (worth.queries, worth.kept, worth.pays) == (0, 0.0, False)
 
 
-def random_vectors(rows: FloatArray) -> FloatArray:
-    """Nothing that the old ones say: of the rows' numbers only a seed is left, without their last bits."""
-    return noise(len(rows), int(abs(rows[0, 0]) * 1e3), 30)
-
-
-@pytest.mark.parametrize("concepts", [True, False])
-def test_vectors_that_say_nothing_are_not_worth_migrating_to(concepts: bool) -> None:
-    _, _, worth = learn_map(sampled(random_vectors, concepts=concepts), 0)
-    assert not worth.pays
-    assert worth.mapped < 0.1 < worth.old
-
-
 def oracle(sample: PairedSample, way: MapRecipe, seed: int) -> MapQuality:
     """Worth by a plain transcription: every second held-out concept reports, all documents are ranked."""
     names = sorted(str(at) for at in range(EACH))

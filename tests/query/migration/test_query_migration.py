@@ -32,13 +32,11 @@ JUDGED = ("--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt
 
 @pytest.fixture(autouse=True)
 def _few_queries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before and after are compared on a few queries."""
     monkeypatch.setattr("query.migration.overlap._QUERIES", 20)
 
 
 @pytest.fixture
 def words(word_model: ModelFolder) -> str:
-    """The word model, as an encoder is named."""
     return str(word_model.path)
 
 
@@ -49,7 +47,6 @@ def asked_by(settings: Settings) -> tuple[str, float | None]:
 
 
 def everything(settings: Settings) -> list[str]:
-    """All that the store's database holds."""
     with closing(sqlite3.connect(settings.home / "store" / "demo.db")) as database:
         return list(database.iterdump())
 

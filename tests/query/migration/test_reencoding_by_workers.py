@@ -67,11 +67,9 @@ class Again(Site):
         return self.start("worker", "-c", "demo", "--lease", "2", "--device", "cpu")
 
     def here(self, *more: str) -> int:
-        """The command in this process; its status."""
         return run([*self.arguments, "--home", str(self.settings.home), "--broker", self.settings.broker, *more])
 
     def run(self) -> tables.IndexRun:
-        """The workers' run."""
         with open_database(self.settings.database) as engine:
             return [one for one in index_runs.runs(engine, "demo") if one.again][-1]
 

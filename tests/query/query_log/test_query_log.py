@@ -29,7 +29,6 @@ def rows(settings: Settings, table: type[SearchRow] | type[ClickRow]) -> list[An
 
 
 def logging(settings: Settings, log: bool = True) -> AbstractContextManager[httpx.Client]:
-    """A service that keeps what is asked."""
     return serving(ServiceOptions(settings, device="cpu", log=log))
 
 

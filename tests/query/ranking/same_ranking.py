@@ -20,6 +20,5 @@ def assert_same(one: Ranking, other: Ranking, tolerance: float = 1e-5) -> None:
 
 
 def assert_same_hits(*both: Sequence[Hit], tolerance: float = 1e-5) -> None:
-    """The same, for hits."""
     columns = [([hit.doc_id for hit in hits], [hit.lang for hit in hits], [hit.score for hit in hits]) for hits in both]
     assert_same(*(Ranking(ids, langs, np.array(scores, np.float32)) for ids, langs, scores in columns), tolerance)

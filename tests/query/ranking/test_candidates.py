@@ -53,18 +53,13 @@ class Candidates:
         return total / weight_of_all if weight_of_all else 0.0
 
     @property
-    def best(self) -> list[int]:
-        """The rows of the documents that are mates of others, ascending."""
-        best_first = sorted(self.rows.tolist(), key=lambda row: (-self.scores[row], row))
-        return sorted(best_first[: self.lifters])
-
-    @property
     def cosines(self) -> dict[tuple[int, int], float]:
         """The cosine of each mate with its document, by the rows of the document and of the mate."""
         langs, cosines = self.documents.langs, {}
+        best = sorted(sorted(self.rows.tolist(), key=lambda row: (-self.scores[row], row))[: self.lifters])
         for row in self.rows.tolist():
             for lang in set(langs) - {langs[row]}:
-                in_lang = [lifter for lifter in self.best if langs[lifter] == lang]
+                in_lang = [lifter for lifter in best if langs[lifter] == lang]
                 if not in_lang:
                     continue
                 mate = max(in_lang, key=lambda lifter: self.cosine(row, lifter))

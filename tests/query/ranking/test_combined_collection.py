@@ -43,7 +43,6 @@ def home(tmp_path_factory: pytest.TempPathFactory, word_model: ModelFolder) -> S
 
 
 def indexed(sources: list[str], both: list[str], alone: list[str], at: list[str]) -> Settings:
-    """A home of two collections, calibrated: of both encoders, and of one."""
     for name, encoders in (("both", both), ("alone", alone)):
         assert run(["index", *sources, "-c", name, *encoders, "--no-calibration", *at]) == 0
         assert run(["calibrate", "-c", name, "--balance", "0.75", *at]) == 0
@@ -100,7 +99,6 @@ def test_a_person_states_weights_and_the_index_stays_and_is_gone_on_with(home: S
         return json.loads(said(copy, "calibrate", "-c", "both", *options, "--json"))
 
     def state() -> tuple[dict[str, float], dict[str, bytes]]:
-        """The scores of a search, and what is stored."""
         with Searcher.open("both", copy, device="cpu") as searcher:
             hits = searcher.search(QUERY, lang="en", k=5)
             pages = list(searcher.store.scan(searcher.stored_model))
@@ -108,7 +106,7 @@ def test_a_person_states_weights_and_the_index_stays_and_is_gone_on_with(home: S
         return {hit.doc_id: hit.score for hit in hits}, vectors
 
     before, vectors = state()
-    given = calibrated("--weights", "0.2,0.8")
+    given = calibrated("--weights", "1,4")
     assert (given["decided_by"], given["weights"]) == ("you", pytest.approx([0.2, 0.8]))
     after, same_vectors = state()
     assert after != before

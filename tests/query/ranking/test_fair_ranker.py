@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from time import sleep
 from typing import Any
@@ -157,16 +156,6 @@ def test_calibrated_search_is_better_and_fairer_than_plain_cosine(searcher: Sear
         before, before_share = measured(plain)
     assert fair > 1.5 * before
     assert share < before_share / 3
-
-
-@pytest.mark.parts
-def test_the_own_language_share_falls_from_one_end_of_the_dial_to_the_other(searcher: Searcher) -> None:
-    queries, shares = [query for lang in searcher.languages for query in topics(lang)[::3]], []
-    for balance in np.linspace(0, 1, 5):
-        rankings = searcher.rank(queries, k=10, ranking=RankingOptions(balance=float(balance)))
-        shares.append(np.mean([one.langs.count(query.lang) / 10 for query, one in zip(queries, rankings, strict=True)]))
-    assert all(after <= before + 0.01 for before, after in pairwise(shares))  # noise: from the middle on they are equal
-    assert shares[-1] < shares[0] / 3
 
 
 def test_a_language_that_has_no_answer_is_not_pushed_to_the_top(searcher: Searcher) -> None:

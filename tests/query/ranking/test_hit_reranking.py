@@ -11,17 +11,15 @@ import pytest
 
 from encoders.console import Console
 from encoders.document import Document
-from encoders.errors import BadInput
 from encoders.folder.model_cache import model_cache
 from encoders.folder.model_folder import ModelFolder
 from encoders.inference.cross_encoder import Reranker
 from indexer.collection.settings import Settings
 from indexer.stores.contract import MissingDocuments
 from onnx_export import models
-from query.calibration.calibration import Calibration
 from query.cli import run
 from query.ranking.fair_ranker import FairRanker
-from query.ranking.hit_reranker import HitReranker, read_text
+from query.ranking.hit_reranker import read_text
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.search_hits import RERANKED
 from query.ranking.searcher import Searcher
@@ -32,19 +30,12 @@ from trials import DEMO
 QUERY = "Der Imker Karl von Frisch und die Bienen im Garten"
 
 
-def opened(settings: Settings, reranker: ModelFolder) -> Searcher:
-    return Searcher.open("demo", settings, device="cpu", ranking=RankingOptions(rerank=str(reranker.path)))
-
-
-def calibration_of(searcher: Searcher) -> Calibration:
+def opened(settings: Settings, reranker: ModelFolder, *, mates: bool = True) -> Searcher:
+    """The demo, by a calibration of which mates count or do not."""
+    ranking = RankingOptions(rerank=str(reranker.path))
+    searcher = Searcher.open("demo", settings, device="cpu", ranking=ranking)
     assert searcher.calibration
-    return searcher.calibration
-
-
-def with_mates(settings: Settings, reranker: ModelFolder, *, mates: bool) -> Searcher:
-    """The same, by a calibration of which mates count or do not."""
-    searcher = opened(settings, reranker)
-    return replace(searcher, calibration=replace(calibration_of(searcher), mates=mates))
+    return replace(searcher, calibration=replace(searcher.calibration, mates=mates))
 
 
 @pytest.mark.parametrize("mates", [False, True])
@@ -52,12 +43,13 @@ def test_the_best_thirty_are_reranked_and_the_rest_stays(
     calibrated_by_words: Settings, reranker: ModelFolder, mates: bool
 ) -> None:
     """Mates take part in these scores, too."""
-    with with_mates(calibrated_by_words, reranker, mates=mates) as searcher:
+    with opened(calibrated_by_words, reranker, mates=mates) as searcher:
         fair = replace(searcher, reranker=None)
         base, reranked = (one.search(QUERY, lang="de", k=40, explain=True) for one in (fair, searcher))
         scores = Reranker(reranker, device="cpu").scores([(QUERY, read_text(hit)) for hit in base[:RERANKED]])
         (ranking,) = fair.rank([Document("q", "de", QUERY)], k=RERANKED)
-        expected = FairRanker(searcher.store, calibration_of(searcher)).with_mates(ranking, scores, "de")
+        assert searcher.calibration
+        expected = FairRanker(searcher.store, searcher.calibration).with_mates(ranking, scores, "de")
         assert np.array_equal(expected, scores) != mates
     order, ids = np.argsort(-expected, kind="stable"), [hit.doc_id for hit in base]
     assert [hit.doc_id for hit in reranked] == [*(ids[row] for row in order), *ids[RERANKED:]] != ids
@@ -70,14 +62,13 @@ def test_the_best_thirty_are_reranked_and_the_rest_stays(
 
 
 def test_mates_take_part_by_differences_of_scores(calibrated_by_words: Settings, reranker: ModelFolder) -> None:
-    """Whatever number all scores have in common; where mates don't count, scores stay."""
+    """Whatever number all scores have in common."""
     with opened(calibrated_by_words, reranker) as searcher:
         (ranking,) = replace(searcher, reranker=None).rank([Document("q", "de", QUERY)], k=RERANKED)
         scores = np.random.default_rng(1).normal(-4, 3, RERANKED).astype(np.float32)
-        made = calibration_of(searcher)
-        counting, alone = (FairRanker(searcher.store, replace(made, mates=mates)) for mates in (True, False))
+        assert searcher.calibration
+        counting = FairRanker(searcher.store, searcher.calibration)
         helped, shifted = (counting.with_mates(ranking, given, "de") for given in (scores, scores + 100))
-        np.testing.assert_array_equal(alone.with_mates(ranking, scores, "de"), scores)
     assert (helped != scores).any()
     np.testing.assert_allclose(shifted - 100, helped, atol=1e-4)
 
@@ -85,7 +76,7 @@ def test_mates_take_part_by_differences_of_scores(calibrated_by_words: Settings,
 @pytest.mark.parametrize("k", [3, 60])
 def test_an_evaluation_ranks_what_a_search_shows(k: int, calibrated_by_words: Settings, reranker: ModelFolder) -> None:
     """Without mates, which may have equal scores."""
-    with with_mates(calibrated_by_words, reranker, mates=False) as searcher:
+    with opened(calibrated_by_words, reranker, mates=False) as searcher:
         hits = searcher.search(QUERY, lang="de", k=k)
         other, ranking = searcher.rank([Document("p", "de", "Sauerteig"), Document("q", "de", QUERY)], k=k)
     assert [hit.doc_id for hit in hits] == list(ranking.doc_ids)
@@ -117,7 +108,7 @@ def test_a_search_for_subjects_is_reranked_once(
     calibrated_by_words: Settings, reranker: ModelFolder, monkeypatch: pytest.MonkeyPatch, k: int, stretches: int
 ) -> None:
     """The hits of the first stretch are about fewer than a hundred subjects, so more are ranked."""
-    with with_mates(calibrated_by_words, reranker, mates=True) as searcher:
+    with opened(calibrated_by_words, reranker, mates=True) as searcher:
         scored = calls_of(monkeypatch, searcher.reranker, "scores")
         searches = calls_of(monkeypatch, searcher.store, "search")
         heads = searcher.search(QUERY, lang="de", k=k, subjects=True)
@@ -146,8 +137,6 @@ def test_an_encoder_is_no_reranker_and_a_reranker_no_encoder(
     ):
         assert run(command) == 1
         assert sentence in capsys.readouterr().err
-    with pytest.raises(BadInput, match="is an encoder and scores no pairs"):
-        HitReranker(Reranker(word_model))
 
 
 def test_commands_say_how_long_it_took(

@@ -38,7 +38,6 @@ class Pages:
         self.topics = sorted({topic_of(document.doc_id) for document in pages})
 
     def queries(self, lang: str) -> FloatArray:
-        """A noisy query about each topic."""
         return TopicEncoder(bias=0.5, noise=2 * self.noise).encode_queries(
             [Document("", lang, f"{topic} asked") for topic in self.topics]
         )
@@ -186,8 +185,6 @@ Opened = Callable[..., Searcher]
 
 @pytest.fixture
 def opened(tmp_path: Path, request: pytest.FixtureRequest) -> Opened:
-    """Opens a searcher of pages."""
-
     def searcher(pages: Sequence[Document], encoder: TopicEncoder | None = None, *, mates: bool = True) -> Searcher:
         encoder = encoder or TopicEncoder(bias=0.5)
         store = filled(tmp_path, encoder, pages)

@@ -6,24 +6,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from ir_measures import AP, Qrel
+from ir_measures import Qrel
 
 from encoders.printable import one_line
 from query.evaluation.drawing import difference_figure, save_figure
-from query.measures.quality_measures import score
 from query.measures.significance import compare, corrected
 from query.report import bias
 from query.report.figures import balance_figure, inline_svg, languages_figure, pairs_figure
-from query.report.language_pairs import FirstHits, PairTable, average_precisions, map_by_pair, shares_by_pair
-from query.trec_files.trec_run import Run
+from query.report.language_pairs import FirstHits, PairTable, map_by_pair, shares_by_pair
 
 
 def test_neighbours_of_clusters_are_all_of_the_own_language_and_of_noise_as_many_as_chance_gives() -> None:
-    vectors = (
-        np.repeat(np.eye(16)[:3], 20, axis=0) + 0.01 * np.random.default_rng(0).standard_normal((60, 16))
-    ).astype("f")
+    around = 0.01 * np.random.default_rng(0).standard_normal((60, 16))
+    vectors = np.asarray(np.repeat(np.eye(16)[:3], 20, axis=0) + around, dtype=np.float32)
     langs = np.repeat(["l0", "l1", "l2"], 20)
     assert bias.neighbour_share(vectors, langs) == 1.0
     assert bias.fair_share(langs) == pytest.approx(19 / 59)
@@ -39,22 +34,6 @@ def test_the_projection_keeps_a_plane_as_it_is() -> None:
     between = np.linalg.norm(turned[:, None] - turned[None], axis=2)
     np.testing.assert_allclose(np.linalg.norm(flat[:, None] - flat[None], axis=2), between, atol=1e-5)
     assert np.isfinite(bias.projection(np.ones((5, 4), dtype=np.float32))).all()
-
-
-RANKED = st.lists(st.integers(0, 30), unique=True, max_size=30)
-JUDGED = st.dictionaries(st.integers(0, 30), st.sampled_from(["de", "en", "fi"]), min_size=1)
-
-
-@given(RANKED, JUDGED)
-def test_average_precision_is_that_of_ir_measures(ranked: list[int], judged: dict[int, str]) -> None:
-    relevant = {str(doc_id): lang for doc_id, lang in judged.items()}
-    found = average_precisions([str(doc_id) for doc_id in ranked], relevant)
-    assert found.keys() == set(relevant.values())
-    for lang, precision in found.items():
-        kept = [str(doc_id) for doc_id in ranked if relevant.get(str(doc_id), lang) == lang]
-        run = Run("r", {"1": [(doc_id, -float(rank)) for rank, doc_id in enumerate(kept)]})
-        qrels = [Qrel("1", doc_id, 1) for doc_id, other in relevant.items() if other == lang]
-        assert precision == pytest.approx(score(run, qrels, [AP], {"1"}).means["AP"])
 
 
 def test_map_by_pair_is_the_mean_over_topics_that_have_an_answer_there_and_shares_of_first_hits_sum_to_one() -> None:

@@ -63,19 +63,16 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory, word_model: ModelFolder)
 
 @pytest.fixture
 def home(evaluated: Settings, tmp_path: Path) -> Settings:
-    """A copy of it that a test may change."""
     return copied(evaluated.home, tmp_path)
 
 
 @pytest.fixture(scope="session")
 def plain(evaluated: Settings, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Its page."""
     return page_of(copied(evaluated.home, tmp_path_factory.mktemp("plain")))
 
 
 @pytest.fixture(scope="session")
 def judged(evaluated: Settings, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Its page with judgements."""
     return page_of(copied(evaluated.home, tmp_path_factory.mktemp("judged")), judge=DEMO / "qrels.txt")
 
 
@@ -89,7 +86,6 @@ def page_of(settings: Settings, name: str = "demo", *, judge: Path | None = None
 
 
 def heads(page: str) -> list[str]:
-    """Headings of the table's columns."""
     return re.findall(r'<th scope="col">(.*?)</th>', page)
 
 
@@ -180,7 +176,6 @@ def test_map_by_language_pair_needs_qrels_and_is_a_share_of_the_own_languages(pl
 
 
 def some_topics(file: Path, first: int, last: int) -> Path:
-    """Some of the demo's topics, by their numbers."""
     header, *lines = (DEMO / "topics.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
     file.write_text(header + "".join(line for line in lines if first <= int(line[1:3]) <= last), encoding="utf-8")
     return file
