@@ -19,6 +19,10 @@ def assert_same(one: Ranking, other: Ranking, tolerance: float = 1e-5) -> None:
     assert of_one_alone == pytest.approx([*one.scores[-1:]] * len(of_one_alone), abs=tolerance)
 
 
-def assert_same_hits(*both: Sequence[Hit], tolerance: float = 1e-5) -> None:
-    columns = [([hit.doc_id for hit in hits], [hit.lang for hit in hits], [hit.score for hit in hits]) for hits in both]
-    assert_same(*(Ranking(ids, langs, np.array(scores, np.float32)) for ids, langs, scores in columns), tolerance)
+def assert_same_hits(one: Sequence[Hit], other: Sequence[Hit], tolerance: float = 1e-5) -> None:
+    assert_same(_ranking_of(one), _ranking_of(other), tolerance)
+
+
+def _ranking_of(hits: Sequence[Hit]) -> Ranking:
+    scores = np.array([hit.score for hit in hits], dtype=np.float32)
+    return Ranking([hit.doc_id for hit in hits], [hit.lang for hit in hits], scores)

@@ -199,7 +199,7 @@ def _oracle(langs: list[str], scores: FloatArray, words: FloatArray) -> list[int
 @given(ranked)
 def test_fusion_agrees_with_its_formula(rows: list[tuple[str, int, int]]) -> None:
     langs = [row[0] for row in rows]
-    scores, words = (floats(*(row[at] for row in rows)) for at in (1, 2))
+    scores, words = floats(*(row[1] for row in rows)), floats(*(row[2] for row in rows))
     assert fuse(langs, scores, words).tolist() == _oracle(langs, scores, words)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from encoders.cr5.bags_home import load_model
 
+from encoders.cr5.bags_of_words import load_model
 from encoders.cr5.cr5_settings import Cr5Settings
 from encoders.document import Document
 from encoders.errors import BadInput
