@@ -11,6 +11,7 @@ import pytest
 from encoders.console import Console
 from encoders.document import Document, Encoded, EncoderSpec, FloatArray, unit_rows
 from papers.cached_encoder import FOLDER, CachedEncoder
+from tests.conftest import Capture
 
 TEXTS = [Document("1", "en", "rivers and lakes", "water"), Document("2", "de", ""), Document("3", "en", "lakes")]
 
@@ -53,8 +54,7 @@ def test_sentences_vectors_of_any_length_are_encoded_once_for_each_kind(tmp_path
     for rows, read in zip(first, again, strict=True):
         np.testing.assert_array_equal(rows, read)
         assert read.dtype == np.float32
-    assert [len(rows) for rows in again] == [3, 0, 1]
-    assert calls == [3, 3]
+    assert ([len(rows) for rows in again], calls) == ([3, 0, 1], [3, 3])
 
 
 def test_the_same_texts_are_encoded_once_and_other_texts_or_builds_anew(tmp_path: Path) -> None:
@@ -87,13 +87,10 @@ def test_a_torn_or_damaged_file_is_encoded_again(kept: int, tmp_path: Path) -> N
         assert encoder.calls == 2
 
 
-def test_where_the_home_cannot_be_written_the_vectors_are_given_and_it_is_said_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_the_home_cannot_be_written_vectors_are_given_and_it_is_said(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / FOLDER).write_text("a file, no folder")
     encoder = CountingEncoder()
     unwritable = cached(encoder, tmp_path)
     for calls in (1, 2):
-        assert len(unwritable.encode_documents(TEXTS).vectors) == 3
-        assert encoder.calls == calls
+        assert (len(unwritable.encode_documents(TEXTS).vectors), encoder.calls) == (3, calls)
     assert capsys.readouterr().err.count("can't be written") == 1

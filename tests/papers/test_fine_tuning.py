@@ -4,7 +4,6 @@ import json
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -111,9 +110,7 @@ def stories(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     return folder
 
 
-def test_it_learns_what_a_classifier_over_frozen_vectors_can_not(
-    exported: ModelFolder, small_model: Path, stories: Path, ask: Ask
-) -> None:
+def test_it_learns_what_frozen_ones_can_not(exported: ModelFolder, small_model: Path, stories: Path, ask: Ask) -> None:
     given = ["--mldoc", str(stories), "--encoder", str(exported.path), "--device", "cpu", "--json"]
     learnt = ["--fine-tuned", "--checkpoint", str(small_model), "--rate", "0.003", "--epochs", "9"]
     captured = ask("hmde-mldoc", *given, *learnt)
@@ -140,9 +137,7 @@ def test_trainings_over_several_lower_encoders_are_fine_tuned(
     assert "belong to --fine-tuned" in ask("hmde-variants", *given, "--epochs", "1", status=2).err
 
 
-def test_the_upper_encoder_learns_too_and_the_best_epoch_is_kept(
-    hmde: ModelFolder, small_model: Path, pages: list[Document]
-) -> None:
+def test_the_upper_learns_and_the_best_epoch_stays(hmde: ModelFolder, small_model: Path, pages: list[Document]) -> None:
     encoder = opened(hmde, "hmde", small_model)
     rows = load_documents(encoder, pages)
     labels = [str(page.fields["category"][0]) for page in pages]
@@ -157,26 +152,7 @@ def test_the_upper_encoder_learns_too_and_the_best_epoch_is_kept(
     assert all((one == other).all() for one, other in zip(before, encoder.parameters(), strict=True))
 
 
-def test_the_dev_part_is_encoded_once_in_an_epoch() -> None:
-    vectors = torch.nn.Parameter(torch.eye(8))
-    encoded: list[Sequence[int]] = []
-
-    def documents(rows: Sequence[int], training: int | None = None) -> torch.Tensor:
-        encoded.extend([rows] if training is None else [])
-        return vectors[rows]
-
-    lower, config = SimpleNamespace(learn=lambda: None), SimpleNamespace(dim=8)
-    encoder: Any = SimpleNamespace(config=config, lower=lower, parameters=lambda: [vectors], documents=documents)
-    train, dev = Examples(range(6), ["a", "b"] * 3), Examples([6, 7], ["a", "b"])
-    classifier = Classifier(encoder, train.labels, FineTuning(epochs=3, patience=3))
-    classifier.train(train, dev, QUIET)
-    assert encoded == [[6, 7]] * 3
-    assert classifier.scores(Examples([0, 0, 0], ["a", "b", "c"]))[1] == pytest.approx(1 / 3)
-
-
-def test_what_can_not_choose_an_epoch_or_has_no_loss_is_told(
-    hmde: ModelFolder, small_model: Path, pages: list[Document]
-) -> None:
+def test_without_known_labels_or_a_loss_it_is_told(hmde: ModelFolder, small_model: Path, pages: list[Document]) -> None:
     """Dev documents whose labels training lacks would have loss 0, the smallest: the first epoch would be the best."""
     encoder = opened(hmde, "hmde", small_model)
     rows = list(load_documents(encoder, pages[:8]).values())
@@ -190,9 +166,7 @@ def test_what_can_not_choose_an_epoch_or_has_no_loss_is_told(
         classifier.train(train, train, QUIET)
 
 
-def test_an_upper_encoder_over_one_that_learnt_before_keeps_its_weights(
-    hmde: ModelFolder, small_model: Path, tmp_path: Path
-) -> None:
+def test_an_upper_encoder_keeps_weights_learnt_before(hmde: ModelFolder, small_model: Path, tmp_path: Path) -> None:
     before = (hmde.path / "weights.safetensors").read_bytes()
     base = bases.open_frozen(str(hmde.path), Settings(frozen=True), "cpu", QUIET)
     made, _ = publish(Upper(UpperShape(64, layers=1, heads=1)), base, tmp_path / "again", "fp32", SAID, {}, QUIET)
@@ -207,12 +181,7 @@ def test_what_can_not_learn_or_is_damaged_is_refused(
         (exported, "segments", None, r"can't learn; name the Hugging Face folder .* --checkpoint FOLDER"),
         (exported, "segments", save_model("bert", "other", seed=1), r"is not what .* was exported from"),
         (hmde, "hmde", save_model("xlm-r", "sideways"), "is of another shape than the lower encoder of"),
-        (
-            exported,
-            "windows",
-            small_model,
-            "by method windows can't be trained; give --method hmde or segments",
-        ),
+        (exported, "windows", small_model, "by method windows can't be trained; give --method hmde or segments"),
     ):
         with pytest.raises(BadInput, match=said):
             opened(folder, method, checkpoint)

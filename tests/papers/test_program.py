@@ -8,19 +8,22 @@ from pathlib import Path
 import pytest
 
 from papers.__main__ import run
+from tests.conftest import Capture
 from trials import ROOT
 
 
-def test_the_lines_on_the_tables_are_whole_sentences(capsys: pytest.CaptureFixture[str]) -> None:
+def _run(*typed: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *typed], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_the_lines_on_the_tables_are_whole_sentences(capsys: Capture) -> None:
     assert run(["--help"]) == 0
     commands = capsys.readouterr().out.partition("\nCommands:\n")[2].rstrip()
     assert re.fullmatch(r"(?:  \S+ [^.]*(?:\.\w|[^.])*\.\n?)+", commands), commands
 
 
 def test_it_runs_from_a_checkout() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "papers", "cr5"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = _run("-m", "papers", "cr5")
     assert done.returncode == 2
     assert "Missing option '--wikipedia'" in done.stderr
     assert "Usage: python -m papers cr5" in done.stderr
@@ -39,9 +42,7 @@ def test_without_torch_a_sentence_says_what_to_install(arguments: list[str], tmp
     (tmp_path / "topics.tsv").write_text("qid\tlang\ttitle\n1\ten\tflood\n")
     typed = [word.format(qrels=tmp_path / "qrels", topics=tmp_path / "topics.tsv") for word in arguments]
     code = "import sys; sys.modules['torch'] = None; from papers.__main__ import run; sys.exit(run(sys.argv[1:]))"
-    done = subprocess.run(
-        [sys.executable, "-c", code, *typed, "-q"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = _run("-c", code, *typed, "-q")
     assert done.returncode == 1, done.stderr
     assert done.stderr == "Error: this needs PyTorch and transformers; install them: make install EXTRAS=train\n"
 
@@ -57,8 +58,6 @@ def test_without_torch_a_sentence_says_what_to_install(arguments: list[str], tmp
         (["nothing"], 2, "there is no command 'nothing'"),
     ],
 )
-def test_wrong_usage_is_refused(
-    arguments: list[str], status: int, sentence: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_usage_is_refused(arguments: list[str], status: int, sentence: str, capsys: Capture) -> None:
     assert run(arguments) == status
     assert sentence in " ".join(capsys.readouterr().err.split())

@@ -9,9 +9,9 @@ import pytest
 
 from encoders.document import Document, Encoded
 from encoders.errors import BadInput
-from encoders.methods.sentences import Sentences
 from encoders.methods.token_windows import First
 from papers.data import read_tatoeba
+from tests.conftest import Patch
 from tests.papers.conftest import Ask
 
 _TEXTS = {
@@ -55,26 +55,13 @@ def _documents(file: Path, **counts: int) -> list[str]:
     return [*TLASER, "--documents", str(file), "-q"]
 
 
-def test_mldoc_and_tatoeba_are_told_beside_the_papers_figures(
-    mldoc: Path, tatoeba: Path, encoder: object, monkeypatch: pytest.MonkeyPatch, ask: Ask
-) -> None:
+def test_mldoc_and_tatoeba_are_told(mldoc: Path, tatoeba: Path, encoder: object, ask: Ask) -> None:
     command = [*TLASER, "--mldoc", str(mldoc), "-q"]
     documents, search = ask(*command, "--tatoeba", str(tatoeba), "--json").values
     assert documents["paper"]["cT-LASER"] == [75.2, 89.2, 78.0]
     (only,) = documents["splits"]
-    assert only["pairs"]["en"].keys() == {"en", "de"}
-    assert only["same"] == 1.0
+    assert (only["pairs"]["en"].keys(), only["same"]) == ({"en", "de"}, 1.0)
     assert search["rows"] == [{"pair": ["de", "en"], "errors": [0.0, 0.0], "sentences": 3}]
-    taken: list[int] = []
-    encode = Sentences.encode_documents
-
-    def counted(encoder: Sentences, documents: Sequence[Document]) -> Encoded:
-        taken.append(len(documents))
-        return encode(encoder, documents)
-
-    monkeypatch.setattr(Sentences, "encode_documents", counted)
-    ask(*command, "--method", "sentences", "--json")
-    assert sum(taken) == 2 * (24 + 6 + 12)
     shown = ask(*command).out
     assert all(text in shown for text in ("88.4  89.4  100.0", "LASER (6 layers)", "23,500"))
     assert re.search(r"T-LASER +84.6", shown)
@@ -86,9 +73,7 @@ def test_mldoc_and_tatoeba_are_told_beside_the_papers_figures(
     assert re.search(r"cT-LASER +88.4 +68.0 +67.7 +91.6", shown)
 
 
-def test_a_document_can_be_one_sequence_of_its_first_words(
-    tmp_path: Path, encoder: object, monkeypatch: pytest.MonkeyPatch, ask: Ask
-) -> None:
+def test_a_document_can_be_its_first_words(tmp_path: Path, encoder: object, monkeypatch: Patch, ask: Ask) -> None:
     seen: list[str] = []
     encode = First.encode_documents
 
@@ -110,9 +95,7 @@ def test_the_papers_classifier_can_be_chosen(tmp_path: Path, encoder: object, as
     assert ask(*command, "--classifier", "feed-forward").json["splits"][0]["same"] > 0.5
 
 
-def test_a_language_of_few_documents_is_tested_and_learnt_from_where_it_can_be(
-    tmp_path: Path, encoder: object, ask: Ask
-) -> None:
+def test_few_documents_are_tested_and_learnt_from_where_they_can_be(tmp_path: Path, encoder: object, ask: Ask) -> None:
     command = _documents(tmp_path / "docs.jsonl", english=60, german=6)
     captured = ask(*command, "--json")
     pairs = [split["pairs"] for split in json.loads(captured.out)["splits"]]
@@ -131,9 +114,7 @@ def test_one_language_has_no_cross(tmp_path: Path, mldoc: Path, encoder: object,
         assert told["splits"][0]["same"] == told["splits"][0]["all"]
 
 
-def test_documents_that_teach_nothing_are_one_sentence_and_lines_that_are_none_are_told(
-    tmp_path: Path, encoder: object, ask: Ask
-) -> None:
+def test_documents_that_teach_nothing_are_refused_and_bad_lines_told(tmp_path: Path, encoder: object, ask: Ask) -> None:
     command = _documents(tmp_path / "docs.jsonl", english=3)
     with (tmp_path / "docs.jsonl").open("a", encoding="utf-8") as file:
         file.write('{"id": "x", "lang": "en", "text": "no label"}\nno JSON\n')
@@ -143,9 +124,7 @@ def test_documents_that_teach_nothing_are_one_sentence_and_lines_that_are_none_a
     assert "1 document has no field label and was left out" in said
 
 
-def test_languages_choose_pairs_too_and_other_layouts_are_one_sentence(
-    mldoc: Path, tatoeba: Path, encoder: object, ask: Ask
-) -> None:
+def test_languages_choose_pairs_and_layouts_are_checked(mldoc: Path, tatoeba: Path, encoder: object, ask: Ask) -> None:
     def refused(said: str, *data: str) -> None:
         assert said in ask(*TLASER, *data, status=1).err
 
