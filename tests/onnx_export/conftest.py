@@ -37,17 +37,15 @@ POSITIONS = 128
 SaveModel = Callable[..., Path]
 
 
-@contextmanager
-def exports_once() -> Iterator[None]:
+@pytest.fixture(scope="module", autouse=True)
+def _exports_once() -> Iterator[None]:
     """Export each model once in a test run and copy the graph afterwards, because torch's exporter takes seconds.
 
     Two models are the same if their modules, weights and inputs are, and the vectors they make of an example.
     """
     export = huggingface.export_module
 
-    def copied(
-        module: Any, inputs: Mapping[str, Any], axes: tuple[str, str], target: Path, output: str = "vectors"
-    ) -> None:
+    def copied(module: Any, inputs: Mapping[str, Any], axes: Any, target: Path, output: str = "vectors") -> None:
         import torch
 
         example = [torch.arange(one.numel()).reshape(one.shape).to(one.dtype) % 3 for one in inputs.values()]
@@ -67,13 +65,6 @@ def exports_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(huggingface, "export_module", copied)
-        yield
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _exports_once() -> Iterator[None]:
-    """In all tests of this folder, and of the files that import it."""
-    with exports_once():
         yield
 
 
@@ -215,10 +206,10 @@ def save_labse_layers(folder: Path, activation: str = "Tanh", pooling: str = "cl
     from safetensors.torch import save_file
 
     kinds = ["Transformer", "Pooling", "Dense", "Normalize"]
-    places = [
-        (at, f"{at}_{kind}" if at else "", f"sentence_transformers.models.{kind}") for at, kind in enumerate(kinds)
+    modules = [
+        {"idx": at, "name": str(at), "path": f"{at}_{kind}" * (at > 0), "type": f"sentence_transformers.models.{kind}"}
+        for at, kind in enumerate(kinds)
     ]
-    modules = [{"idx": at, "name": str(at), "path": path, "type": kind} for at, path, kind in places]
     write_json(folder / "modules.json", modules)
     modes = {f"pooling_mode_{mode}": mode == pooling for mode in ("cls_token", "mean_tokens", "max_tokens")}
     write_json(folder / "1_Pooling/config.json", {"word_embedding_dimension": 64, **modes})

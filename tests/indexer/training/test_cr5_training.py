@@ -6,19 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from encoders.cr5.bags_of_words import load_model
-from encoders.cr5.neighbours import neighbours
 from encoders.document import Document
 from encoders.folder.model_folder import ModelFolder
 from encoders.methods.method_registry import open_encoder
 from indexer.collection.settings import Settings
 from query.cli import run
 from query.ranking.searcher import Searcher
+from tests.conftest import Capture, Patch
 from tests.indexer.training.indexed import indexed_by, printed, refused, train
 from trials import DEMO
 
 SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "en", "es", "ja")]
-Capture = pytest.CaptureFixture[str]
 TRAIN = ["train", "cr5"]
 SMALL = ["--dimensions", "20", "--ridge", "1"]
 
@@ -68,16 +66,6 @@ def test_a_model_that_was_trained_over_is_said(place: list[str], tmp_path: Path,
             assert run(search) == 0
 
 
-def test_unknown_documents_are_refused(trained: ModelFolder, place: list[str], tmp_path: Path, capsys: Capture) -> None:
-    records = [("1", "de", "Schach und Wasser"), ("2", "de", "qwertz"), ("3", "sw", "habari za leo")]
-    file = tmp_path / "some.jsonl"
-    file.write_text("".join(json.dumps({"id": i, "lang": lang, "text": text}) + "\n" for i, lang, text in records))
-    told = printed(["index", str(file), "--encoder", str(trained.path), "--json", "-q", *place], capsys)[0]
-    assert told["encoded"] == 1
-    notes = [(note["place"], note["text"]) for note in told["refused"]]
-    assert notes == [(doc_id, "it has nothing the encoder knows") for doc_id in ("2", "3")]
-
-
 def test_json_says_what_was_learnt_from_what(tmp_path: Path, capsys: Capture) -> None:
     more, target = tmp_path / "more.jsonl", tmp_path / "m"
     more.write_text('{broken\n{"id": "1", "lang": "de", "text": "Ohne Begriff."}\n')
@@ -95,15 +83,6 @@ def test_the_same_sources_in_another_order_give_the_same_vectors(trained: ModelF
     texts = [Document("1", "de", "Schach und Wasser"), Document("2", "en", "chess and water")]
     first, second = (open_encoder(folder).encode_queries(texts) for folder in (trained, again))
     np.testing.assert_allclose(first @ first.T, second @ second.T, atol=0.02)
-
-
-def test_pairwise_training_makes_a_folder_a_pair(tmp_path: Path, capsys: Capture) -> None:
-    target = tmp_path / "pairs"
-    arguments = ["--pairs", "pairwise", "--ridge", "1", "--dimensions", "10", "--languages", "de,en,es", "-q"]
-    for _ in range(2):  # again is not refused
-        assert run([*TRAIN, *SOURCES, "-o", str(target), *arguments]) == 0
-        assert capsys.readouterr().out.split() == [str(target / pair) for pair in ("de-en", "de-es", "en-es")]
-    assert ModelFolder.open(target / "de-es").config.languages == ("de", "es")
 
 
 def test_a_pair_that_shares_nothing_is_named_and_others_are_made(tmp_path: Path, capsys: Capture) -> None:
@@ -141,17 +120,6 @@ def test_neighbours_are_shown_in_each_language(trained: ModelFolder, capsys: Cap
     assert run([*show, ","]) == 2
 
 
-def test_a_longer_word_is_the_sum_of_the_pieces_that_are_there(trained: ModelFolder) -> None:
-    model = load_model(trained)
-    first, second = model.vocabularies["de"][:2]
-    (one,) = [one for one in neighbours(model, [f"{first} {second} qwertz"], k=3) if one.lang == "de"]
-    assert not {first, second} & {word for word, _ in one.near["de"]}
-    query = open_encoder(trained).encode_queries([Document("q", "de", f"{first} {second}")])
-    nearest, cosine = one.near["en"][0]
-    there = open_encoder(trained).encode_queries([Document("w", "en", nearest)])
-    assert cosine == pytest.approx(float((query @ there.T)[0, 0]), abs=1e-4)
-
-
 def test_combined_encoders_are_shown_in_turn(trained: ModelFolder, small: ModelFolder, capsys: Capture) -> None:
     both = f"{small.path} + {trained.path}"
     told = printed(["encoders", "show", both, "--json"], capsys)
@@ -161,9 +129,7 @@ def test_combined_encoders_are_shown_in_turn(trained: ModelFolder, small: ModelF
     assert "there is no encoder 'nowhere'" in refused(["encoders", "show", f"{trained.path} + nowhere"], capsys)
 
 
-def test_what_cannot_be_learnt_from_is_one_sentence_and_leaves_nothing(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_teaches_nothing_is_refused_and_leaves_none(tmp_path: Path, capsys: Capture, monkeypatch: Patch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "full").mkdir()
     for name in ("plain.txt", "full/diary.txt"):

@@ -3,7 +3,6 @@
 import json
 import signal
 import weakref
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
@@ -35,11 +34,11 @@ from indexer.readers.records.source import ReadOptions
 from indexer.readers.source_documents import SourceDocuments, Sources
 from indexer.training import hmde_material
 from indexer.training.hmde_material import load_or_prepare
-from indexer.training.hmde_training import concepts_held_out, training_facts
+from indexer.training.hmde_training import concepts_held_out
 from onnx_export import models
 from onnx_export.graphs import device_check
 from onnx_export.graphs.parity import encode, read_texts
-from onnx_export.hmde.hmde_settings import PRESETS, Curve, CurvePoint, settings_of
+from onnx_export.hmde.hmde_settings import PRESETS, settings_of
 from onnx_export.hmde.hmde_settings import Settings as HmdeSettings
 from onnx_export.hmde.lower_encoders.lower import FrozenLower
 from onnx_export.hmde.training import Training
@@ -47,6 +46,7 @@ from onnx_export.models import DEFAULT
 from query.cli import run
 from query.commands.train import hmde, unseen_concepts
 from query.ranking.searcher import Searcher
+from tests.conftest import Capture, Patch
 from tests.indexer.training.indexed import indexed_by, train
 from tests.onnx_export.conftest import SaveModel, _exports_once, save_model  # noqa: F401
 from trials import DEMO
@@ -54,8 +54,6 @@ from trials import DEMO
 pytestmark = [pytest.mark.torch, pytest.mark.skipif(find_spec("torch") is None, reason="needs the train extra")]
 
 SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "es")]
-Capture = pytest.CaptureFixture[str]
-Patch = pytest.MonkeyPatch
 Refused = Callable[..., str]
 FEW = ["--steps", "4", "--batch", "6", "--evaluate", "2", "--segmentation", "sentences"]
 GOATS = " ".join(f"Goat number {n} was sold." for n in range(100))
@@ -64,7 +62,6 @@ FILES = ("upper.onnx", "hmde.json", "curve.png", "model.onnx")
 
 @pytest.fixture(scope="module")
 def over_small(small: ModelFolder) -> list[str]:
-    """Options of a training over the small encoder."""
     return [*FEW, "--encoder", str(small.path)]
 
 
@@ -76,14 +73,11 @@ def trained(tmp_path_factory: pytest.TempPathFactory, over_small: list[str]) -> 
 
 @pytest.fixture
 def target(tmp_path: Path) -> Path:
-    """Where a training of the test's own goes."""
     return tmp_path / "documents"
 
 
 @pytest.fixture
 def refused(target: Path, over_small: list[str], capsys: Capture) -> Refused:
-    """Why a training is refused."""
-
     def told(*arguments: str, output: Path = target) -> str:
         assert run(["train", "hmde", "-o", str(output), *over_small, *arguments]) == 1
         return capsys.readouterr().err.splitlines()[-1]
@@ -210,9 +204,7 @@ def test_damaged_kept_vectors_are_made_again(small: ModelFolder, tmp_path: Path,
 
 
 @pytest.mark.train
-def test_an_hmde_folder_as_the_lower_encoder_stays_as_it_was_and_the_new_card_tells_of_the_new_one(
-    trained: ModelFolder, target: Path, capsys: Capture
-) -> None:
+def test_an_hmde_folder_as_lower_encoder_stays_as_it_was(trained: ModelFolder, target: Path, capsys: Capture) -> None:
     before = {file.name: file.read_bytes() for file in trained.path.iterdir()}
     more = ["--form", "paper", "--steps", "1", "--batch", "6", "--rate", "1e-12"]
     train("hmde", SOURCES, target, "--encoder", str(trained.path), *more)
@@ -292,9 +284,7 @@ def test_a_folder_whose_upper_is_wrong_is_refused(trained: ModelFolder, small: M
         open_encoder(folder, device="cpu")
 
 
-def test_what_can_not_be_learnt_or_run_is_said_before_anything_is_encoded(
-    trained: ModelFolder, tmp_path: Path, refused: Refused
-) -> None:
+def test_what_can_not_be_learnt_or_run_is_said_at_once(trained: ModelFolder, tmp_path: Path, refused: Refused) -> None:
     exported = ["--encoder", str(trained.path), "--train-lower"]
     for arguments, reason in (
         (SOURCES[:1], "every concept has pages in one language only; give sources in two languages or more"),
@@ -384,14 +374,6 @@ def test_the_comparison_at_the_end_runs_where_it_can(trained: ModelFolder, monke
         hmde._searched(report, sources, DEFAULT, "cuda:1", Console(quiet=True), frozen=True)
         assert opened == [(str(trained.path), device), (DEFAULT, "cuda:1")]
         opened.clear()
-
-
-@pytest.mark.parametrize(("device", "precision"), [("cpu", "float32"), ("cuda:1", "bfloat16")])
-def test_a_folder_says_in_which_precision_a_card_trained_it(device: str, precision: str) -> None:
-    curve, lower = Curve([CurvePoint(0, 1.0, 0.1, 0.5)]), SimpleNamespace(device=device)
-    training: Any = SimpleNamespace(settings=PRESETS["paper"], curve=curve, step=1, lower=lower)
-    facts = training_facts(training, Counter(), Counter(), DEFAULT)
-    assert (facts["device"], facts["precision"]) == (device, precision)
 
 
 def test_rates_and_warm_ups_fit_what_learns_and_for_how_long() -> None:

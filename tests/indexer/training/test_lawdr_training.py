@@ -10,7 +10,6 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
@@ -27,7 +26,8 @@ from indexer.training.lawdr_training import train_lawdr
 from indexer.training.sentence_sample import SentenceSample
 from query.cli import run
 from query.ranking.searcher import Searcher
-from tests.indexer.training.indexed import indexed_by, refused, train
+from tests.conftest import Capture, Patch
+from tests.indexer.training.indexed import refused, train
 from trials import DEMO, ROOT
 
 SOURCES = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("de", "ja")]
@@ -41,21 +41,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory, small: ModelFolder) -> Mod
     return train("lawdr", SOURCES, target, "--sample", "200", "--encoder", str(small.path))
 
 
-@pytest.mark.long
-@pytest.mark.usefixtures("default_folder")
-def test_it_indexes_and_searches(tmp_path: Path, settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
-    trained = train("lawdr", SOURCES, tmp_path / "e5-lawdr", "--sample", "200")
-    assert indexed_by(trained, SOURCES, settings, capsys)["method"] == "lawdr"
-    with Searcher.open("mini", settings, device="cpu") as searcher:
-        hits = searcher.search("Wie lerne ich Schach?", lang="de", to=["ja"], k=3)
-    assert "demo:ja:chess" in [hit.document.doc_id for hit in hits]
-    home = ["--home", str(settings.home)]
-    assert run(["index", *SOURCES, "-c", "mini", "--encoder", str(trained.path), "-q", *home]) == 0
-    assert "48 unchanged" in capsys.readouterr().out
-
-
 def test_a_folder_named_from_where_one_stands_is_found_from_elsewhere(
-    trained: ModelFolder, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trained: ModelFolder, settings: Settings, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     (tmp_path / "few.jsonl").write_text('{"id": "1", "text": "Rivers flood the town."}')
     monkeypatch.chdir(trained.path.parent)
@@ -73,7 +60,7 @@ def test_the_order_of_sources_changes_nothing(trained: ModelFolder, small: Model
     assert other.density.id != again.density.id
 
 
-def test_json_says_what_was_fitted(tmp_path: Path, capsys: pytest.CaptureFixture[str], small: ModelFolder) -> None:
+def test_json_says_what_was_fitted(tmp_path: Path, capsys: Capture, small: ModelFolder) -> None:
     more, target = tmp_path / "more.jsonl", tmp_path / "m"
     more.write_text('{broken\n{"id": "1", "text": "Rivers flood the town. Goats swim."}\n')
     options = ["-o", str(target), "--sample", "20", "--encoder", str(small.path), "--json"]
@@ -86,16 +73,7 @@ def test_json_says_what_was_fitted(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "a density of 12 sentences is rough" in captured.err
 
 
-def test_an_encoder_trained_on_one_sentence_still_encodes(tmp_path: Path, small: ModelFolder) -> None:
-    (tmp_path / "one.txt").write_text("Rivers flood.")
-    report = train_lawdr(Sources([str(tmp_path / "one.txt")]), tmp_path / "m", encoder=str(small.path))
-    weights = report.density.weights(np.eye(report.folder.config.dim, dtype=np.float32))
-    assert ((weights > 0) & (weights <= 1)).all()
-
-
-def test_what_cannot_be_trained_on_is_one_sentence_and_leaves_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], small: ModelFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_teaches_nothing_is_said(tmp_path: Path, capsys: Capture, small: ModelFolder, monkeypatch: Patch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "broken.jsonl").write_text("{broken\n")
     (tmp_path / "strange.txt").write_text("\U0001f389\U0001f6a2")
@@ -152,9 +130,8 @@ def _draw(documents: list[Document], size: int, seed: int = 0) -> dict[str, list
 def test_each_language_has_an_equal_part_whatever_the_order(counts: dict[str, int], size: int, turn: int) -> None:
     documents = _documents(counts)
     drawn, part = _draw(documents, size), max(size // len(counts), 1)
-    assert {lang: len(texts) for lang, texts in drawn.items()} == {
-        lang: min(part, 2 * count) for lang, count in counts.items()
-    }
+    sizes = {lang: len(texts) for lang, texts in drawn.items()}
+    assert sizes == {lang: min(part, 2 * count) for lang, count in counts.items()}
     random.Random(turn).shuffle(documents)
     assert _draw(documents, size) == drawn
 

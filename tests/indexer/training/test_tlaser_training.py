@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from encoders.document import Document, unit_rows
+from encoders.document import unit_rows
 from encoders.folder.model_folder import ModelFolder
-from encoders.methods.method_registry import open_encoder
 from indexer.collection.settings import Settings
 from indexer.parallel.aligned_sentence import AlignedSentence
 from indexer.training.aligned_corpus import gather, hold_out
@@ -20,14 +19,13 @@ from indexer.training.tlaser_training import gate_texts
 from onnx_export.graphs.parity import compare
 from query.cli import run
 from query.ranking.searcher import Searcher
-from tests.conftest import until
+from tests.conftest import Capture, until
 from tests.indexer.training.indexed import printed, refused
 from tests.onnx_export.conftest import _exports_once  # noqa: F401
 from trials.servers.shared import once
 
 pytestmark = pytest.mark.torch
 
-Capture = pytest.CaptureFixture[str]
 _SIZES = {"dim": 16, "layers": 2, "vocabulary": 120, "batch-tokens": 256, "interval": 10}
 _SMALL = [*(f"--{name}={size}" for name, size in _SIZES.items()), "--precision=fp32", "--device=cpu", "--json", "-q"]
 _NUMBERS = {
@@ -51,7 +49,6 @@ def parallel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _command(parallel: Path, target: Path, steps: int = 60, variant: str = "ct") -> list[str]:
-    """The command that trains a variant."""
     return ["train", "tlaser", str(parallel), "-o", str(target), "--steps", str(steps), "--variant", variant, *_SMALL]
 
 
@@ -59,8 +56,6 @@ def _command(parallel: Path, target: Path, steps: int = 60, variant: str = "ct")
     scope="module", params=["ct", *(pytest.param(variant, marks=pytest.mark.train) for variant in ("t", "laser"))]
 )
 def trained(request: pytest.FixtureRequest, parallel: Path) -> ModelFolder:
-    """A folder of each variant, made by the command."""
-
     def make(folder: Path) -> Path:
         target = folder / f"sums-{request.param}"
         assert run(_command(parallel, target, variant=request.param)) == 0
@@ -102,28 +97,6 @@ def test_a_collection_is_searched_with_it(trained: ModelFolder, documents: Path,
         assert searcher.calibration.model == searcher.spec.model
         assert searcher.search("drei vier fünf sechs", lang="de", to=["de"], k=3)[0].doc_id == "de2"
         assert len(searcher.search("drei vier fünf", lang="de", to=["en"], k=3)) == 3
-
-
-@pytest.mark.parametrize("trained", ["ct"], indirect=True)
-@pytest.mark.train
-def test_it_is_combined_with_another(
-    trained: ModelFolder, documents: Path, encoder: object, settings: Settings
-) -> None:
-    both = ["--encoder", "multilingual-e5-small", "--encoder", str(trained.path)]
-    assert run(["index", str(documents), "-c", "both", *both, "-q", "--home", str(settings.home)]) == 0
-    with Searcher.open("both", settings, device="cpu") as searcher:
-        assert searcher.calibration is not None
-        assert searcher.search("drei vier fünf sechs", lang="de", to=["de"], k=3)[0].doc_id == "de2"
-        assert searcher.search("drei vier fünf sechs", lang="de", to=["en"], k=1)[0].doc_id == "en2"
-
-
-def test_every_method_over_sentences_takes_the_folder(trained: ModelFolder) -> None:
-    text = Document("1", "de", "eins zwei. drei vier. fünf")
-    for method in ("segments", "first", "sentences"):
-        encoder = open_encoder(trained, method, device="cpu")
-        encoded = encoder.encode_documents([text])
-        assert float(np.linalg.norm(encoded.vectors[0])) == pytest.approx(1.0, abs=1e-5)
-        assert encoder.encode_queries([text]).shape == (1, 16)
 
 
 def test_the_gate_refuses_a_graph_that_shuffles_rankings_on_few_sentences_too() -> None:

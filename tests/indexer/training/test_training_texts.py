@@ -15,10 +15,10 @@ from encoders.folder.training_texts import FILE, count_taught, has_training_text
 from indexer.collection.settings import Settings
 from onnx_export.models import taught_shares
 from query.cli import run
+from tests.conftest import Capture
 from tests.indexer.training.indexed import printed, train
 from trials import DEMO
 
-Capture = pytest.CaptureFixture[str]
 Index = Callable[..., None]
 
 
@@ -64,9 +64,7 @@ def test_texts_are_counted_by_their_hashes(tmp_path: Path) -> None:
     assert not has_training_texts(tmp_path)
 
 
-def test_what_taught_an_encoder_is_unknown_without_its_folder(
-    words: ModelFolder, tmp_path: Path, capsys: Capture
-) -> None:
+def test_what_taught_an_encoder_is_unknown_without_it(words: ModelFolder, tmp_path: Path, capsys: Capture) -> None:
     def shares(name: str, method: str, hashes: Sequence[str] = ("f" * 32,)) -> dict[str, float]:
         return taught_shares([(name, method)], lambda: hashes, Console())
 

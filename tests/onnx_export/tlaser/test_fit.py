@@ -1,7 +1,8 @@
-"""The training loop: its schedule, its gradients, and what it refuses."""
+"""The training loop: its schedule, its gradients, what it refuses; batches by tokens, each of one direction."""
 
 import json
 import signal
+from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -13,16 +14,15 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from encoders.console import Console
 from encoders.errors import BadInput
-from encoders.tlaser.joint_vocabulary import PAD_ID, learn_vocabulary
+from encoders.tlaser.joint_vocabulary import END_ID, PAD_ID, TAG_ID, learn_vocabulary
 from encoders.tlaser.tlaser_settings import TlaserPlan, TlaserTraining, Variant, preset
 from encoders.tlaser.token_corpus import Corpus, Direction, Sentences
-from onnx_export.tlaser import fit as fitting
 from onnx_export.tlaser.fit import Fitted, _Run, check_same, fingerprint, fit, learning_rate, with_earlier_settings
 from onnx_export.tlaser.loss import total_loss, translation_loss
 from onnx_export.tlaser.pair_batches import Batches
 from onnx_export.tlaser.translator import Translator
-from onnx_export.training import training_checkpoint
 from onnx_export.training.training_checkpoint import load_checkpoint, save_checkpoint
+from tests.conftest import Capture, Patch
 
 pytestmark = pytest.mark.torch
 
@@ -122,9 +122,7 @@ def _at(held: int, plan: TlaserPlan) -> tuple[Corpus, TlaserPlan, int]:
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_a_training_that_is_interrupted_finishes_its_step_and_goes_on_after_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_interrupted_training_ends_its_step_and_goes_on(tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
     taken = Batches.__next__
 
     def interrupted(batches: Batches) -> object:
@@ -140,23 +138,6 @@ def test_a_training_that_is_interrupted_finishes_its_step_and_goes_on_after_it(
     fitted = train(corpus, plan, size, tmp_path, quiet=False)
     assert "going on from step 4" in capsys.readouterr().err
     assert [row["step"] for row in fitted.curve] == [2, 4, 6, 7]
-
-
-def test_checkpoints_are_due_by_the_time_not_by_validations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    saved: list[int] = []
-
-    def save(file: Path, state: dict[str, Any]) -> None:
-        saved.append(state["step"])
-        training_checkpoint.save_checkpoint(file, state)
-
-    monkeypatch.setattr(fitting, "save_checkpoint", save)
-    for least_seconds, steps in ((3600.0, [4]), (0.0, [5, 6])):
-        monkeypatch.setattr(training_checkpoint, "_LEAST_SECONDS", least_seconds)
-        monkeypatch.setattr(training_checkpoint, "_SHARE", 1.0)
-        saved.clear()
-        corpus, plan, size = _at(4, _plan(steps=steps[-1], interval=1))
-        train(corpus, plan, size, tmp_path)
-        assert sorted(set(saved)) == steps
 
 
 def test_a_checkpoint_of_the_first_version_keeps_its_best_weights(tmp_path: Path) -> None:
@@ -185,9 +166,7 @@ def test_a_batch_waits_for_no_number_from_the_device(variant: Variant, tmp_path:
 
 @pytest.mark.parametrize("variant", ["t", "ct", "laser"])
 @pytest.mark.parametrize("shared", [True, False])
-def test_a_checkpoint_of_the_first_version_goes_on_if_its_loss_and_shape_are_the_same(
-    variant: Variant, shared: bool, tmp_path: Path
-) -> None:
+def test_a_checkpoint_of_the_first_version_goes_on_if_it_fits(variant: Variant, shared: bool, tmp_path: Path) -> None:
     plan = preset("small", variant)
     now = fingerprint(_corpus()[0], replace(plan, sizes=replace(plan.sizes, shared=shared)), 100)
     later = {"token_width", *asdict(plan.constraint)}
@@ -197,3 +176,59 @@ def test_a_checkpoint_of_the_first_version_goes_on_if_its_loss_and_shape_are_the
         return
     with pytest.raises(BadInput, match="summed False, now True" if shared else "token_width of version 0.1.0, now"):
         check_same(stored, now, tmp_path)
+
+
+TEXTS = {
+    "de": [f"das Haus Nummer {n} " + "ist groß " * (n % 7) for n in range(40)],
+    "en": [f"house number {n} " + "is large " * (n % 7) for n in range(40)],
+    "es": [f"la casa número {n} " + "es grande " * (n % 7) for n in range(12)],
+}
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Corpus:
+    tokenizer = learn_vocabulary((text for texts in TEXTS.values() for text in texts), 200, "ct")
+    both = [("de", "en", 40), ("de", "es", 12), ("en", "es", 12), ("es", "en", 12)]
+    return Corpus(
+        languages=("de", "en", "es"),
+        pivots=("en", "es"),
+        sentences={lang: Sentences(tokenizer, texts) for lang, texts in TEXTS.items()},
+        directions=[Direction(a, b, np.stack([np.arange(n)] * 2, axis=1)) for a, b, n in both],
+        validation={},
+    )
+
+
+def test_a_batch_stays_within_its_budget_and_says_the_same_sentence_on_both_sides(corpus: Corpus) -> None:
+    batches = Batches(corpus, "ct", 100, 0)
+    for batch in (next(batches) for _ in range(60)):
+        rows, width = batch.source.shape
+        assert rows == 1 or rows * max(width, batch.labels.shape[1]) <= 100
+        assert (batch.source[:, 0] == TAG_ID).all()
+        assert (batch.decoder_input[:, 0] == END_ID).all()
+        assert batch.tokens == (batch.labels != PAD_ID).sum()
+        assert ((batch.labels == END_ID).sum(axis=1) == 1).all()
+        said = np.where(batch.labels == END_ID, PAD_ID, batch.labels)
+        assert np.array_equal(batch.decoder_input[:, 1:], said[:, :-1])
+        assert np.array_equal(batch.target[:, 1:], batch.decoder_input[:, 1:])
+    source = next(Batches(corpus, "laser", 100, 0)).source
+    assert ((source == END_ID).sum(axis=1) == 1).all()
+    assert not (source == TAG_ID).any()
+
+
+def test_directions_are_drawn_alike_however_many_pairs_they_have(corpus: Corpus) -> None:
+    batches = Batches(corpus, "ct", 100, 0)
+    for _ in range(2000):
+        next(batches)
+    assert 400 < min(batches.drawn) <= max(batches.drawn) < 600
+
+
+def test_a_pass_takes_every_pair_once(corpus: Corpus) -> None:
+    batches = Batches(corpus, "ct", 100, 0)
+    seen: Counter[bytes] = Counter()
+    while batches.drawn[0] < 100:
+        before = batches.drawn[0]
+        batch = next(batches)
+        if batches.drawn[0] > before:
+            seen.update(row[row != PAD_ID].tobytes() for row in batch.source)
+    assert len(seen) == 40
+    assert max(seen.values()) - min(seen.values()) <= 1

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from encoders.console import Console
-from encoders.errors import MissingPart
 from encoders.folder.model_config import Precision
 from encoders.folder.model_folder import ModelFolder
 from encoders.tlaser.joint_vocabulary import learn_vocabulary
@@ -22,8 +21,7 @@ from onnx_export.graphs.parity import ParityReport, read_texts
 from onnx_export.tlaser.layers import EncoderLayer
 from onnx_export.tlaser.loss import distances, draw_negatives, total_loss, translation_loss
 from onnx_export.tlaser.tlaser_folder import publish, write_encoder
-from onnx_export.tlaser.translator import BiLstmEncoder, TransformerDecoder, Translator, UnitVectors
-from tests.onnx_export.conftest import files_of_at_most
+from onnx_export.tlaser.translator import TransformerDecoder, Translator, UnitVectors
 
 pytestmark = pytest.mark.torch
 
@@ -51,24 +49,7 @@ def test_the_graph_passes_the_gate_in_every_precision(variant: Variant, precisio
     }
 
 
-@pytest.mark.parametrize("full", ["model.onnx", "tokenizer.json"])
-def test_a_disk_that_fills_is_one_sentence_and_leaves_nothing(full: str, tmp_path: Path) -> None:
-    tokenizer = learn_vocabulary((text.text for text in read_texts()), 600, "t")
-    plan = preset("small", "t")
-    sizes = replace(plan.sizes, dim=4, token_width=4, heads=1, ffn=4, decoder=4, layers=1, max_tokens=8)
-    plan = replace(plan, sizes=sizes)
-    if full == "tokenizer.json":
-        tokenizer.add_tokens(["x" * 300_000])  # the largest file is the one that has no room
-    whole = published(tmp_path / "whole", tokenizer, plan, "fp32")[0].path
-    said = "is full; make room, or name another folder with -o; the training is kept, and the same command resumes it"
-    with files_of_at_most((whole / full).stat().st_size - 1), pytest.raises(MissingPart, match=said):
-        published(tmp_path / "m", tokenizer, plan, "fp32")
-    assert [path.name for path in tmp_path.iterdir()] == ["whole"]
-
-
-@pytest.mark.parametrize(
-    ("variant", "layers", "words"), [("laser", 1, 12), ("laser", 3, 12), ("claser", 1, 8), ("t", 2, 12)]
-)
+@pytest.mark.parametrize(("variant", "layers", "words"), [("laser", 3, 12), ("claser", 1, 8), ("t", 2, 12)])
 def test_a_padded_batch_gives_torchs_vectors(variant: Variant, layers: int, words: int, tmp_path: Path) -> None:
     sizes = Sizes(12, words, layers, 2, 16, 12, 4, 40, shared=words == 12, max_tokens=32)
     torch.manual_seed(0)
@@ -139,20 +120,6 @@ def test_the_papers_preset_has_the_papers_number_of_parameters(variant: Variant)
     with torch.device("meta"):
         model = Translator(variant, preset("paper", variant).sizes, 50_000, 2)
     assert sum(weights.numel() for weights in model.parameters()) == pytest.approx(246e6, rel=0.02)
-
-
-@pytest.mark.parametrize("variant", ["laser", "claser"])
-def test_lasers_preset_has_the_settings_of_artetxe_and_schwenk(variant: Variant) -> None:
-    plan = preset("paper", variant)
-    training = plan.training
-    assert (training.rate, training.warmup, training.dropout) == (1e-3, 0, 0.1)
-    assert (training.smoothing, training.decay, training.batch_tokens * training.accumulate) == (0.0, 0.0, 128_000)
-    with torch.device("meta"):
-        model = Translator(variant, plan.sizes, 50_000, 2)
-    assert isinstance(model.encoder, BiLstmEncoder)
-    lstm = model.encoder.lstm
-    assert (lstm.input_size, lstm.hidden_size, lstm.num_layers, lstm.bidirectional) == (320, 512, 6, True)
-    assert model.decoder.lstm.hidden_size == 2048  # type: ignore[union-attr]
 
 
 def test_with_three_tables_word_and_language_fill_the_decoders_width_and_nothing_projects_them() -> None:

@@ -13,6 +13,7 @@ from encoders.errors import BadInput, MissingPart
 from encoders.machine import placement
 from onnx_export.training.device import training_device
 from onnx_export.training.training_checkpoint import SavingTimes, load_checkpoint, save_checkpoint, write_whole
+from tests.conftest import Capture, Patch
 from tests.encoders.gpus import Library, install_cards
 from tests.onnx_export.conftest import files_of_at_most
 
@@ -41,15 +42,14 @@ def test_a_full_disk_leaves_the_checkpoint_before_and_one_that_is_damaged_is_nam
     said = r"last\.pt can't be written \(its disk is full\); make room and give the same command: it goes on from what"
     with files_of_at_most(1000), pytest.raises(MissingPart, match=said):
         save_checkpoint(file, {"step": 2})
-    assert file.read_bytes() == whole
-    assert [path.name for path in tmp_path.iterdir()] == ["last.pt"]
+    assert (file.read_bytes(), [path.name for path in tmp_path.iterdir()]) == (whole, ["last.pt"])
     for damaged in (whole[:-9], b"", whole.replace(b"step", b"stop", 1), b"nothing of the kind"):
         file.write_bytes(damaged)
         with pytest.raises(BadInput, match=r"the checkpoint .*last\.pt is damaged; delete it to begin again"):
             load_checkpoint(file)
 
 
-def test_the_next_checkpoint_replaces_what_a_kill_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_checkpoint_replaces_what_a_kill_left(tmp_path: Path, monkeypatch: Patch) -> None:
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -100,7 +100,7 @@ def test_saving_takes_a_twentieth_of_the_time_at_most_and_is_due_every_thirty_se
 
 
 class Torch:
-    def __init__(self, patch: pytest.MonkeyPatch, *, cuda: bool) -> None:
+    def __init__(self, patch: Patch, *, cuda: bool) -> None:
         self.card, self.order, self._cuda = "", "", cuda
         patch.setattr(torch.cuda, "is_available", self._is_available)
         patch.setattr(torch.cuda, "set_device", lambda card: setattr(self, "card", card))
@@ -112,12 +112,11 @@ class Torch:
 
 
 @pytest.mark.parametrize(("device", "card"), [("auto", "cuda:0"), ("cuda", "cuda:0"), ("cuda:1", "cuda:1")])
-def test_a_training_takes_the_card_that_graphs_take(device: str, card: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_takes_the_card_that_graphs_take(device: str, card: str, monkeypatch: Patch) -> None:
     install_cards(monkeypatch, Library(["H100", "H200"]))
     monkeypatch.delenv("CUDA_DEVICE_ORDER")
     torch = Torch(monkeypatch, cuda=True)
-    assert str(training_device(device, Console())) == card
-    assert torch.card == card
+    assert (str(training_device(device, Console())), torch.card) == (card, card)
     assert torch.order == "PCI_BUS_ID"  # before PyTorch counted the cards
 
 
@@ -131,7 +130,7 @@ def test_a_training_takes_the_card_that_graphs_take(device: str, card: str, monk
     ],
 )
 def test_a_card_that_can_t_be_used_is_a_sentence_and_auto_trains_on_the_cpu(
-    library: Library, cuda: bool, reason: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    library: Library, cuda: bool, reason: str, monkeypatch: Patch, capsys: Capture
 ) -> None:
     install_cards(monkeypatch, library)
     Torch(monkeypatch, cuda=cuda)
@@ -142,12 +141,9 @@ def test_a_card_that_can_t_be_used_is_a_sentence_and_auto_trains_on_the_cpu(
 
 
 @pytest.mark.parametrize("cuda", [True, False])
-def test_auto_says_that_onnx_runtime_leaves_pytorchs_card_unused(
-    cuda: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_auto_says_that_onnx_runtime_leaves_a_card_unused(cuda: bool, monkeypatch: Patch, capsys: Capture) -> None:
     monkeypatch.setattr(placement, "is_installed", lambda name: name == "onnxruntime")
     Torch(monkeypatch, cuda=cuda)
     assert str(training_device("auto", Console())) == "cpu"
     assert ("this ONNX Runtime has no CUDA; install it: make install EXTRAS=gpu" in capsys.readouterr().err) == cuda
-    assert str(training_device("cpu", Console())) == "cpu"
-    assert capsys.readouterr().err == ""
+    assert (str(training_device("cpu", Console())), capsys.readouterr().err) == ("cpu", "")
