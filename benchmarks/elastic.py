@@ -143,7 +143,7 @@ def latency(searcher: Searcher, store: ElasticStore, texts: Sequence[str]) -> li
             query = Document("query", "en", text)
             vector = watches.step("encoding", partial(searcher.encoder.encode_queries, [query]))
             targets = dict.fromkeys(searcher.languages, vector)
-            nearest = VectorQuery(searcher.spec.model, targets, many, with_vectors=True)
+            nearest = VectorQuery(searcher.spec.model, targets, many)
             searches = [part for body in store.bodies(nearest) for part in ({"index": store.index}, body)]
             watches.step(_BY_HAND, partial(client.msearch, searches=searches))
             for name, way in searched.items():

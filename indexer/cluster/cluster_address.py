@@ -12,7 +12,9 @@ from encoders.errors import BadInput
 
 SCHEMES = frozenset({"http", "https"})
 
-INDEX_TYPES = ("hnsw", "int8_hnsw", "int4_hnsw", "bbq_hnsw", "flat", "int8_flat", "int4_flat", "bbq_flat")
+AUTO = "auto"
+"""The type of vectors' indices that depends on the number of documents."""
+INDEX_TYPES = (AUTO, "hnsw", "int8_hnsw", "int4_hnsw", "bbq_hnsw", "flat", "int8_flat", "int4_flat", "bbq_flat")
 
 _FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 
@@ -64,12 +66,12 @@ class Credentials:
 
 @dataclass(frozen=True)
 class Address:
-    """The address of a store on a server: ``https://host:9200/prefix?field=dragoman&vectors=int8_hnsw``."""
+    """The address of a store on a server: ``https://host:9200/prefix?field=dragoman&vectors=auto``."""
 
     server: str  # scheme, host, port
     prefix: str = "dragoman"  # prefix of the names of indices
     field: str = "dragoman"  # name of Dragoman's object field
-    vectors: str = "int8_hnsw"  # type of the vectors' index, one of ``INDEX_TYPES``
+    vectors: str = AUTO  # type of the vectors' indices, one of ``INDEX_TYPES``
     shards: int = 1  # number of primary shards of a new index
     replicas: int = -1  # number of replicas of a new index once it is complete; if negative, the server's default
 

@@ -44,7 +44,7 @@ class Generation:
         collection.model, collection.dim = self.model, self.dim
 
 
-def begin(engine: sa.Engine, name: str, settings: Settings, encoder: str, spec: EncoderSpec) -> Generation:
+def begin(engine: sa.Engine, name: str, settings: Settings, encoder: str, spec: EncoderSpec | Collection) -> Generation:
     """The generation to build: an interrupted rebuild's by the same model, or a new one in another model's place."""
     row = collections.require(engine, name)
     generation = Generation(**row.building) if row.building else None

@@ -216,6 +216,11 @@ class VectorStore(Protocol):
     def passages(self, model: str, doc_ids: Sequence[str]) -> list[Passages]:
         """Stored passages, one for each id. Raises MissingDocuments: an id is not stored."""
 
+    def encoded(
+        self, model: str, doc_ids: Sequence[str], passages_of: Collection[str]
+    ) -> tuple[FloatArray, dict[str, Passages]]:
+        """``vectors``, and ``passages`` of some of the documents by id, in one answer. Raises MissingDocuments."""
+
     def get(self, doc_ids: Sequence[str]) -> list[Document]:
         """The documents in the order of the ids. Raises MissingDocuments: an id is not stored."""
 

@@ -19,7 +19,7 @@ from encoders.errors import BadInput, DragomanError, StoreError
 from encoders.machine.placement import Device
 from indexer.attaching.attached_collection import AttachedCollection
 from indexer.attaching.catch_up import AttachReport
-from indexer.cluster.cluster_address import INDEX_TYPES, SCHEMES, Address
+from indexer.cluster.cluster_address import AUTO, INDEX_TYPES, SCHEMES, Address
 from indexer.cluster.cluster_errors import is_temporary
 from indexer.collection.settings import Settings
 from indexer.ledger.database import is_away
@@ -57,7 +57,7 @@ _PAUSES = (60.0, 3600.0)
 )
 @click.option("--field", default="dragoman", show_default=True, help="Name of the object that holds what is added.")
 @click.option("--companion", is_flag=True, help="Write nothing into it: keep what is added in an index beside it.")
-@click.option("--vectors", type=click.Choice(INDEX_TYPES), default="int8_hnsw", show_default=True)
+@click.option("--vectors", type=click.Choice(INDEX_TYPES), default=AUTO, show_default=True)
 @click.option("--follow", is_flag=True, help="Go on keeping up with its owner's writes until interrupted.")
 @default_option("--every", seconds(0.1), 30.0, "Seconds between looks.")
 @encoder_option(f"Encoder of a new collection.  [default: {DEFAULT}]")

@@ -150,7 +150,7 @@ def _check_field(client: Elasticsearch, users: UsersIndex, model: str) -> None:
             "or database; name another field with --field"
         )
     for other in layout.models(users.properties).keys() - {model}:
-        if _has_documents_with(client, users, layout.vector(other)):
+        if _has_documents_with(client, users, layout.vectors(other)):
             raise BadInput(
                 f"{users.name} holds vectors of another model ({other}) in {field!r}; detach that collection first, "
                 "or name another field with --field"

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 from encoders.document import short_hash
 from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED, normalise
-from indexer.cluster.cluster_address import SCHEMES, Address, check_object
+from indexer.cluster.cluster_address import AUTO, SCHEMES, Address, check_object
 
 _META = 50
 _NO_NAME = re.compile(r'[\s*?,/\\<>|"#:]|^[-_+.]')
@@ -27,7 +27,7 @@ class Attachment:
     lang_field: str = ""  # the field of languages; empty: there is none
     lang: str = ""  # language of documents that state none; empty: the language is detected
     field: str = "dragoman"  # name of Dragoman's object field
-    vectors: str = "int8_hnsw"  # type of the vectors' index
+    vectors: str = AUTO  # type of the vectors' indices
     companion: str = ""  # prefix of our own index for our field; empty: our field is put into the user's index
 
     def __post_init__(self) -> None:

@@ -15,6 +15,7 @@ from indexer.cluster.cluster_client import PAGE
 from indexer.stores.attached.attached_address import Attachment
 from indexer.stores.attached.joined_store import JoinedLayout, JoinedStore
 from indexer.stores.attached.users_index import UsersIndex
+from indexer.stores.clustered.document_layout import VectorFields
 from indexer.stores.clustered.own_index import Claim, OwnIndex, check_name
 from indexer.stores.clustered.writing import Action
 from indexer.stores.contract import EditedDocument, Stamp, StoredDocument
@@ -24,9 +25,9 @@ from indexer.stores.contract import EditedDocument, Stamp, StoredDocument
 class CompanionLayout(JoinedLayout):
     """Layout of our own index, without titles and texts: they are read in the user's index."""
 
-    def source(self, model: str, item: StoredDocument) -> dict[str, Any]:
-        """The source to write for a document."""
-        source = super().source(model, item)
+    def source(self, model: str, item: StoredDocument, fields: VectorFields) -> dict[str, Any]:
+        """The source to write for a document; ``fields`` are the model's."""
+        source = super().source(model, item, fields)
         return {name: value for name, value in source.items() if name not in {"title", "text"}}
 
     def document(self, doc_id: str, source: Mapping[str, Any]) -> Document:

@@ -20,7 +20,7 @@ from indexer.stores.attached import attach_checks
 from indexer.stores.attached.attached_address import Attachment
 from indexer.stores.attached.joined_store import JoinedLayout, JoinedStore
 from indexer.stores.attached.users_index import UsersIndex, server_index
-from indexer.stores.clustered.document_layout import Layout, vector_bytes
+from indexer.stores.clustered.document_layout import PARTS, Layout, VectorFields, placed, sent_vector_of, vector_bytes
 from indexer.stores.clustered.server_index import ServerDocument, ServerIndex
 from indexer.stores.clustered.writing import Action
 from indexer.stores.contract import EditedDocument, Stamp, StoredDocument
@@ -63,25 +63,32 @@ class AttachedLayout(JoinedLayout):
         """Whether a document has a value of its owner under our object's name; the mapping need not know the value."""
         return source.get(self.ours) not in (None, {}, []) and not self.held(source)
 
-    def update(self, model: str, item: StoredDocument, source: Mapping[str, Any]) -> dict[str, Any]:
-        """Partial document that merges our object into the source; terms of another language are removed."""
-        ours = self.object(model, item)
-        ours["models"][model]["check"] = digest(**ours["models"][model], lang=item.document.lang)
+    def update(
+        self, model: str, item: StoredDocument, source: Mapping[str, Any], fields: VectorFields
+    ) -> dict[str, Any]:
+        """Partial document that merges our object into the source; another language's terms and vector are removed."""
+        ours = self.object(model, item, fields)
+        encoded = ours["models"][model]
+        parts = {name: encoded[name] for name in PARTS}
+        encoded["check"] = digest(sent_vector_of(encoded), item.document.lang, **parts)
         previous_lang = self.held(source).get("lang")
         if previous_lang and previous_lang != item.document.lang:
             ours["words"][previous_lang] = None
+            removed = placed(None, previous_lang, fields)
+            if "vectors" in removed:
+                encoded["vectors"] = removed["vectors"] | encoded.get("vectors", {})
+            else:
+                encoded.setdefault("vector", None)
         return {self.ours: ours}
 
 
-_PARTS = ("passages", "offsets", "known")
-"""What is attached beside a vector, as base64."""
 _WHOLE = "whole "
 """Beginning of a digest of everything that is attached; an earlier version's digest is of the vector alone."""
 
 
 def digest(vector: str | Sequence[float], lang: str, **parts: str) -> str:
     """Hash of what is attached for a model; of the same value whether the vector is packed or not."""
-    return _WHOLE + short_hash(vector_bytes(vector), lang, *(parts.get(name, "") for name in _PARTS))
+    return _WHOLE + short_hash(vector_bytes(vector), lang, *(parts.get(name, "") for name in PARTS))
 
 
 class AttachedStore(JoinedStore):
@@ -118,7 +125,7 @@ class AttachedStore(JoinedStore):
             elif document is None or not self._has_text_of(document, item.document):
                 admission.older.add(doc_id)
             else:
-                content = self._layout.update(model, item, document.source)
+                content = self._layout.update(model, item, document.source, self._mapped.of(model))
                 actions[doc_id] = _update(self.index, doc_id, {"doc": content}, document)
         return actions
 
@@ -140,7 +147,7 @@ class AttachedStore(JoinedStore):
         """Search body for what decides whether a document is encoded again: its text, our hash, the stored vector."""
         return {
             "docvalue_fields": [
-                {"field": self._layout.vector(model), "format": "binary"},
+                self._layout.vector_column(model),
                 *self._parts(model).values(),
             ],
             "source": {"includes": [*self._read_fields(), self._layout.digest_path(model)]},
@@ -162,7 +169,7 @@ class AttachedStore(JoinedStore):
         read without vectors) or with a vector of another text.
         """
         ours = self._layout.held(hit["_source"])
-        (vector,) = hit.get("fields", {}).get(self._layout.vector(model), [""])
+        vector = self._layout.hit_vector(model, hit)
         parts = {name: hit.get("fields", {}).get(path, [""])[0] for name, path in self._parts(model).items()}
         written = values(hit["_source"], self._layout.digest_path(model))
         return (
@@ -173,12 +180,12 @@ class AttachedStore(JoinedStore):
 
     def _parts(self, model: str) -> dict[str, str]:
         """Fields of what is attached beside the vector."""
-        return {name: self._layout.name("models", model, name) for name in _PARTS}
+        return {name: self._layout.name("models", model, name) for name in PARTS}
 
     def stamps(self, model: str, doc_ids: Sequence[str]) -> dict[str, Stamp]:
         """Stamps of the documents that have a vector of this model, by id."""
         self._index.refresh()
-        has_vector = {"exists": {"field": self._layout.vector(model)}}
+        has_vector = {"exists": {"field": self._layout.vectors(model)}}
         stamps: dict[str, Stamp] = {}
         for page in pages(doc_ids):
             query = {"bool": {"filter": [{"ids": {"values": page}}, has_vector]}}

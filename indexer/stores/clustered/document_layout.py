@@ -10,7 +10,11 @@
     dragoman.fields_hash         keyword
     dragoman.words.LANG          the terms that ``indexer.text.terms`` makes, one field a language, so that a word's
                                  rarity is counted within its language and no analyser has to be installed
-    dragoman.models.MODEL        vector (raw unit vector), passages and offsets (bytes), known (bytes)
+    dragoman.models.MODEL        passages and offsets (bytes), known (bytes)
+    dragoman.models.MODEL.vectors.LANG
+                                 raw unit vector, one field a language: its index has neighbours of one language alone
+    dragoman.models.MODEL.vector the same for the languages without such a field (``has_own_field``), and for all
+                                 languages in an index of an earlier version: a search filters by language
 """
 
 from __future__ import annotations
@@ -32,16 +36,32 @@ from indexer.text.terms import analyser
 _FLATTENED = 7000
 """Longest value of a user's field that can be filtered by, in characters: the server refuses terms of 32,766 bytes."""
 
+PARTS = ("passages", "offsets", "known")
+"""What is stored of a model beside the vector, as base64."""
 
 _logger = logging.getLogger("dragoman.stores")
 
 
 @dataclass(frozen=True)
 class VectorField:
-    """The field of a model's vectors: their width, and the type of their index."""
+    """A field of vectors: its full name, the type of its index, and whether its vectors are of several languages."""
+
+    name: str
+    kind: str
+    shared: bool
+
+
+@dataclass(frozen=True)
+class VectorFields:
+    """The fields of a model's vectors, and their width."""
 
     dim: int
-    kind: str
+    shared: VectorField
+    of_languages: Mapping[str, VectorField]  # by language that has a field of its own
+
+    def of(self, lang: str) -> VectorField:
+        """The field of a language's vectors."""
+        return self.of_languages.get(lang, self.shared)
 
 
 @dataclass(frozen=True)
@@ -56,9 +76,9 @@ class Layout:
         """The full name of a field in our object."""
         return ".".join((self.ours, *path))
 
-    def vector(self, model: str) -> str:
-        """The field of a model's vectors."""
-        return self.name("models", model, "vector")
+    def vectors(self, model: str) -> str:
+        """The pattern of the fields of a model's vectors; a document has one of them."""
+        return self.name("models", model, "vector*")
 
     def passages(self, model: str) -> tuple[str, str]:
         """The fields of a model's passages: vectors and offsets."""
@@ -91,26 +111,20 @@ class Layout:
         ours = {**FIELDS, **{name: {"properties": properties} for name, properties in inner.items()}}
         return {self.ours: {"dynamic": False, "properties": ours}}
 
-    def model_properties(self, model: str, dim: int, vectors: str) -> dict[str, Any]:
-        """Mapping of a model's fields; the type of the vector index is explicit, for servers' defaults differ."""
-        fields = {
-            "vector": {
-                "type": "dense_vector",
-                "dims": dim,
-                "index": True,
-                "similarity": "dot_product",
-                "index_options": {"type": vectors},
-            },
-            "passages": {"type": "binary", "doc_values": True},
-            "offsets": {"type": "binary", "doc_values": True},
-            "known": {"type": "binary", "doc_values": True},
-        }
-        return self.properties({"models": {model: {"properties": fields}}})
+    def model_properties(self, model: str, dim: int, kinds: Mapping[str, str]) -> dict[str, Any]:
+        """Properties for a model; ``kinds`` are types of vector indices by language, of the shared field by ""."""
+        fields: dict[str, Any] = {part: {"type": "binary", "doc_values": True} for part in PARTS}
+        vectors = {lang: _vector_mapping(dim, kind) for lang, kind in kinds.items()}
+        if "" in vectors:
+            fields["vector"] = vectors.pop("")
+        if vectors:
+            fields["vectors"] = {"properties": vectors}
+        return {"models": {model: {"properties": fields}}}
 
     def words_properties(self, langs: Sequence[str]) -> dict[str, Any]:
-        """Mapping of the words of languages: terms that Dragoman made, separated by blanks."""
+        """Properties for the words of languages: terms that Dragoman made, separated by blanks."""
         words = {"type": "text", "analyzer": "whitespace", "index_options": "freqs"}
-        return self.properties({"words": dict.fromkeys(langs, words)})
+        return {"words": dict.fromkeys(langs, words)}
 
     def differs(self, mapping: Mapping[str, Any]) -> str:
         """How a mapping differs from that of our own index; empty if it does not."""
@@ -122,14 +136,19 @@ class Layout:
                 return f"another mapping of the field {name!r}"
         return "" if str(mapping.get("dynamic")).lower() == "false" else "another value of dynamic"
 
-    def models(self, properties: Mapping[str, Any]) -> dict[str, VectorField]:
-        """The vector fields in a mapping, by model."""
-        mapped_models = self._our_properties(properties, "models")
-        vectors = {model: mapped["properties"]["vector"] for model, mapped in mapped_models.items()}
-        return {
-            model: VectorField(int(mapped["dims"]), mapped["index_options"]["type"])
-            for model, mapped in vectors.items()
-        }
+    def models(self, properties: Mapping[str, Any]) -> dict[str, VectorFields]:
+        """The fields of vectors in a mapping, by model."""
+        fields = {}
+        for model, mapped in self._our_properties(properties, "models").items():
+            place = self.name("models", model)
+            shared = mapped["properties"]["vector"]
+            of_languages = {
+                lang: VectorField(f"{place}.vectors.{lang}", of_language["index_options"]["type"], shared=False)
+                for lang, of_language in mapped["properties"].get("vectors", {}).get("properties", {}).items()
+            }
+            shared_field = VectorField(f"{place}.vector", shared["index_options"]["type"], shared=True)
+            fields[model] = VectorFields(int(shared["dims"]), shared_field, of_languages)
+        return fields
 
     def languages(self, properties: Mapping[str, Any]) -> set[str]:
         """Languages for whose words a mapping has a field."""
@@ -140,18 +159,18 @@ class Layout:
         inner: Mapping[str, Any] = ours.get(name, {}).get("properties", {})
         return inner
 
-    def source(self, model: str, item: StoredDocument) -> dict[str, Any]:
-        """The source to write for a document."""
+    def source(self, model: str, item: StoredDocument, fields: VectorFields) -> dict[str, Any]:
+        """The source to write for a document; ``fields`` are the model's."""
         document = item.document
         return {
             "title": document.title,
             "text": document.text,
             "lang": document.lang,
             "fields": dict(document.fields),
-            self.ours: self.object(model, item),
+            self.ours: self.object(model, item, fields),
         }
 
-    def object(self, model: str, item: StoredDocument) -> dict[str, Any]:
+    def object(self, model: str, item: StoredDocument, fields: VectorFields) -> dict[str, Any]:
         """Our object of a document."""
         document = item.document
         terms = analyser(document.lang).terms(document.content)
@@ -164,7 +183,7 @@ class Layout:
             "words": {document.lang: " ".join(terms)},
             "models": {
                 model: {
-                    "vector": self.sent_vector(item.vector),
+                    **placed(self.sent_vector(item.vector), document.lang, fields),
                     "passages": _packed(item.passages.vectors.astype(np.int8)),
                     "offsets": _packed(item.passages.offsets.astype("<i4")),
                     "known": pybase64.b64encode_as_string(bytes(item.known)),
@@ -202,8 +221,9 @@ class Layout:
         return Document(doc_id, ours["lang"], source["text"], source["title"], source["fields"], ours["revision"])
 
     def filters(self, lang: str, filters: Filters | None) -> list[dict[str, Any]]:
-        """Clauses that only documents of a language with these fields pass."""
-        clauses: list[dict[str, Any]] = [{"term": {self.name("lang"): lang}}, *map(dict, self.also)]
+        """Clauses that only documents of a language, if there is one, with these fields pass."""
+        clauses: list[dict[str, Any]] = [{"term": {self.name("lang"): lang}}] if lang else []
+        clauses += map(dict, self.also)
         for name, wanted in (filters or {}).items():
             values = wanted if isinstance(wanted, (list, tuple)) else [wanted]
             clauses.append({"terms": {self.filter_field(name): [_shown(value) for value in values]}})
@@ -225,12 +245,17 @@ class Layout:
         return {"stored_fields": "_none_", "docvalue_fields": [self.name("id"), *columns]}
 
     def vector_column(self, model: str) -> dict[str, str]:
-        """The column of a model's vectors."""
-        return {"field": self.vector(model), "format": "binary"}
+        """The columns of a model's vectors."""
+        return {"field": self.vectors(model), "format": "binary"}
+
+    def hit_vector(self, model: str, hit: Mapping[str, Any]) -> str | Sequence[float]:
+        """The vector in the columns of a hit; empty if it has none."""
+        beginning, columns = self.vectors(model).removesuffix("*"), hit.get("fields", {})
+        return next((values[0] for name, values in columns.items() if name.startswith(beginning)), "")
 
     def hit_vectors(self, model: str, hits: Sequence[Mapping[str, Any]], dim: int) -> FloatArray:
         """Vectors in the columns of hits, (hits, dim) float32."""
-        values = b"".join(vector_bytes(hit["fields"][self.vector(model)][0]) for hit in hits)
+        values = b"".join(vector_bytes(self.hit_vector(model, hit)) for hit in hits)
         return np.frombuffer(values, dtype=">f4").reshape(-1, dim).astype(np.float32)
 
     def hit_passages(self, model: str, hit: Mapping[str, Any], dim: int) -> Passages:
@@ -255,6 +280,31 @@ class Layout:
             self.hit_passages(model, hit, len(vector)),
             tuple(map(bool, unpacked(hit["fields"][self.known(model)][0]))),
         )
+
+
+def _vector_mapping(dim: int, kind: str) -> dict[str, Any]:
+    """Mapping of a field of vectors; the type of its index is explicit, for servers' defaults differ."""
+    options = {"type": "dense_vector", "dims": dim, "index": True, "similarity": "dot_product"}
+    return {**options, "index_options": {"type": kind}}
+
+
+def has_own_field(lang: str) -> bool:
+    """Whether vectors of a new language get a field of their own: an index has no room for fields of any number.
+
+    It has with a code of two letters; smaller languages have three, and documents of no known language have ``und``.
+    """
+    return len(lang.partition("-")[0]) == 2
+
+
+def placed(vector: Any, lang: str, fields: VectorFields) -> dict[str, Any]:
+    """A sent vector in a source, in the field of its language."""
+    return {"vectors": {lang: vector}} if lang in fields.of_languages else {"vector": vector}
+
+
+def sent_vector_of(encoded: Mapping[str, Any]) -> Any:
+    """The vector in a model's object of a source; None if there is none."""
+    vectors = (encoded.get("vector"), *(encoded.get("vectors") or {}).values())
+    return next((vector for vector in vectors if vector is not None), None)
 
 
 def _shown(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,17 +14,21 @@ from indexer.stores.clustered.server_index import Hits, ServerIndex
 
 
 def hits_by_id(
-    index: ServerIndex, layout: Layout, doc_ids: Sequence[str], columns: Sequence[Any], needed: str
+    index: ServerIndex, layout: Layout, model: str, doc_ids: Sequence[str], passages_of: Collection[str]
 ) -> Iterator[Hits]:
-    """Hits with columns for a list of ids, a page at a time; hits that lack the needed column are left out.
+    """Hits with a model's vectors for a list of ids, some with passages; a page at a time, each in one request.
 
     If a hit is missing, the index is refreshed once: a stamp shows another process's write before a search does.
     """
 
     def search(page: Sequence[str]) -> Hits:
-        query = {"ids": {"values": page}}
-        body = {"size": len(page), "track_total_hits": False, "query": query, **layout.bare(columns)}
-        return [hit for hit in index.search([body])[0] if needed in hit.get("fields", {})]
+        bodies = []
+        for with_passages in (True, False):
+            ids = [doc_id for doc_id in page if (doc_id in passages_of) == with_passages]
+            columns = layout.bare([layout.vector_column(model), *(layout.passages(model) if with_passages else ())])
+            query = {"ids": {"values": ids}}
+            bodies += [{"size": len(ids), "track_total_hits": False, "query": query, **columns}] if ids else []
+        return [hit for hits in index.search(bodies) for hit in hits if layout.hit_vector(model, hit)]
 
     index.refresh()
     refreshed = False

@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 
 from encoders.document import FloatArray
-from indexer.stores.clustered.document_layout import Layout, VectorField
+from indexer.stores.clustered.document_layout import Layout, VectorField, VectorFields
 from indexer.stores.clustered.server_index import Hits
 from indexer.stores.contract import LexicalHits, LexicalQuery, NearestDocuments, VectorQuery
 from indexer.text.terms import analyser
 
-_MIN_CANDIDATES = 2_400
-"""Minimum candidates of a shard for a language; 200 lost 5 % more of the exact ten best (docs/decisions/0006)."""
+_MIN_CANDIDATES = 400
+"""Minimum candidates of a shard for a language with a field of its own (docs/decisions/0006)."""
+_MIN_FILTERED = 2_400
+"""The same where a filter leaves candidates out; 200 lost 5 % more of the exact ten best."""
 _MIN_RESCORED = 50
 """Minimum candidates that a shard rescores exactly; with fewer, quantisation error decides the top ten."""
 
@@ -22,34 +24,33 @@ _BBQ_OVERSAMPLE = 3.0
 """Rescored candidates of a bbq index, as multiples of k: the servers' own default, which version 8.18 lacks."""
 
 
-def knn_bodies(layout: Layout, vector_field: VectorField, query: VectorQuery) -> list[dict[str, Any]]:
+def knn_bodies(layout: Layout, fields: VectorFields, query: VectorQuery) -> list[dict[str, Any]]:
     """The body of a search for each language and vector of a query, language by language."""
     return [
-        _knn_body(layout, vector_field, query, lang, vector)
+        _knn_body(layout, fields.of(lang), query, lang, vector)
         for lang, vectors in query.vectors.items()
         for vector in vectors
     ]
 
 
-def _knn_body(
-    layout: Layout, vector_field: VectorField, query: VectorQuery, lang: str, vector: FloatArray
-) -> dict[str, Any]:
+def _knn_body(layout: Layout, field: VectorField, query: VectorQuery, lang: str, vector: FloatArray) -> dict[str, Any]:
     """The body of a search for the documents of one language nearest to one vector, (dim,) float32."""
-    field, clauses = layout.vector(query.model), layout.filters(lang, query.filters)
+    clauses = layout.filters(lang if field.shared else "", query.filters)
     columns = [layout.vector_column(query.model)] if query.with_vectors else []
     body: dict[str, Any] = {"size": query.k, "track_total_hits": False, **layout.bare(columns)}
     norm = np.linalg.norm(vector)
     if norm == 0:  # a zero query is equally near to every document
-        return {**body, "query": {"bool": {"filter": [*clauses, {"exists": {"field": field}}]}}}
-    body["knn"] = {
-        "field": field,
+        return {**body, "query": {"bool": {"filter": [*clauses, {"exists": {"field": field.name}}]}}}
+    candidates = max(2 * query.k, _MIN_FILTERED if clauses else _MIN_CANDIDATES)
+    knn = {
+        "field": field.name,
         "query_vector": layout.sent_vector(vector / norm),
         "k": max(query.k, _MIN_RESCORED),
-        "num_candidates": min(max(2 * query.k, _MIN_CANDIDATES), 10_000),
+        "num_candidates": min(candidates, 10_000),
         "filter": clauses,
-        "rescore_vector": {"oversample": _BBQ_OVERSAMPLE if vector_field.kind.startswith("bbq") else 1.0},
+        "rescore_vector": {"oversample": _BBQ_OVERSAMPLE if field.kind.startswith("bbq") else 1.0},
     }
-    return body
+    return {**body, "query": {"knn": knn}}  # a query, unlike the option beside it, takes a single pass over a shard
 
 
 def candidates(
@@ -68,12 +69,17 @@ def candidates(
     return by_lang
 
 
-def lexical_bodies(layout: Layout, query: LexicalQuery) -> list[dict[str, Any] | None]:
-    """The body of a search for each text and language; None if the text has no terms in the language."""
-    return [_lexical_body(layout, query, text, lang) for text in query.texts for lang in query.langs]
+def lexical_bodies(layout: Layout, fields: Sequence[VectorFields], query: LexicalQuery) -> list[dict[str, Any] | None]:
+    """The body of a search for each text and language; None if the text has no terms in the language.
+
+    ``fields`` are those of the query's models.
+    """
+    return [_lexical_body(layout, fields, query, text, lang) for text in query.texts for lang in query.langs]
 
 
-def _lexical_body(layout: Layout, query: LexicalQuery, text: str, lang: str) -> dict[str, Any] | None:
+def _lexical_body(
+    layout: Layout, fields: Sequence[VectorFields], query: LexicalQuery, text: str, lang: str
+) -> dict[str, Any] | None:
     """The body of a search for documents of one language that share terms with a text; None without terms."""
     field = layout.words(lang)
     term_clauses = [
@@ -83,8 +89,8 @@ def _lexical_body(layout: Layout, query: LexicalQuery, text: str, lang: str) -> 
     if not term_clauses:
         return None
     clauses = layout.filters(lang, query.filters)
-    if query.models:
-        has_vector = [{"exists": {"field": layout.vector(model)}} for model in query.models]
+    if fields:
+        has_vector = [{"exists": {"field": of_model.of(lang).name}} for of_model in fields]
         clauses.append({"bool": {"should": has_vector}})
     return {
         "size": query.k,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
@@ -16,8 +16,9 @@ from indexer.cluster import cluster_client
 from indexer.cluster.cluster_address import Address, Credentials
 from indexer.cluster.cluster_client import PAGE, pages
 from indexer.cluster.cluster_errors import NotAllowed
-from indexer.stores.acceptance import Admission, admit, other_width, unknown_model
-from indexer.stores.clustered.document_layout import Layout, VectorField
+from indexer.stores.acceptance import Admission, admit
+from indexer.stores.clustered.document_layout import Layout, placed, sent_vector_of
+from indexer.stores.clustered.mapped_fields import MappedFields
 from indexer.stores.clustered.own_index import Claim, OwnIndex, check_name
 from indexer.stores.clustered.scan import hits_by_id, pages_in_order, random_ids
 from indexer.stores.clustered.search_bodies import candidates, knn_bodies, lexical_bodies, lexical_hits
@@ -37,6 +38,8 @@ from indexer.stores.contract import (
 
 _MAX_ID_BYTES = 512
 _MAX_LANGUAGES = 10_000
+_COUNTED_AFTER = 25_000
+"""Documents put by a process after which it counts the documents of each language, some of which may need a graph."""
 
 
 class ServerStore:
@@ -45,8 +48,8 @@ class ServerStore:
     def __init__(self, address: Address, index: ServerIndex, layout: Layout) -> None:
         self.address = address  # the server, and the type of the vectors' index
         self._index, self._layout = index, layout
-        self._fields: dict[str, VectorField] = {}
-        self._word_languages: set[str] = set()
+        self._mapped = MappedFields(index, layout, address.vectors)
+        self._uncounted = 0  # documents that were put since the documents of each language were counted
 
     @property
     def index(self) -> str:
@@ -67,28 +70,24 @@ class ServerStore:
         self._index.retry_while_away(lambda: self._create(model, dim))
 
     def _create(self, model: str, dim: int) -> None:
-        known = self.models().get(model)
-        if known is not None and known != dim:
-            raise other_width(self.index, model, known, dim)
-        if known is None:
-            self._index.put_mapping(self._layout.model_properties(model, dim, self.address.vectors))
+        self._mapped.create(model, dim)
 
     def models(self) -> Mapping[str, int]:
-        return {model: field.dim for model, field in self._layout.models(self._index.properties()).items()}
-
-    def _field(self, model: str) -> VectorField:
-        if model not in self._fields:
-            self._fields = self._layout.models(self._index.properties())
-        if model not in self._fields:
-            raise unknown_model(self.index, model, self._fields)
-        return self._fields[model]
+        return {model: fields.dim for model, fields in self._mapped.read().items()}
 
     def put(self, model: str, documents: Sequence[StoredDocument]) -> PutReport:
-        admission = admit(documents, self._field(model).dim, also=self._unfit)
+        admission = admit(documents, self._mapped.of(model).dim, also=self._unfit)
         langs = {item.document.lang for item in admission.latest.values()}
-        self._index.retry_while_away(lambda: self._make_room(langs))
+        self._index.retry_while_away(lambda: self._mapped.make_room(langs))
         outcome = self._index.write(admission.latest, partial(self._actions, model, admission))
+        self._uncounted += len(outcome.done)
+        if self._uncounted > _COUNTED_AFTER:
+            self._index.retry_while_away(self._give_graphs)
         return admission.report(len(outcome.done), outcome.refused)
+
+    def _give_graphs(self) -> None:
+        self._mapped.give_graphs(self.count())
+        self._uncounted = 0
 
     def _unfit(self, item: StoredDocument) -> str | None:
         """Why the server can't store a document; None if it can."""
@@ -116,15 +115,6 @@ class ServerStore:
             for item in items
         }
 
-    def _make_room(self, langs: set[str]) -> None:
-        """Add the fields of the languages' words to the mapping."""
-        missing = langs - self._word_languages
-        if missing:
-            self._word_languages = self._layout.languages(self._index.properties())
-            if missing - self._word_languages:
-                self._index.put_mapping(self._layout.words_properties(sorted(missing - self._word_languages)))
-                self._word_languages |= missing
-
     def _action(
         self,
         model: str,
@@ -133,7 +123,7 @@ class ServerStore:
         other_models: Mapping[str, Mapping[str, Any]],
     ) -> Action:
         doc_id = item.document.doc_id
-        source = self._layout.source(model, item)
+        source = self._layout.source(model, item, self._mapped.of(model))
         source[self._layout.ours]["models"] |= other_models.get(doc_id, {})
         kind: dict[str, Any] = {"_op_type": "create"} if stored is None else {"_op_type": "index", **stored.unchanged}
         return {"_index": self.index, "_id": doc_id, "_source": source, **kind}
@@ -142,23 +132,24 @@ class ServerStore:
         self, model: str, items: Sequence[StoredDocument], stored: Mapping[str, ServerDocument]
     ) -> dict[str, Mapping[str, Any]]:
         """Other models' vectors of the same texts, by document id: they are written again with the document."""
-        same_text_ids = [
-            item.document.doc_id
+        same_text = {
+            item.document.doc_id: item.document.lang
             for item in items
             if (previous := stored.get(item.document.doc_id))
             and (stamp := self._layout.stamp(previous.source))
             and stamp.text_hash == item.document.text_hash
             and self._layout.models_of(previous.source) - {model}
-        ]
-        if not same_text_ids:
+        }
+        if not same_text:
             return {}
         models = self._layout.name("models")
-        whole = self._index.read_with_vectors(same_text_ids, self._layout.abilities, models)
+        whole = self._index.read_with_vectors(list(same_text), self._layout.abilities, models)
         return {
             doc_id: {
-                name: encoded
+                name: {part: encoded[part] for part in encoded.keys() - {"vector", "vectors"}}
+                | placed(vector, same_text[doc_id], self._mapped.of(name))
                 for name, encoded in document.source[self._layout.ours]["models"].items()
-                if name != model and "vector" in encoded
+                if name != model and (vector := sent_vector_of(encoded)) is not None
             }
             for doc_id, document in whole.items()
         }
@@ -181,43 +172,47 @@ class ServerStore:
     def lexical(self, query: LexicalQuery) -> list[LexicalHits]:
         """The server's BM25 over the terms that Dragoman indexed, all languages in one request."""
         self._index.refresh()
-        bodies = lexical_bodies(self._layout, query)
+        bodies = self._lexical_bodies(query)
         return lexical_hits(query, bodies, iter(self._index.search(filter(None, bodies))))
 
     def search_with_words(
         self, query: VectorQuery, lexical: LexicalQuery
     ) -> tuple[dict[str, list[NearestDocuments]], list[LexicalHits]]:
         self._index.refresh()
-        vector_bodies, word_bodies = self.bodies(query), lexical_bodies(self._layout, lexical)
+        vector_bodies, word_bodies = self.bodies(query), self._lexical_bodies(lexical)
         answers = iter(self._index.search([*vector_bodies, *filter(None, word_bodies)]))
         return self._candidates(query, answers), lexical_hits(lexical, word_bodies, answers)
 
+    def _lexical_bodies(self, query: LexicalQuery) -> list[dict[str, Any] | None]:
+        fields = [self._mapped.of(model, query.langs) for model in query.models]
+        return lexical_bodies(self._layout, fields, query)
+
     def bodies(self, query: VectorQuery) -> list[dict[str, Any]]:
         """The bodies of the searches that are sent for a query."""
-        return knn_bodies(self._layout, self._field(query.model), query)
+        return knn_bodies(self._layout, self._mapped.of(query.model, query.vectors), query)
 
     def _candidates(self, query: VectorQuery, answers: Iterator[Hits]) -> dict[str, list[NearestDocuments]]:
-        return candidates(self._layout, self._field(query.model).dim, query, answers)
+        return candidates(self._layout, self._mapped.of(query.model).dim, query, answers)
 
     def vectors(self, model: str, doc_ids: Sequence[str]) -> FloatArray:
-        dim, column = self._field(model).dim, self._layout.vector_column(model)
-        vector_by_id: dict[str, FloatArray] = {}
-        for hits in hits_by_id(self._index, self._layout, doc_ids, [column], column["field"]):
-            vectors = self._layout.hit_vectors(model, hits, dim)
-            vector_by_id |= dict(zip((hit["_id"] for hit in hits), vectors, strict=True))
-        rows = in_order(vector_by_id, doc_ids)
-        return np.stack(rows) if rows else np.empty((0, dim), dtype=np.float32)
+        return self.encoded(model, doc_ids, ())[0]
 
     def passages(self, model: str, doc_ids: Sequence[str]) -> list[Passages]:
-        dim, known = self._field(model).dim, self._layout.known(model)
-        passages_by_id: dict[str, Passages] = {}
-        columns = [*self._layout.passages(model), known]
-        for hits in hits_by_id(self._index, self._layout, doc_ids, columns, known):
-            passages_by_id |= {hit["_id"]: self._layout.hit_passages(model, hit, dim) for hit in hits}
-        return in_order(passages_by_id, doc_ids)
+        return in_order(self.encoded(model, doc_ids, frozenset(doc_ids))[1], doc_ids)
+
+    def encoded(
+        self, model: str, doc_ids: Sequence[str], passages_of: Collection[str]
+    ) -> tuple[FloatArray, dict[str, Passages]]:
+        layout, dim = self._layout, self._mapped.of(model).dim
+        vectors, passages = {}, {}
+        for hits in hits_by_id(self._index, layout, model, doc_ids, passages_of):
+            vectors |= zip((hit["_id"] for hit in hits), layout.hit_vectors(model, hits, dim), strict=True)
+            passages |= {hit["_id"]: layout.hit_passages(model, hit, dim) for hit in hits if hit["_id"] in passages_of}
+        rows = in_order(vectors, doc_ids)
+        return np.stack(rows) if rows else np.empty((0, dim), dtype=np.float32), passages
 
     def scan(self, model: str, *, lang: str | None = None, batch: int = 512) -> Iterator[list[StoredDocument]]:
-        dim, column = self._field(model).dim, self._layout.vector_column(model)
+        dim, column = self._mapped.of(model).dim, self._layout.vector_column(model)
         clauses: list[dict[str, Any]] = [{"exists": {"field": column["field"]}}]
         if lang is not None:
             clauses.append({"term": {self._layout.name("lang"): lang}})
@@ -230,7 +225,8 @@ class ServerStore:
             yield [self._layout.hit_document(model, hit, row) for hit, row in zip(hits, vectors, strict=True)]
 
     def sample(self, model: str, lang: str, count: int, *, seed: int = 0) -> list[str]:
-        clauses = [*self._layout.filters(lang, None), {"exists": {"field": self._layout.vector(model)}}]
+        has_vector = {"exists": {"field": self._mapped.of(model, [lang]).of(lang).name}}
+        clauses = [*self._layout.filters(lang, None), has_vector]
         return random_ids(self._index, self._layout, clauses, count, seed)
 
     def ids(self) -> Iterator[str]:
@@ -240,11 +236,14 @@ class ServerStore:
             yield from (hit["_id"] for hit in hits)
 
     def publish(self) -> None:
+        self._index.retry_while_away(self._give_graphs)
         self._index.publish()
 
     def require_visible(self, model: str) -> None:
         """Check that the user sees the fields to search by: hidden fields find nothing. Raises NotAllowed."""
-        needed = {self._layout.name("lang"), self._layout.vector(model)}
+        fields = self._mapped.of(model)
+        names = {field.name for field in (fields.shared, *fields.of_languages.values())}
+        needed = {self._layout.name("lang"), *names}
         with self._index.store_errors():
             visible = self._index.client.field_caps(index=self.index, fields=sorted(needed))["fields"]
         if hidden := needed - visible.keys():
@@ -268,13 +267,17 @@ class ServerStore:
 
     def count(self, model: str = "") -> dict[str, int]:
         self._index.refresh()
-        query = {"exists": {"field": self._layout.vector(model)}} if model else {"match_all": {}}
+        query = {"exists": {"field": self._layout.vectors(model)}} if model else {"match_all": {}}
         terms = {"terms": {"field": self._layout.name("lang"), "size": _MAX_LANGUAGES, "order": {"_key": "asc"}}}
         with self._index.store_errors():
             answer = self._index.client.search(
                 index=self.index, size=0, query=query, aggs={"langs": terms}, allow_partial_search_results=False
             )
         return {bucket["key"]: bucket["doc_count"] for bucket in answer["aggregations"]["langs"]["buckets"]}
+
+    def shares_fields(self, model: str) -> bool:
+        """Whether the index has an earlier version's layout: one field of vectors for all languages."""
+        return self._mapped.shares(model)
 
     def count_passing(self, langs: Sequence[str], filters: Filters | None = None) -> int:
         self._index.refresh()

@@ -86,7 +86,8 @@ class Owner:
 
     def read(self, doc_id: str) -> dict[str, Any]:
         """A source without our vector, which servers since version 9.2 leave out by themselves."""
-        found: dict[str, Any] = self.client.get(index=self.index, id=doc_id, source_excludes=["*.vector"])["_source"]
+        excluded = ["*.vector", "*.vectors"]
+        found: dict[str, Any] = self.client.get(index=self.index, id=doc_id, source_excludes=excluded)["_source"]
         return found
 
     def read_whole(self, doc_id: str) -> dict[str, Any]:

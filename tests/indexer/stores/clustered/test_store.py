@@ -28,7 +28,7 @@ from indexer.collection.store_location import StoreLocation
 from indexer.ledger.database import open_database
 from indexer.readers.formats import read
 from indexer.readers.records.source import ReadOptions
-from indexer.stores.clustered import writing
+from indexer.stores.clustered import mapped_fields, writing
 from indexer.stores.clustered.document_layout import Layout, vector_bytes
 from indexer.stores.clustered.store import ElasticStore
 from indexer.stores.contract import MissingDocuments, StoredDocument, VectorQuery
@@ -45,6 +45,11 @@ def item(doc_id: str, text: str = "text", passages: int = 1) -> StoredDocument:
     vector = unit_rows(chance.standard_normal((1, DIM)).astype(np.float32))[0]
     offsets = np.zeros((passages, 2), np.int32)
     return StoredDocument(Document(doc_id, "en", text), vector, Passages(np.ones((passages, DIM), np.int8), offsets))
+
+
+def in_language(doc_id: str, lang: str) -> StoredDocument:
+    given = item(doc_id)
+    return replace(given, document=replace(given.document, lang=lang))
 
 
 @pytest.fixture
@@ -300,6 +305,38 @@ def test_a_mapping_holds_the_stated_type_of_index(elastic_url: str, client: Elas
         vector = described["mappings"]["properties"]["ours"]["properties"]["models"]["properties"][MODEL]["properties"]
         assert vector["vector"]["index_options"]["type"] == "hnsw"
         assert (described["settings"]["index"]["number_of_shards"], list(nearest(store))) == ("2", ["a"])
+
+
+def test_a_language_has_a_field_and_a_graph_once_it_is_large(
+    store: ElasticStore, elastic_url: str, monkeypatch: Patch
+) -> None:
+    monkeypatch.setattr(mapped_fields, "MOST_FLAT", 3)
+    langs = {"en": 3, "de": 5, "und": 2, "ceb": 2}
+    items = {lang: [in_language(f"{lang}{number}", lang) for number in range(count)] for lang, count in langs.items()}
+    asking = dict.fromkeys(langs, items["de"][0].vector[None])
+
+    def all_found(opened: ElasticStore) -> bool:
+        hits = opened.search(VectorQuery(MODEL, asking, 5))
+        return {lang: len(hits[lang][0].doc_ids) for lang in langs} == langs
+
+    with closing(ElasticStore(Address.parse(elastic_url), "c", Credentials())) as reader:
+        assert [len(hits.doc_ids) for hits in reader.search(VectorQuery(MODEL, asking, 5))["de"]] == [0]
+        store.put(MODEL, [one for of_language in items.values() for one in of_language])
+        store.publish()
+        assert all_found(store)
+        assert all_found(reader)  # it opened the store before there were languages
+        fields = reader._mapped.of(MODEL, langs)
+        kinds = {lang: field.kind for lang, field in fields.of_languages.items()}
+        assert (kinds, fields.shared.kind) == ({"de": "int8_hnsw", "en": "int8_flat"}, "int8_hnsw")
+        filtered = {
+            lang: bool(body["query"]["knn"]["filter"])
+            for lang, body in zip(langs, reader.bodies(VectorQuery(MODEL, asking, 5)), strict=True)
+        }
+        assert filtered == {"en": False, "de": False, "und": True, "ceb": True}
+        store.put(MODEL, [in_language("de0", "en")])
+        langs |= {"en": 4, "de": 4}
+        assert all_found(store)
+        assert store.vectors(MODEL, ["ceb1", "de0"]).tobytes() == np.stack([items["ceb"][1].vector] * 2).tobytes()
 
 
 @pytest.mark.data
