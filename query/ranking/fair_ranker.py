@@ -28,7 +28,7 @@ from query.calibration.comparison_space import CorrectedQueries
 from query.calibration.margin import centring, exponent, language_neighbourhoods, margin
 from query.ranking.bank_neighbourhoods import BankNeighbourhoods
 from query.ranking.candidate_mates import Mates, subjects
-from query.ranking.candidates import CandidateDocuments, CandidatesWithPassages, RetrievedDocuments
+from query.ranking.candidates import CandidateDocuments, CandidatesWithPassages, CosinesByPart, RetrievedDocuments
 from query.ranking.fusion import DEPTH
 from query.ranking.passages import with_passages
 from query.ranking.scores import ScoredCandidates, shortlists
@@ -54,6 +54,8 @@ languages has a MAP of .2848 with 25 of each, of .2845 ± .0010 with 50; ntrex i
 _KEPT_FOR_A_HIT = 3
 """Candidates that a stretch keeps for each of its hits before bank and mates are asked. Three cost nothing (ntrex in 42
 languages, MAP .9732 with and without), two cost .002 in a mixed collection."""
+_PROMISING = (_KEPT_FOR_A_HIT, 1.5)
+"""Candidates of a stretch whose vectors are read from a server for each hit, and with them passages, by estimates."""
 _TOGETHER = 8
 """Maximum waiting queries that are ranked together: each has its own candidates in memory."""
 
@@ -108,6 +110,9 @@ class FairRanker:
         self._beta = exponent(self.balance)
         # where means are not wholly taken out, scores of two languages have two scales
         self._mates_count = calibration.mates and self._share == 1.0
+        # reading costs where the store is on a server, and its scores say enough where vectors are compared as they are
+        one_part, as_stored = len(calibration.vector_parts.widths) == 1, calibration.space.maps_of_documents is None
+        self._reads_promising = one_part and as_stored and not isinstance(store, EmbeddedStore)
         self._neighbourhoods = BankNeighbourhoods(partial(calibration.bank, share=self._share))
 
     def rank(
@@ -171,7 +176,7 @@ class FairRanker:
             for target in targets
         }
         count = stretches[-1].candidates + max(map(len, without), default=0)
-        with_vectors = len(asked) == 1 and not self._hybrid
+        with_vectors = len(asked) == 1 and not self._hybrid and not self._reads_promising
         query = VectorQuery(calibration.model, vectors, count, search.filters, with_vectors)
         lexical_hits: Sequence[LexicalHits] = []
         if self._hybrid and texts:
@@ -179,7 +184,7 @@ class FairRanker:
             nearest, lexical_hits = self._store.search_with_words(query, lexical)
         else:
             nearest = self._store.search(query)
-        retrieved = RetrievedDocuments(nearest, lexical_hits).without(without)
+        retrieved = RetrievedDocuments(nearest, vectors, lexical_hits).without(without)
         while True:
             try:
                 return self._ranked(retrieved, asked, search, stretches, plain)
@@ -223,10 +228,14 @@ class FairRanker:
         """The rankings, with details if ``plain`` is given. Raises MissingDocuments: candidates were deleted since."""
         lang = search.lang
         ends = [stretch.last for stretch in stretches]
-        doc_ids, languages, in_stretches, by_words = retrieved.merged([stretch.candidates for stretch in stretches])
-        candidates = self._documents(doc_ids, languages, lang, self._share, retrieved.vectors(doc_ids))
+        if len(queries) == 1 and self._reads_promising:
+            needs_passages = self._passages or plain is not None
+            candidates, in_stretches, by_words = self._promising(retrieved, lang, stretches, passages=needs_passages)
+        else:
+            doc_ids, languages, in_stretches, by_words = retrieved.merged([stretch.candidates for stretch in stretches])
+            candidates = self._documents(doc_ids, languages, lang, self._share, retrieved.vectors(doc_ids))
         scored = self._compared(candidates, queries, in_stretches)
-        if self._beta and len(doc_ids) > _KEPT_FOR_A_HIT * ends[0]:
+        if self._beta and len(candidates.doc_ids) > _KEPT_FOR_A_HIT * ends[0]:
             without_bank = self._by_margin(scored, scored.fwd)
             kept = [_KEPT_FOR_A_HIT * end for end in ends]
             rows, in_stretches = shortlists(without_bank, in_stretches, by_words, kept)
@@ -268,6 +277,28 @@ class FairRanker:
         needed = [stretch for stretch, start in zip(stretches, before, strict=False) if start < k]
         return [*needed, Stretch(k, k)] if k > stretches[-1].last else needed
 
+    def _promising(
+        self, retrieved: RetrievedDocuments, query_lang: str, stretches: Sequence[Stretch], *, passages: bool
+    ) -> tuple[CandidateDocuments, list[BoolArray], BoolArray]:
+        """The candidates that may be hits by their estimated cosines, the best with ``passages`` if these are needed.
+
+        Vectors and passages are read at once. As of ``merged`` also whether they are in stretches, and found by words.
+        """
+        doc_ids, languages, in_stretches, by_words = retrieved.merged([stretch.candidates for stretch in stretches])
+        nothing, parts = np.empty((len(doc_ids), 0), dtype=np.float32), self.calibration.vector_parts
+        unread = CandidateDocuments(doc_ids, languages, nothing, nothing, parts)
+        means = {lang: self.calibration.mean("document", lang) * np.float32(self._share) for lang in languages}
+        estimated = self._scored(unread, CosinesByPart(retrieved.estimated_cosines(doc_ids, means)), in_stretches)
+        estimated = self._by_margin(estimated, estimated.fwd)
+        kept, with_passages = ([int(times * stretch.last) for stretch in stretches] for times in _PROMISING)
+        best, _ = shortlists(estimated, in_stretches, by_words, with_passages if passages else [])
+        rows, in_stretches = shortlists(estimated, in_stretches, by_words, kept)
+        unread = unread.selected(rows)
+        passages_of = {doc_ids[row] for row in best.tolist()} if passages else frozenset[str]()
+        raw, by_id = self._store.encoded(self.calibration.model, unread.doc_ids, passages_of)
+        documents = self._documents(unread.doc_ids, unread.languages, query_lang, self._share, raw)
+        return replace(documents, passages_by_id=by_id), in_stretches, by_words[:, rows]
+
     def _documents(
         self,
         doc_ids: Sequence[str],
@@ -285,7 +316,11 @@ class FairRanker:
         self, documents: CandidateDocuments, queries: CorrectedQueries, in_stretches: Sequence[BoolArray]
     ) -> ScoredCandidates:
         """The last stretch's candidates by cosines, with the queries' neighbourhoods among the first stretch's."""
-        by_part = documents.cosines_by_part(queries)
+        return self._scored(documents, documents.cosines_by_part(queries), in_stretches)
+
+    def _scored(
+        self, documents: CandidateDocuments, by_part: CosinesByPart, in_stretches: Sequence[BoolArray]
+    ) -> ScoredCandidates:
         cosines, fwd = by_part.mean().T, None
         if self._beta:
             in_first = np.where(in_stretches[0], cosines, np.float32(-np.inf))
@@ -312,7 +347,10 @@ class FairRanker:
     def _with_passages(self, candidates: CandidateDocuments, rows: Rows, query_lang: str) -> CandidatesWithPassages:
         """The candidates of the rows, ascending, with passages."""
         documents = candidates.selected(rows)
-        stored = self._store.passages(self.calibration.model, documents.doc_ids)
+        unread = [doc_id for doc_id in documents.doc_ids if doc_id not in documents.passages_by_id]
+        read = self._store.passages(self.calibration.model, unread) if unread else []
+        by_id = documents.passages_by_id | dict(zip(unread, read, strict=True))
+        stored = [by_id[doc_id] for doc_id in documents.doc_ids]
         return with_passages(documents, stored, self.calibration, self._share, query_lang)
 
     def _details(
