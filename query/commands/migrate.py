@@ -27,6 +27,7 @@ from query.commands.options.common_options import (
     common_options,
     common_options_and_broker,
     seed_option,
+    stated_options,
 )
 from query.commands.options.encoder_options import device_option, encoder_option
 from query.commands.options.help import Command
@@ -36,6 +37,7 @@ from query.migration.document_reencoding import ReencodingReport, finish_migrati
 from query.migration.overlap import Comparison
 from query.migration.paired_sample import FEWEST
 from query.migration.query_migration import SAMPLE, MigrationReport, migrate
+from query.migration.store_layout import move_vectors
 from query.ranking.query_encoder import query_encoder_spec
 
 _KEPT = 0.95
@@ -44,7 +46,7 @@ _KEPT = 0.95
 
 @click.command("migrate", cls=Command)
 @collection_option("The collection.")
-@encoder_option("The new encoder.", required=True)
+@encoder_option("The new encoder; without it, an earlier version's index gets the present layout.")
 @click.option("--method", type=click.Choice(METHODS), help="How it makes a document's vector.")
 @default_option("--sample", click.IntRange(1), SAMPLE, "Documents to encode anew.")
 @click.option("--dry-run", is_flag=True, help="Say what migrating is worth, and change nothing.")
@@ -55,7 +57,7 @@ _KEPT = 0.95
 @common_options_and_broker("none: work in this process.")
 def command(
     name: str,
-    encoder: str,
+    encoder: str | None,
     method: str | None,
     dry_run: bool,
     re_encode: bool,
@@ -74,9 +76,20 @@ def command(
     vectors through the map. At the end the new encoder is the collection's encoder; dragoman rollback still undoes
     this. An attached index is not encoded again.
 
+    Without --encoder the vectors of an Elasticsearch index that an earlier version made are copied into a new index,
+    where each language has a field of its own; nothing is encoded.
+
     With --broker, workers (dragoman worker -c NAME, on any machine) encode the documents. The run goes on without this
     command: Ctrl-C only stops watching. When the workers are done, the same command completes the migration.
     """
+    if encoder is None:
+        if stated := stated_options(["method", "sample", "dry_run", "anyway", "re_encode"]):
+            raise click.UsageError(f"name the new --encoder too, or leave {', '.join(stated)} out")
+        moved = move_vectors(name, settings, console)
+        done = f"{counted(moved, 'document')} of {name} moved; back again: dragoman rollback -c {name}"
+        sentence = done if moved else f"{name} has the present layout already"
+        console.show({"collection": name, "moved": moved}, sentence)
+        return
     if re_encode and dry_run:
         raise click.UsageError("--dry-run changes nothing; leave --re-encode out")
     if re_encode and is_encoded_again(name, encoder, method, settings, console):
