@@ -440,7 +440,7 @@ def test_an_attachment_is_its_url(elastic_url: str) -> None:
     assert is_attached(attachment.url)
     assert not is_attached("https://h:9200/dragoman?field=x")
     parsed = Attachment.parse("https://user:pw@h:9200/news?text=body")
-    assert parsed.url == "https://h:9200/news?text=body&field=dragoman&vectors=int8_hnsw"
+    assert parsed.url == "https://h:9200/news?text=body&field=dragoman&vectors=auto"
     for option in ("server=x", "index=x", "nonsense=x"):
         with pytest.raises(BadInput, match="has no option"):
             Attachment.parse(f"https://h:9200/news?text=a&{option}")

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -18,7 +18,10 @@ from encoders.methods.vector_parts import VectorParts
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import connect, transaction
+from indexer.stores.contract import VectorStore
 from query.calibration_fitting.language_statistics import fit_statistics
+from query.ranking import fair_ranker
+from query.ranking.fair_ranker import FairRanker
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.search_hits import Detail, ScoreParts, best_passages
 from query.ranking.searcher import Searcher
@@ -218,3 +221,32 @@ def test_a_language_that_is_not_there_stands_for_its_other_scripts() -> None:
     assert target_languages("c", ["de", "zh-Hant"], ["zh"]) == ["zh-Hant"]
     with pytest.raises(BadInput, match=r"no language|no documents in"):
         target_languages("c", ["de-Latn"], ["d"])
+
+
+class Away:
+    """A file's store as a server's: the names of what is asked for are listed."""
+
+    def __init__(self, store: VectorStore) -> None:
+        self.store, self.asked = store, list[str]()
+
+    def __getattr__(self, name: str) -> Any:
+        self.asked.append(name)
+        return getattr(self.store, name)
+
+
+@pytest.mark.parametrize(("promising", "asked"), [((3, 3), []), ((3, 0.5), ["passages"])])
+def test_a_server_is_asked_for_candidates_then_for_promising_vectors_and_ranks_as_a_file(
+    calibrated: Settings, monkeypatch: pytest.MonkeyPatch, promising: tuple[float, float], asked: list[str]
+) -> None:
+    monkeypatch.setattr(fair_ranker, "STRETCHES", (fair_ranker.Stretch(30, 50),))
+    monkeypatch.setattr(fair_ranker, "_PROMISING", promising)
+    with Searcher.open("demo", calibrated, device="cpu") as searcher:
+        vectors = searcher.encoder.encode_queries([Document("q", "de", "Bienen im Garten")])
+        server = Away(searcher.store)
+        rankings = [
+            FairRanker(store, searcher._applied, many=False).rank(vectors, "de", ["de", "en", "fr"], 10)[0]
+            for store in (searcher.store, cast("VectorStore", server))
+        ]
+    assert server.asked == ["search", "encoded", *asked]
+    assert rankings[0].doc_ids == rankings[1].doc_ids
+    assert np.allclose(rankings[0].scores, rankings[1].scores, atol=1e-6)
