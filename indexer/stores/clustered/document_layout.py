@@ -22,6 +22,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,7 @@ class Layout:
 
     def vectors(self, model: str) -> str:
         """The pattern of the fields of a model's vectors; a document has one of them."""
-        return self.name("models", model, "vector*")
+        return f"{_vector_field(self.ours, model)}*"
 
     def passages(self, model: str) -> tuple[str, str]:
         """The fields of a model's passages: vectors and offsets."""
@@ -250,8 +251,11 @@ class Layout:
 
     def hit_vector(self, model: str, hit: Mapping[str, Any]) -> str | Sequence[float]:
         """The vector in the columns of a hit; empty if it has none."""
-        beginning, columns = self.vectors(model).removesuffix("*"), hit.get("fields", {})
-        return next((values[0] for name, values in columns.items() if name.startswith(beginning)), "")
+        beginning = _vector_field(self.ours, model)
+        for name, values in hit.get("fields", {}).items():
+            if name.startswith(beginning):
+                return values[0]  # type: ignore[no-any-return]
+        return ""
 
     def hit_vectors(self, model: str, hits: Sequence[Mapping[str, Any]], dim: int) -> FloatArray:
         """Vectors in the columns of hits, (hits, dim) float32."""
@@ -280,6 +284,12 @@ class Layout:
             self.hit_passages(model, hit, len(vector)),
             tuple(map(bool, unpacked(hit["fields"][self.known(model)][0]))),
         )
+
+
+@cache  # each hit is compared with it
+def _vector_field(ours: str, model: str) -> str:
+    """The shared field of a model's vectors, and the beginning of the names of the other fields."""
+    return f"{ours}.models.{model}.vector"
 
 
 def _vector_mapping(dim: int, kind: str) -> dict[str, Any]:
