@@ -204,7 +204,8 @@ class ServerStore:
         self, model: str, doc_ids: Sequence[str], passages_of: Collection[str]
     ) -> tuple[FloatArray, dict[str, Passages]]:
         layout, dim = self._layout, self._mapped.of(model).dim
-        vectors, passages = {}, {}
+        vectors: dict[str, FloatArray] = {}
+        passages: dict[str, Passages] = {}
         for hits in hits_by_id(self._index, layout, model, doc_ids, passages_of):
             vectors |= zip((hit["_id"] for hit in hits), layout.hit_vectors(model, hits, dim), strict=True)
             passages |= {hit["_id"]: layout.hit_passages(model, hit, dim) for hit in hits if hit["_id"] in passages_of}
