@@ -14,6 +14,7 @@ from sqlalchemy.dialects import sqlite
 from encoders.document import Document, Passages
 from indexer.cluster.source_values import filter_texts
 from indexer.stores.contract import Filters, Stamp, StoredDocument
+from indexer.stores.field_filters import within
 
 _ROWS = 1_000
 """Vectors read at a time."""
@@ -252,12 +253,19 @@ def ids_after(connection: sa.Connection, after: str, count: int) -> list[str]:
 def add_functions(connection: sqlite3.Connection, _record: object) -> None:
     """Let a connection's queries look for values at paths through objects and nested arrays, which SQLite can't."""
     connection.create_function("has_value", 3, _has_value, deterministic=True)
+    connection.create_function("has_within", 3, _has_within, deterministic=True)
 
 
 def _has_value(fields: str, path: str, wanted: str | None) -> bool:
     """Whether a JSON value has one of the wanted texts, a JSON array, at a path; if none are wanted, any value."""
     texts = filter_texts(json.loads(fields), path)
     return bool(texts) if wanted is None else not texts.isdisjoint(json.loads(wanted))
+
+
+def _has_within(fields: str, path: str, bounds: str) -> bool:
+    """Whether a JSON value has a value within bounds, a JSON object, at a path."""
+    limits = json.loads(bounds)
+    return any(within(text, limits) for text in filter_texts(json.loads(fields), path))
 
 
 def has_field(connection: sa.Connection, name: str) -> bool:
@@ -296,7 +304,7 @@ def _path(name: str) -> str:
 
 
 def matching(connection: sa.Connection, filters: Filters) -> dict[int, str]:
-    """Ids by row of the documents that pass the filters: of each field one of the wanted values, as text.
+    """Ids by row of the documents that pass the filters: of each field one of the wanted values, as text, or in bounds.
 
     A name with dots is a path through objects, too. Values are found in arrays of any depth, but objects are no values.
     """
@@ -304,8 +312,11 @@ def matching(connection: sa.Connection, filters: Filters) -> dict[int, str]:
     if any("\x00" in name for name in filters):  # SQLite reads no such path
         return {}
     for name, wanted in filters.items():
-        values = wanted if isinstance(wanted, (list, tuple)) else [wanted]
-        wanted_texts = [json.dumps(value) if isinstance(value, bool) else str(value) for value in values]
+        if isinstance(wanted, Mapping):
+            query = query.where(sa.func.has_within(_contents.c.fields, name, json.dumps(dict(wanted))))
+            continue
+        listed = wanted if isinstance(wanted, (list, tuple)) else [wanted]
+        wanted_texts = [json.dumps(value) if isinstance(value, bool) else str(value) for value in listed]
         items = sa.func.json_each(_contents.c.fields, _path(name)).table_valued("key", "value", "type")
         text = sa.case((items.c.type.in_(("true", "false")), items.c.type), else_=sa.cast(items.c.value, sa.String))
         passes = sa.case(

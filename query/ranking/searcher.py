@@ -20,6 +20,7 @@ from encoders.methods.vector_parts import VectorParts
 from encoders.phrases import counted, did_you_mean
 from indexer.collection.settings import Settings
 from indexer.stores.contract import ChecksFields, Filters, MissingDocuments, VectorStore
+from indexer.stores.field_filters import require_filters
 from indexer.text.language_detection import Detection, Detector
 from onnx_export.models import open_reranker
 from query.calibration.calibration import Calibration
@@ -351,8 +352,8 @@ class Searcher:
         """Refuse a search for no hits, and a search that would wait for threads of another process."""
         if not isinstance(k, int) or k < 1:
             raise BadInput(f"k is {k!r}; ask for one hit or more")
-        if filters is not None and not isinstance(filters, Mapping):
-            raise BadInput(f"filters are {filters!r}; give values by the names of fields, as in {{'year': 1995}}")
+        if filters is not None:
+            require_filters(filters)
         self.opening.check(self.collection)
 
     def targets(self, to: Sequence[str] | None) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -44,12 +44,13 @@ _Query = Annotated[
 ]
 _Count = Annotated[int, Field(ge=1, le=MOST), BeforeValidator(as_integer)]
 DocumentId = Annotated[str, Field(min_length=1, max_length=600)]
+Range = Annotated[dict[Literal["gte", "lte"], str | int | float], Field(min_length=1)]
 _Filters = Annotated[
-    dict[str, Scalar | Annotated[list[Scalar], Field(max_length=MOST)]],
+    dict[str, Scalar | Range | Annotated[list[Scalar], Field(max_length=MOST)]],
     Field(
         default_factory=dict,
         max_length=50,
-        description="Values that a document's fields must have; a list means any of its values.",
+        description="Values that a document's fields must have; a list means any of its values, an object a range.",
     ),
 ]
 _Languages = Annotated[list[Code], Field(min_length=1, max_length=200)]

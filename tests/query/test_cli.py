@@ -214,6 +214,7 @@ def test_delete_all_that_is_killed_in_its_midst_is_completed_by_the_same_command
         ([*SEARCH, "--store", "elsewhere"], 1, "leave --store out"),
         (["index", ENGLISH, "-c", "mini", "--store", "elsewhere"], 1, "collection mini lives in"),
         ([*SEARCH, "--filter", "label"], 2, "--filter takes FIELD=VALUE"),
+        ([*SEARCH, "--filter", "label>=a", "--filter", "label=b"], 2, "is a value and a range of label"),
         (["search", "x", "--to", "xx"], 1, "collection mini has no documents in 'xx'"),
         (["search", "flood", "storm", "-c", "mini"], 2, 'put the query in quotes: "flood storm"'),
         (["index", "nowhere.jsonl", "-c", "new"], 1, "nowhere.jsonl does not exist"),

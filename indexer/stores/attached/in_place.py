@@ -32,6 +32,8 @@ _STAMP = ("id", "lang", "text_hash", "fields_hash", "revision")
 class AttachedLayout(JoinedLayout):
     """Layout of our object among the fields of the user's documents."""
 
+    texts_alone = False
+
     def filter_field(self, name: str) -> str:
         """The user's field that a filter compares with."""
         return self.users.filter_field(name)

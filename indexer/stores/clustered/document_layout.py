@@ -23,7 +23,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pybase64
@@ -227,8 +227,13 @@ class Layout:
         clauses += map(dict, self.also)
         for name, wanted in (filters or {}).items():
             values = wanted if isinstance(wanted, (list, tuple)) else [wanted]
-            clauses.append({"terms": {self.filter_field(name): [_shown(value) for value in values]}})
+            in_range = {"range": {self.filter_field(name): wanted}}
+            terms = {"terms": {self.filter_field(name): [_shown(value) for value in values]}}
+            clauses.append(in_range if isinstance(wanted, Mapping) else terms)
         return clauses
+
+    texts_alone: ClassVar[bool] = True
+    """Whether filters compare texts alone, as ``flattened`` does, so that ranges have to be lists of values."""
 
     def filter_field(self, name: str) -> str:
         """The field that a filter by a user's field compares with."""

@@ -35,9 +35,11 @@ from indexer.stores.contract import (
     VectorQuery,
     in_order,
 )
+from indexer.stores.field_filters import within
 
 _MAX_ID_BYTES = 512
 _MAX_LANGUAGES = 10_000
+_MAX_VALUES = 60_000
 _COUNTED_AFTER = 25_000
 """Documents put by a process after which it counts the documents of each language, some of which may need a graph."""
 
@@ -185,11 +187,31 @@ class ServerStore:
 
     def _lexical_bodies(self, query: LexicalQuery) -> list[dict[str, Any] | None]:
         fields = [self._mapped.of(model, query.langs) for model in query.models]
-        return lexical_bodies(self._layout, fields, query)
+        return lexical_bodies(self._layout, fields, replace(query, filters=self._listed(query.filters)))
 
     def bodies(self, query: VectorQuery) -> list[dict[str, Any]]:
         """The bodies of the searches that are sent for a query."""
-        return knn_bodies(self._layout, self._mapped.of(query.model, query.vectors), query)
+        listed = replace(query, filters=self._listed(query.filters))
+        return knn_bodies(self._layout, self._mapped.of(query.model, query.vectors), listed)
+
+    def _listed(self, filters: Filters | None) -> Filters | None:
+        """Filters in which a range over a field of texts is the list of its values that lie within the range."""
+        ranges = {name: bounds for name, bounds in (filters or {}).items() if isinstance(bounds, Mapping)}
+        if not ranges or not self._layout.texts_alone:
+            return filters
+        aggs = {
+            str(number): {"terms": {"field": self._layout.filter_field(name), "size": _MAX_VALUES}}
+            for number, name in enumerate(ranges)
+        }
+        with self._index.store_errors():
+            answer = self._index.client.search(index=self.index, size=0, aggs=aggs, allow_partial_search_results=False)
+        listed = dict(filters or {})
+        for number, (name, bounds) in enumerate(ranges.items()):
+            found = answer["aggregations"][str(number)]
+            if found["sum_other_doc_count"]:
+                raise BadInput(f"{name!r} has over {_MAX_VALUES:,} values, too many for a range on Elasticsearch")
+            listed[name] = [bucket["key"] for bucket in found["buckets"] if within(bucket["key"], bounds)]
+        return listed
 
     def _candidates(self, query: VectorQuery, answers: Iterator[Hits]) -> dict[str, list[NearestDocuments]]:
         return candidates(self._layout, self._mapped.of(query.model).dim, query, answers)
@@ -282,7 +304,8 @@ class ServerStore:
 
     def count_passing(self, langs: Sequence[str], filters: Filters | None = None) -> int:
         self._index.refresh()
-        query = {"bool": {"should": [{"bool": {"filter": self._layout.filters(lang, filters)}} for lang in langs]}}
+        listed = self._listed(filters)
+        query = {"bool": {"should": [{"bool": {"filter": self._layout.filters(lang, listed)}} for lang in langs]}}
         with self._index.store_errors():
             answer = self._index.client.search(
                 index=self.index, size=0, query=query, track_total_hits=True, allow_partial_search_results=False

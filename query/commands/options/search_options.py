@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,7 +20,7 @@ filter_option = click.option(
     multiple=True,
     callback=lambda _context, _option, pairs: _filters(pairs),
     metavar="FIELD=VALUE",
-    help="Only documents whose field has the value.",
+    help="Only documents whose field has the value, or lies in a range: 'year>=1990'.",
 )
 """``--filter``; the command gets ``filters``, the wanted values by field, or none."""
 pairs_option = click.option("--pairs", is_flag=True, help="Score each language of documents by itself, too.")
@@ -82,11 +84,28 @@ def ranking_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-def _filters(pairs: Sequence[str]) -> dict[str, list[str]] | None:
-    filters: dict[str, list[str]] = {}
+def _filters(pairs: Sequence[str]) -> dict[str, Any] | None:
+    filters: dict[str, Any] = {}
     for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not (name and equals):
-            raise click.UsageError(f"--filter takes FIELD=VALUE, as in --filter label=news, not {pair!r}")
-        filters.setdefault(name, []).append(value)
+        found = re.fullmatch(r"([^=]*[^=<>])(=|>=|<=)(.*)", pair, re.DOTALL)
+        if not found:
+            raise click.UsageError(
+                f"--filter takes FIELD=VALUE, FIELD>=VALUE or FIELD<=VALUE, as in --filter label=news, not {pair!r}"
+            )
+        name, sign, value = found.groups()
+        wanted = filters.setdefault(name, [] if sign == "=" else {})
+        if isinstance(wanted, list) != (sign == "="):
+            raise click.UsageError(f"--filter {pair!r} is a value and a range of {name}; give values or a range")
+        if sign == "=":
+            wanted.append(value)
+        else:
+            wanted["gte" if sign == ">=" else "lte"] = _number_or_text(value)
     return filters or None
+
+
+def _number_or_text(value: str) -> float | str:
+    try:
+        number = float(value)
+    except ValueError:
+        return value
+    return number if math.isfinite(number) else value

@@ -23,6 +23,7 @@ from query.service.api_messages import (
     CollectionName,
     DocumentId,
     FacetsAnswer,
+    Range,
     Scalar,
     StrictModel,
     as_integer,
@@ -68,7 +69,9 @@ def _check_filter(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
     try:
         return validate(value)
     except ValidationError:
-        raise ValueError("a filter's value must be a string, a number, true, false, or a list of these") from None
+        raise ValueError(
+            "a filter is a string, a number, true, false, a list of these, or bounds gte and lte"
+        ) from None
 
 
 _Collection = Annotated[
@@ -76,11 +79,11 @@ _Collection = Annotated[
 ]
 _Count = Annotated[int, Field(ge=1, le=100), BeforeValidator(as_integer)]
 _Filters = Annotated[
-    dict[str, Annotated[Scalar | list[Scalar], WrapValidator(_check_filter)]],
+    dict[str, Annotated[Scalar | list[Scalar] | Range, WrapValidator(_check_filter)]],
     Field(
         default_factory=dict,
         description='Values that a document\'s fields must have, such as {"label": "health"}; '
-        "a list means any of its values.",
+        'a list means any of its values, {"gte": 1990, "lte": 1999} a range.',
     ),
 ]
 

@@ -207,6 +207,9 @@ def test_filters_let_through_what_has_the_field_and_compare_as_text(store: Vecto
         ({"label": "news", "year": "1994"}, "a"), ({"label": "sports"}, ""), ({'odd "name"': "x"}, ""),
         ({"draft": True}, "a"), ({"draft": "true"}, "a"), ({"draft": "false"}, "b"), ({"tags": "y"}, "a"),
         ({"tags": ["y", "z"]}, "a"), ({"tags": "z"}, ""), ({"year": 1995}, "c"), ({"score": "0.5"}, "a"),
+        ({"year": {"gte": 1994.5}}, "c"), ({"year": {"gte": 900, "lte": 1994}}, "ab"), ({"tags": {"lte": "x"}}, "a"),
+        ({"score": {"lte": 0.5}, "year": {"gte": 5}}, "a"), ({"label": {"gte": 0}}, ""), ({"draft": {"gte": 0}}, ""),
+        ({"year": {"gte": "1995"}}, "c"), ({"nothing": {"gte": 1}}, ""),
     ]  # fmt: skip
     for filters, ids in passing:
         assert nearest(store, **filters) == sorted(found(store, "text", "en", **filters)) == list(ids), filters

@@ -109,6 +109,8 @@ def test_the_language_is_detected_and_languages_and_fields_filter(service: httpx
     assert {hit["lang"] for hit in found["hits"]} == {"de", "fr"}
     assert {hit["fields"]["label"] for hit in found["hits"]} == {"digital"}
     assert search(service, "bread", filters={"label": "no such label"})["hits"] == []
+    between = search(service, "bread", lang="en", filters={"label": {"gte": "digital", "lte": "digitam"}}, k=9)["hits"]
+    assert {hit["fields"]["label"] for hit in between} == {"digital"}
 
 
 def test_facets_count_the_best_documents_by_language_and_field(service: httpx.Client, calibrated: Settings) -> None:
@@ -206,6 +208,8 @@ UNKNOWN = ("frobnicate", "margin", "weights", "passages", "mates", "fold")
         ({"query": "coffee", "prefer": []}, 422, "prefer: List should have at least 1 item"),
         ({"query": "coffee", "hybrid": True}, 409, "dragoman serve --hybrid"),
         ({"query": "\ud800"}, 422, "half of a surrogate pair"),
+        ({"query": "coffee", "filters": {"label": {"gt": 1}}}, 422, "gte"),
+        ({"query": "coffee", "filters": {"label": {"gte": 1, "lte": "b"}}}, 409, "or bounds as in"),
         ({"query": "coffee", "filters": {"\ud800": "a"}}, 422, "half of a surrogate pair"),
         ({"query": "coffee", "filters": {"label": ["a", "\udfff"]}}, 422, "half of a surrogate pair"),
         ({"query": "coffee", "filters": {"label": ["a"] * 1001}}, 422, "at most 1000 items"),

@@ -243,7 +243,7 @@ def test_collections_are_named_with_their_languages(api: Api, calibrated_by_word
             "search",
             {**QUERY, "filters": {"x": {}, "y": [{}, {}]}, "to": [1, 2], "k": "ten"},
             "to.0: Input should be a valid string; k: Input should be a valid integer; "
-            "a filter's value must be a string, a number, true, false, or a list of these",
+            "a filter is a string, a number, true, false, a list of these, or bounds gte and lte",
         ),
         ("search", {"text": "a"}, "query: Field required; text: Extra inputs are not permitted"),
         ("similar", {"id": "nothing"}, "collection demo has no document of this id"),

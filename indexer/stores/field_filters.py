@@ -1,0 +1,43 @@
+"""Filters by fields: values, one of which a field must have, or bounds of its values."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from encoders.errors import BadInput
+
+BOUNDS = ("gte", "lte")
+"""Names of bounds: a value is at least this, or at most this."""
+_LARGEST = sys.float_info.max
+
+
+def require_filters(filters: Any) -> None:
+    """Raise ``BadInput`` if filters are no values and no bounds by the names of fields."""
+    if not isinstance(filters, Mapping):
+        raise BadInput(f"filters are {filters!r}; give values by the names of fields, as in {{'year': 1995}}")
+    for name, wanted in filters.items():
+        values = wanted if isinstance(wanted, list | tuple) else [wanted]
+        if not (_are_bounds(wanted) or all(isinstance(value, str | int | float) for value in values)):
+            example = "a value, a list of values, or bounds as in {'gte': 1990, 'lte': 1999}"
+            raise BadInput(f"the filter by {name!r} is {wanted!r}; give {example}")
+
+
+def _are_bounds(wanted: Any) -> bool:
+    """Whether these are bounds, all of them numbers or all of them texts."""
+    if not isinstance(wanted, Mapping) or not wanted or not set(wanted) <= set(BOUNDS):
+        return False
+    kinds = {type(bound) for bound in wanted.values()}
+    return kinds == {str} or (kinds <= {int, float} and all(abs(bound) <= _LARGEST for bound in wanted.values()))
+
+
+def within(text: str, bounds: Mapping[str, Any]) -> bool:
+    """Whether a value, as the text that filters compare, lies within bounds: numbers, or texts such as dates."""
+    value: Any = text
+    if not any(isinstance(bound, str) for bound in bounds.values()):
+        try:
+            value = float(text)
+        except ValueError:
+            return False
+    return all(value >= bound if name == "gte" else value <= bound for name, bound in bounds.items())
