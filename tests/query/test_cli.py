@@ -298,7 +298,7 @@ def test_refusals_are_listed_until_their_files_are_read_well(
     assert "nothing of the sources could be indexed; see why: dragoman status -c c" in said
     counted = empty("index", good, folder, *by_words[:-1])
     assert [said in counted for said in ("1 encoded", "3 refused")] == [True, True]
-    assert "broken.jsonl:1:" in empty.err
+    assert "typed.jsonl:1: its text is a number" in empty.err
     shown = empty("status", "-c", "c")
     assert all(said in shown for said in ("3 refused", "broken.jsonl:1:", "typed.jsonl:1:"))
     assert refused_after(good, folder) == ["broken.jsonl:1", "rest.jsonl:1", "typed.jsonl:1"]
