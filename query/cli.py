@@ -70,7 +70,7 @@ INTERRUPTED = 130
 _LONGEST_SENTENCE = 1600
 """Characters of an error that are shown: twenty lines of a terminal."""
 _COMPLETION = """\b
-Commands, options, collections, encoders, runs and languages complete with Tab
+Commands, options, collections and languages complete with Tab
 after this line in ~/.bashrc (in ~/.zshrc with zsh_source):
   eval "$(_DRAGOMAN_COMPLETE=bash_source dragoman)"
 """

@@ -72,7 +72,7 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
 
 def test_help_lists_every_command_and_imports_nothing_heavy(dragoman: Command) -> None:
     done = python(
-        "import sys\nfrom query.cli import run\nstatus = run(['--help'])\n"
+        "import sys\nfrom query.cli import run\nstatus = run(['--help', '--all'])\n"
         "named = {'torch', 'onnxruntime', 'onnx', 'elasticsearch', 'celery', 'numpy', 'sqlalchemy', 'rich'}\n"
         "heavy = named & set(sys.modules)\n"
         "sys.exit(status or (f'imported {heavy}' if heavy else 0))"
@@ -339,8 +339,7 @@ def test_a_new_language_is_calibrated_although_the_command_was_stopped_while_it_
         patched.setattr(recalibration, "keep_calibrated", STOPPED)
         empty(*command, status=130)
     assert "Give the same command again" in empty.err
-    empty(*command)
-    assert "c is calibrated anew: new languages: nl" in empty.err
+    assert " across 3 languages: " in empty(*command)
     empty(*command)
     assert "calibration" not in empty.err
 

@@ -32,7 +32,7 @@ def query_parts(hits: Hits, unread: str) -> Iterator[Part]:
     if hits.reranking is not None:
         yield Note(f"reranking took {hits.reranking:.2f} s")
     if hits:
-        yield Note("a score orders the hits of one search and measures nothing; the cosine stands beside it")
+        yield Note("a score orders the hits of this search and measures nothing; the cosine stands beside it")
 
 
 def result_parts(hits: Hits, reason: str, balance: float = 1.0) -> Iterator[Part]:

@@ -43,7 +43,9 @@ def test_nothing_is_kept_unless_it_is_asked_for(real: Settings) -> None:
 def test_clicks_become_scores(real: Settings, dragoman: Command) -> None:
     with logging(real) as client:
         for lang, query in ASKED:
-            found = client.post("/api/search", json={"query": query, "lang": lang, "balance": 0.7}).json()
+            found = client.post(
+                "/api/search", json={"query": query, "lang": lang, "balance": 0.7, "subjects": False}
+            ).json()
             opened = found["hits"][1]["id"]
             for doc_id in (opened, opened, "not among the hits"):
                 assert client.post("/api/clicks", json={"search": found["search"], "id": doc_id}).status_code == 204

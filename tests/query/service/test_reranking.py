@@ -46,7 +46,7 @@ def api(calibrated_by_words: Settings, reranker: ModelFolder) -> Iterator[Api]:
 
 
 def search(api: Api, **more: Any) -> SearchAnswer:
-    return asyncio.run(api.search(SearchRequest.model_validate({**QUERY, "k": 40, **more})))
+    return asyncio.run(api.search(SearchRequest.model_validate({**QUERY, "k": 40, "subjects": False, **more})))
 
 
 def call(api: Api, **arguments: Any) -> Any:
@@ -118,7 +118,7 @@ def test_a_folder_that_is_no_reranker_is_refused(
 def test_it_is_served_in_both_shapes(calibrated_by_words: Settings, reranker: ModelFolder, api: Api) -> None:
     expected = [hit.id for hit in search(api, rerank=True).hits]
     with serving(ServiceOptions(calibrated_by_words, device="cpu", rerank=str(reranker.path))) as served:
-        found = served.post("/api/search", json={**QUERY, "k": 40, "rerank": True}).json()
+        found = served.post("/api/search", json={**QUERY, "k": 40, "rerank": True, "subjects": False}).json()
         assert [hit["id"] for hit in found["hits"]] == expected
         assert found["reranking"] >= 0
         clause = {"cross_lingual": {**QUERY, "rerank": True}}
