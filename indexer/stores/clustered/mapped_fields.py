@@ -10,10 +10,9 @@ from indexer.stores.acceptance import other_width, unknown_model
 from indexer.stores.clustered.document_layout import Layout, VectorFields, has_own_field
 from indexer.stores.clustered.server_index import ServerIndex
 
-MOST_FLAT = 50_000
+MOST_FLAT = 30_000
 """Documents of a language on a shard above which the language gets a graph: a search without a graph compares all of
-them. Up to this number it is as fast, finds the exact nearest, and is filled eight times as fast
-(docs/decisions/0006)."""
+them. Up to this number that is about as fast, and finds the exact nearest (docs/decisions/0006)."""
 _FLAT, _GRAPH = "int8_flat", "int8_hnsw"
 
 
