@@ -304,9 +304,9 @@ def _vector_mapping(dim: int, kind: str) -> dict[str, Any]:
 
 
 def has_own_field(lang: str) -> bool:
-    """Whether vectors of a new language get a field of their own: an index has no room for fields of any number.
+    """Whether vectors of a new language may get a field of their own, as there is no room for any number of fields.
 
-    It has with a code of two letters; smaller languages have three, and documents of no known language have ``und``.
+    Codes of smaller languages have three letters, and documents of no known language have ``und``.
     """
     return len(lang.partition("-")[0]) == 2
 

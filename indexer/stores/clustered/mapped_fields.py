@@ -13,7 +13,14 @@ from indexer.stores.clustered.server_index import ServerIndex
 MOST_FLAT = 30_000
 """Documents of a language on a shard above which the language gets a graph: a search without a graph compares all of
 them. Up to this number that is about as fast, and finds the exact nearest (docs/decisions/0006)."""
+_MAX_FIELDS = 90
+"""Maximum languages with a field of vectors: a server reads 100 columns of a hit (``max_docvalue_fields_search``)."""
 _FLAT, _GRAPH = "int8_flat", "int8_hnsw"
+
+
+def _with_own_field(langs: Iterable[str], existing: Collection[str]) -> list[str]:
+    """Those of new languages whose vectors get a field of their own, beside the languages that have one."""
+    return sorted(filter(has_own_field, langs))[: _MAX_FIELDS - len(existing)]
 
 
 class MappedFields:
@@ -49,7 +56,7 @@ class MappedFields:
         if fields is not None and fields.dim != dim:
             raise other_width(self._index.name, model, fields.dim, dim)
         if fields is None:
-            kinds = self._kinds_of(["", *filter(has_own_field, self._languages)])
+            kinds = self._kinds_of(["", *_with_own_field(self._languages, ())])
             self._index.put_mapping(self._layout.properties(self._layout.model_properties(model, dim, kinds)))
 
     def make_room(self, langs: Collection[str]) -> None:
@@ -59,9 +66,9 @@ class MappedFields:
         self.read()
         missing = sorted(set(langs) - set(self._languages))
         if missing:
-            kinds = self._kinds_of(filter(has_own_field, missing))
             inner = self._layout.words_properties(missing)
             for model, fields in self.models.items():
+                kinds = self._kinds_of(_with_own_field(missing, fields.of_languages))
                 of_model = self._layout.model_properties(model, fields.dim, kinds)["models"]
                 inner["models"] = {**inner.get("models", {}), **of_model}
             self._index.put_mapping(self._layout.properties(inner))
@@ -70,7 +77,7 @@ class MappedFields:
     def shares(self, model: str) -> bool:
         """Whether vectors of several languages are in one field that new vectors would not be put into."""
         fields = self.read().get(model)
-        return any(has_own_field(lang) and fields and lang not in fields.of_languages for lang in self._languages)
+        return bool(fields and _with_own_field(set(self._languages) - fields.of_languages.keys(), fields.of_languages))
 
     def _kinds_of(self, langs: Iterable[str]) -> dict[str, str]:
         return dict.fromkeys(langs, _FLAT if self._kind == AUTO else self._kind)

@@ -174,19 +174,19 @@ class ServerStore:
     def lexical(self, query: LexicalQuery) -> list[LexicalHits]:
         """The server's BM25 over the terms that Dragoman indexed, all languages in one request."""
         self._index.refresh()
-        bodies = self._lexical_bodies(query)
+        bodies = self._lexical_bodies(query, query.langs)
         return lexical_hits(query, bodies, iter(self._index.search(filter(None, bodies))))
 
     def search_with_words(
         self, query: VectorQuery, lexical: LexicalQuery
     ) -> tuple[dict[str, list[NearestDocuments]], list[LexicalHits]]:
         self._index.refresh()
-        vector_bodies, word_bodies = self.bodies(query), self._lexical_bodies(lexical)
+        vector_bodies, word_bodies = self.bodies(query), self._lexical_bodies(lexical, query.vectors)
         answers = iter(self._index.search([*vector_bodies, *filter(None, word_bodies)]))
         return self._candidates(query, answers), lexical_hits(lexical, word_bodies, answers)
 
-    def _lexical_bodies(self, query: LexicalQuery) -> list[dict[str, Any] | None]:
-        fields = [self._mapped.of(model, query.langs) for model in query.models]
+    def _lexical_bodies(self, query: LexicalQuery, langs: Iterable[str]) -> list[dict[str, Any] | None]:
+        fields = [self._mapped.of(model, langs) for model in query.models]
         return lexical_bodies(self._layout, fields, replace(query, filters=self._listed(query.filters)))
 
     def bodies(self, query: VectorQuery) -> list[dict[str, Any]]:
@@ -266,10 +266,10 @@ class ServerStore:
         """Check that the user sees the fields to search by: hidden fields find nothing. Raises NotAllowed."""
         fields = self._mapped.of(model)
         names = {field.name for field in (fields.shared, *fields.of_languages.values())}
-        needed = {self._layout.name("lang"), *names}
+        lang, vectors = self._layout.name("lang"), self._layout.vectors(model)
         with self._index.store_errors():
-            visible = self._index.client.field_caps(index=self.index, fields=sorted(needed))["fields"]
-        if hidden := needed - visible.keys():
+            visible = self._index.client.field_caps(index=self.index, fields=[lang, vectors])["fields"]
+        if hidden := {lang, *names} - visible.keys():
             raise NotAllowed(f"{self.address.server} hides {min(hidden)} of {self.index} from this user")
 
     def require_fields(self, names: Iterable[str]) -> None:
