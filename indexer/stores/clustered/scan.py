@@ -22,7 +22,7 @@ def hits_by_id(
     """
 
     def search(page: Sequence[str]) -> Hits:
-        bodies = []
+        bodies: list[dict[str, Any]] = []
         for with_passages in (True, False):
             ids = [doc_id for doc_id in page if (doc_id in passages_of) == with_passages]
             columns = layout.bare([layout.vector_column(model), *(layout.passages(model) if with_passages else ())])
