@@ -6,7 +6,16 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
 
 from indexer.stores.collection_names import NAME
 from query.ranking.search_hits import LANGUAGE_FACET, ScoreParts
@@ -45,8 +54,14 @@ _Query = Annotated[
 _Count = Annotated[int, Field(ge=1, le=MOST), BeforeValidator(as_integer)]
 DocumentId = Annotated[str, Field(min_length=1, max_length=600)]
 Range = Annotated[dict[Literal["gte", "lte"], str | int | float], Field(min_length=1)]
+_FilterValue = Annotated[
+    Annotated[Scalar, Tag("value")]
+    | Annotated[Range, Tag("range")]
+    | Annotated[list[Scalar], Field(max_length=MOST), Tag("list")],
+    Discriminator(lambda value: "range" if isinstance(value, dict) else "list" if isinstance(value, list) else "value"),
+]
 _Filters = Annotated[
-    dict[str, Scalar | Range | Annotated[list[Scalar], Field(max_length=MOST)]],
+    dict[str, _FilterValue],
     Field(
         default_factory=dict,
         max_length=50,
