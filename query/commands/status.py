@@ -24,7 +24,7 @@ from query.commands.output.statuses import show_statuses
 @default_option("--every", seconds(0.1), 2.0, "Seconds between two looks.")
 @common_options
 def command(name: str | None, decided: bool, watched: bool, every: float, settings: Settings, console: Console) -> None:
-    """Show collections: documents by language, encoder, calibrations, index runs, and what was refused and why."""
+    """Show collections: their documents by language, index runs, and what was refused and why."""
     if watched and not name:
         raise click.UsageError("--watch looks at one collection; name it with -c")
     with open_database(settings.database) as engine:

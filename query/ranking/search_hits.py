@@ -253,11 +253,10 @@ def good_hits(hits: Sequence[Hit]) -> int | None:
 
 def answer_notes(hits: Hits, say_language: str) -> list[str]:
     """Sentences about an answer: an unsure language, with how to ``say_language``, and whether there is an answer."""
-    confidence = 1.0 if hits.confidence is None else hits.confidence
-    notes, unsure = [], confidence < SURE
-    if unsure and (confidence < UNSURE or hits.lang == UNDETERMINED):
+    notes, confidence = [], 1.0 if hits.confidence is None else hits.confidence
+    if confidence < UNSURE or (confidence < SURE and hits.lang == UNDETERMINED):
         notes.append(f"the query's language is unsure; say which: {say_language.format('LANG')}")
-    elif unsure:
+    elif confidence < SURE:
         notes.append(f"is this {hits.lang}? say so: {say_language.format(hits.lang)}")
     if hits and good_hits(hits) == 0:
         notes.append("no good answer here: most of these hits fit other queries as well as this one")

@@ -349,7 +349,9 @@ def test_runs_compare_shows_measures_ids_and_every_p(dragoman: Command, width: i
 
 def test_calibrations_hits_and_the_status_show_ids_and_languages(on_demo: Command, width: int) -> None:
     listed = on_demo.json("status", "--calibration")
-    is_whole({one["calibration"] for one in listed} | {"active", "balance"}, on_demo("status", "--calibration"), width)
+    is_whole(
+        {f"{one['calibration']}," for one in listed} | {"active", "balance"}, on_demo("status", "--calibration"), width
+    )
     search = ["search", "Garten", "--lang", "de", "--flat"]
     hits = on_demo.one(*search)["hits"]
     is_whole(

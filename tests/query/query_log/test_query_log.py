@@ -88,7 +88,7 @@ def test_what_is_too_old_goes(real: Settings) -> None:
 def test_judgements_of_what_was_asked_become_scores(real: Settings, tmp_path: Path, dragoman: Command) -> None:
     with logging(real) as client:
         for lang, query in (*ASKED, ASKED[0]):
-            client.post("/api/search", json={"query": query, "lang": lang})
+            client.post("/api/search", json={"query": query, "lang": lang, "subjects": False})
     dragoman("queries", "-c", "demo", "-o", tmp_path / "asked.jsonl")
     asked = [json.loads(line) for line in (tmp_path / "asked.jsonl").read_text("utf-8").splitlines()]
     assert [(one["lang"], one["title"], one["asked"]) for one in asked[:1]] == [(*ASKED[0], 2)]
