@@ -76,8 +76,8 @@ def measure(_: Namespace) -> list[str]:
         ("JSON lines", True, ()),
         ("plain text among nine languages", False, _COLLECTION),
     )
-    for name, as_json, languages in cases:
-        outcomes = guesses(as_json=as_json, among=languages)
+    for name, as_json, langs in cases:
+        outcomes = guesses(as_json=as_json, among=langs)
         rows.append([name, *(str(outcomes[kind]) for kind in ("right", "refused", "wrong"))])
     by_lang, detector = titles(), Detector(None)
     every = [document for documents in by_lang.values() for document in documents]

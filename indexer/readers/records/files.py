@@ -154,8 +154,8 @@ class SourceFile:
     def _open_text(self) -> io.BufferedReader:
         """Open the file's bytes after its byte order mark; a small file is not opened again."""
         self.line, (_, mark) = 0, self._wide
-        held: Any = io.BytesIO(self._raw_start)
-        stream = io.BufferedReader(held) if self._small else self._open_bytes()
+        known: Any = io.BytesIO(self._raw_start)  # typeshed's BufferedReader is generic
+        stream = io.BufferedReader(known) if self._small else self._open_bytes()
         stream.read(mark)
         return stream
 

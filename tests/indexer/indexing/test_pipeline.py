@@ -136,7 +136,7 @@ def test_encodings_are_guessed_by_the_languages_that_the_collection_had_before_t
     assert languages() == stored
     bench.write(records(140))
     before = ReadOptions(languages=["cs"])
-    bench.encoder.broken_at = len(bench.encoder.encoded) + 64
+    bench.encoder.broken_at = len(bench.encoder.encoded) + 1
     with pytest.raises(RuntimeError, match="power"):
         pipeline.index([str(bench.source)], before, bench.encoder, bench.store, bench.engine, "c", console=QUIET)
     assert languages() == ["cs"]
