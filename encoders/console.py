@@ -195,18 +195,15 @@ class _Lines(Progress):
         tenth = max(1, self.total // 10) if self.total else None
         if (tenth and self.done // tenth > done_before // tenth) or now - self.last > _LINE_SECONDS:
             self.last = now
-            self._line(now)
+            rate = self.done / max(now - self.start, 1e-6)
+            of_total = f"/{self.total:,}" if self.total else ""
+            time_left = ""
+            if self.total and self.done < self.total:
+                time_left = f", {dt.timedelta(seconds=round((self.total - self.done) / rate))} left"
+            click.echo(f"{self.description}: {self.done:,}{of_total} {self.unit}, {rate:,.1f}/s{time_left}", err=True)
 
     def expect(self, total: int) -> None:
         self.total = total
-
-    def _line(self, now: float) -> None:
-        rate = self.done / max(now - self.start, 1e-6)
-        of_total = f"/{self.total:,}" if self.total else ""
-        time_left = ""
-        if self.total and self.done < self.total:
-            time_left = f", {dt.timedelta(seconds=round((self.total - self.done) / rate))} left"
-        click.echo(f"{self.description}: {self.done:,}{of_total} {self.unit}, {rate:,.1f}/s{time_left}", err=True)
 
 
 _LINE_SECONDS = 10.0

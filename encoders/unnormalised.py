@@ -29,7 +29,18 @@ def unnormalise(model: ModelProto, file: Path) -> None:
     for node in model.graph.node:
         node.output[:] = [_UNIT if name == "vectors" else name for name in node.output]
         node.input[:] = [_UNIT if name == "vectors" else name for name in node.input]
-    _append_vectors(model, numerator, is_sum=makers[numerator].op_type == "ReduceSum")
+    from onnx import TensorProto, helper, numpy_helper  # noqa: PLC0415 - a search needs no onnx
+
+    is_sum = makers[numerator].op_type == "ReduceSum"
+    nodes = [helper.make_node("Cast", [numerator], ["vectors.whole" if is_sum else "vectors"], to=TensorProto.FLOAT)]
+    if is_sum:
+        model.graph.initializer.append(numpy_helper.from_array(np.array([1], np.int64), "vectors.axis"))
+        nodes += [
+            helper.make_node("Cast", ["attention_mask"], ["vectors.mask"], to=TensorProto.FLOAT),
+            helper.make_node("ReduceSum", ["vectors.mask", "vectors.axis"], ["vectors.tokens"], keepdims=1),
+            helper.make_node("Div", ["vectors.whole", "vectors.tokens"], ["vectors"]),
+        ]
+    model.graph.node.extend(nodes)
 
 
 def _maker(makers: dict[str, NodeProto], name: str) -> NodeProto | None:
@@ -48,18 +59,3 @@ def _divides_by_norm(makers: dict[str, NodeProto], node: NodeProto) -> bool:
     while norm is not None and norm.op_type in ("Clip", "Max", "Expand"):
         norm = _maker(makers, norm.input[0])
     return norm is not None and norm.op_type == "ReduceL2"
-
-
-def _append_vectors(model: ModelProto, numerator: str, *, is_sum: bool) -> None:
-    """Append the nodes that make ``vectors`` of the numerator in float32."""
-    from onnx import TensorProto, helper, numpy_helper  # noqa: PLC0415 - as above
-
-    nodes = [helper.make_node("Cast", [numerator], ["vectors.whole" if is_sum else "vectors"], to=TensorProto.FLOAT)]
-    if is_sum:
-        model.graph.initializer.append(numpy_helper.from_array(np.array([1], np.int64), "vectors.axis"))
-        nodes += [
-            helper.make_node("Cast", ["attention_mask"], ["vectors.mask"], to=TensorProto.FLOAT),
-            helper.make_node("ReduceSum", ["vectors.mask", "vectors.axis"], ["vectors.tokens"], keepdims=1),
-            helper.make_node("Div", ["vectors.whole", "vectors.tokens"], ["vectors"]),
-        ]
-    model.graph.node.extend(nodes)

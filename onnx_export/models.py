@@ -124,25 +124,18 @@ def open_named(
             f"{reference} is {counted(len(names), 'encoder')}, and {method} (--method, or else the collection's) is "
             f"{counted(len(methods), 'method')}; each encoder needs one method, in their order"
         )
-    encoders = _placed(
-        device,
-        console,
-        lambda placement: [
-            _opened(name, encoder_method, placement, device, console, threads)
-            for name, encoder_method in zip(names, methods, strict=True)
-        ],
-    )
+
+    def opened(placement: Placement) -> list[Encoder]:
+        encoders = []
+        for name, encoder_method in zip(names, methods, strict=True):
+            folder, encoder_placement = locate(name, placement, device, console)
+            with console.waiting("loading the encoder"):
+                encoders.append(open_encoder(folder, encoder_method, device=encoder_placement.device, threads=threads))
+            _say_where(folder, encoder_placement, console)
+        return encoders
+
+    encoders = _placed(device, console, opened)
     return Combined(encoders) if len(encoders) > 1 else encoders[0]
-
-
-def _opened(
-    name: str, method: str | None, placement: Placement, device: Device, console: Console, threads: int | None
-) -> Encoder:
-    folder, placement = locate(name, placement, device, console)
-    with console.waiting("loading the encoder"):
-        encoder = open_encoder(folder, method, device=placement.device, threads=threads)
-    _say_where(folder, placement, console)
-    return encoder
 
 
 def open_sentence(reference: str, console: Console, device: Device, *, unnormalised: bool = False) -> SentenceEncoder:

@@ -100,7 +100,10 @@ def load_model(folder: ModelFolder) -> Cr5Model:
         vocabularies = json.loads(folder.tokenizer.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise BadInput(f"{folder.tokenizer} can't be read ({error}); {advice}") from error
-    if file_hash(folder.tokenizer) != folder.config.tokenizer or not _are_words(vocabularies):
+    are_words = isinstance(vocabularies, dict) and all(
+        isinstance(words, list) and all(isinstance(word, str) for word in words) for words in vocabularies.values()
+    )
+    if file_hash(folder.tokenizer) != folder.config.tokenizer or not are_words:
         raise BadInput(f"{folder.tokenizer} is not the one that the model was made with; {advice}")
     rows, dim = 1 + sum(map(len, vocabularies.values())), folder.config.dim
     file = folder.path / DATA
@@ -112,13 +115,6 @@ def load_model(folder: ModelFolder) -> Cr5Model:
     table = np.memmap(file, np.int8 if int8 else np.float32, "r", shape=(rows, dim))
     scales = np.memmap(file, np.float32, "r", offset=start, shape=(rows,)) if int8 else None
     return Cr5Model(vocabularies, Table(table, scales), dim)
-
-
-def _are_words(vocabularies: object) -> bool:
-    """Whether the JSON value is a list of words for each language."""
-    return isinstance(vocabularies, dict) and all(
-        isinstance(words, list) and all(isinstance(word, str) for word in words) for words in vocabularies.values()
-    )
 
 
 def scales_start(rows: int, dim: int) -> int:

@@ -11,10 +11,10 @@ from encoders.console import Console
 from encoders.cr5.algebra import eigenvectors, ridge_choice
 from encoders.cr5.algebra.memory_need import check_memory
 from encoders.cr5.algebra.solver import Block, Solution, solve
-from encoders.cr5.bag_corpus import Corpus, Counts
+from encoders.cr5.bag_corpus import Corpus
 from encoders.cr5.cr5_model import Cr5Model, Table
 from encoders.cr5.cr5_settings import Cr5Settings
-from encoders.cr5.selection import Rows, linked_rows, rows_within_limits, transitive_rows
+from encoders.cr5.selection import linked_rows, rows_within_limits, transitive_rows
 from encoders.cr5.word_vocabulary import Vocabulary, fit_vocabulary
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
@@ -83,7 +83,13 @@ class Cr5:
             rows = transitive_rows(counts, rows, self.settings.pivots, published=published)
         undealt = fitting - sum(map(len, rows.values()))
         vocabularies, blocks = {}, dict[str, Block]()
-        unlinked_rows, rows = rows, _sorted_rows(counts, linked_rows(counts, rows))
+        unlinked_rows, rows = (
+            rows,
+            {  # sorted by concept and length, so that the order of reading has no effect
+                lang: documents[np.lexsort((counts[lang].distinct[documents], counts[lang].concepts[documents]))]
+                for lang, documents in linked_rows(counts, rows).items()
+            },
+        )
         alone = sum(len(unlinked_rows[lang]) - len(documents) for lang, documents in rows.items())
         self._remark_left_out(corpus, undealt, alone, sorted(counts.keys() - rows.keys()))
         sharing = set(rows)
@@ -161,14 +167,6 @@ class Cr5:
 
 def _are(langs: Sequence[str]) -> str:
     return f"{', '.join(langs)} {'is' if len(langs) == 1 else 'are'}"
-
-
-def _sorted_rows(counts: Mapping[str, Counts], rows: Rows) -> Rows:
-    """Sort documents by concept and length, so that the order of reading has no effect."""
-    return {
-        lang: documents[np.lexsort((counts[lang].distinct[documents], counts[lang].concepts[documents]))]
-        for lang, documents in rows.items()
-    }
 
 
 def _table(solution: Solution, vocabularies: Mapping[str, Vocabulary]) -> FloatArray:

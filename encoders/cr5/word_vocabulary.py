@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
-from encoders.document import FloatArray, Int32Array, IntArray
+from encoders.document import FloatArray, IntArray
 
 
 class BagCounter:
@@ -71,20 +71,17 @@ def fit_vocabulary(counts: csr_array, words: Sequence[str], size: int, least: in
     new_columns[columns] = np.arange(len(columns), dtype=np.int32)
     idf = (np.log((1 + counts.shape[0]) / (1 + frequency[columns])) + 1).astype(np.float32)
     vocabulary = Vocabulary([words[column] for column in order], idf)
-    return vocabulary, _weighted(counts, new_columns, idf)
-
-
-def _weighted(counts: csr_array, new_columns: Int32Array, idf: FloatArray) -> csr_array:
-    columns = new_columns[counts.indices]
-    in_vocabulary = columns >= 0
+    word_columns = new_columns[counts.indices]
+    in_vocabulary = word_columns >= 0
     rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))[in_vocabulary]
-    values = (1 + np.log(counts.data[in_vocabulary])) * idf[columns[in_vocabulary]]
+    values = (1 + np.log(counts.data[in_vocabulary])) * idf[word_columns[in_vocabulary]]
     squares = np.bincount(rows, weights=values.astype(np.float64) ** 2, minlength=counts.shape[0])
     norms = np.sqrt(np.where(squares > 0, squares, 1.0))
     ends = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=counts.shape[0]))))
     ends = ends.astype(np.int32 if len(values) <= np.iinfo(np.int32).max else np.int64)
     matrix = csr_array(
-        ((values / norms[rows]).astype(np.float32), columns[in_vocabulary], ends), shape=(counts.shape[0], len(idf))
+        ((values / norms[rows]).astype(np.float32), word_columns[in_vocabulary], ends),
+        shape=(counts.shape[0], len(idf)),
     )
     matrix.sort_indices()
-    return matrix
+    return vocabulary, matrix

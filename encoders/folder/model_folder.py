@@ -67,7 +67,12 @@ class ModelFolder:
         """Read a folder. Raises BadInput: it is no model folder, has another format, or lacks a file."""
         folder = Path(path)
         file = folder / "config.json"
-        _refuse_odd(folder)
+        try:  # a pipe or a device would be waited for
+            odd = [path.name for path in folder.glob("*") if path.exists() and not (path.is_file() or path.is_dir())]
+        except OSError as error:
+            raise BadInput(f"{folder} can't be read ({error.strerror}); see that it is yours") from error
+        if odd:
+            raise BadInput(f"{folder} is no model folder: {min(odd)} is neither a file nor a folder; export it again")
         try:
             data = read_json(file)
         except FileNotFoundError as error:
@@ -116,16 +121,6 @@ class ModelFolder:
                     f"{names} is not the one that config.json beside it names: it is damaged, or of another model; "
                     f"{advice}"
                 )
-
-
-def _refuse_odd(folder: Path) -> None:
-    """Raise ``BadInput`` if a folder has a pipe or a device, which would be waited for, or can't be read."""
-    try:
-        odd = [path.name for path in folder.glob("*") if path.exists() and not (path.is_file() or path.is_dir())]
-    except OSError as error:
-        raise BadInput(f"{folder} can't be read ({error.strerror}); see that it is yours") from error
-    if odd:
-        raise BadInput(f"{folder} is no model folder: {min(odd)} is neither a file nor a folder; export it again")
 
 
 @contextmanager

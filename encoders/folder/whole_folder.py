@@ -47,8 +47,16 @@ def replacing(target: Path) -> Iterator[Path]:
         with suppress(FileNotFoundError):  # it is new, or another process is moving it aside
             temporary.chmod(stat.S_IMODE(target.stat().st_mode) | stat.S_IRWXU)
         yield temporary
-        _sync_all(temporary)
-        _take_name(temporary, target)
+        for path in (*temporary.rglob("*"), temporary):
+            sync(path)
+        try:
+            temporary.rename(target)
+        except OSError as error:
+            if error.errno not in {errno.EEXIST, errno.ENOTEMPTY}:
+                raise
+            if not _exchange(temporary, target):
+                _move_aside(temporary, target)
+        sync(target.parent)  # before the old folder's files are removed
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -80,11 +88,6 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _sync_all(folder: Path) -> None:
-    for path in (*folder.rglob("*"), folder):
-        sync(path)
-
-
 def require_replaceable(target: Path) -> None:
     """Check that ``replacing`` can make the folder. Raises BadInput: it is a file or a mount point, or not writable."""
     if target.exists() and not target.is_dir():
@@ -96,18 +99,6 @@ def require_replaceable(target: Path) -> None:
         tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=parent).cleanup()
     except OSError as error:
         raise BadInput(f"{target} can't be written ({error.strerror}); choose another --output") from error
-
-
-def _take_name(temporary: Path, target: Path) -> None:
-    """Rename a folder to the target; an existing target gets the folder's name, or is removed."""
-    try:
-        temporary.rename(target)
-    except OSError as error:
-        if error.errno not in {errno.EEXIST, errno.ENOTEMPTY}:
-            raise
-        if not _exchange(temporary, target):
-            _move_aside(temporary, target)
-    sync(target.parent)  # before the old folder's files are removed
 
 
 def _exchange(folder: Path, other: Path) -> bool:

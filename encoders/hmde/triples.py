@@ -109,7 +109,13 @@ class Triples:
         mates = self._pairs[pair]
         pair_turn, pair_position = divmod(turn, len(mates))
         first, second = mates[self._shuffled(2 + pair, pair_turn, len(mates))[pair_position]].tolist()
-        return first, second, self._negative(first, number)
+        random = np.random.default_rng((self._seed, 0, number))
+        categories = self._categories(first)
+        group = self._groups[self.pages[first].lang, categories[int(random.integers(len(categories)))]]
+        while True:
+            negative = int(group[random.integers(len(group))])
+            if self.pages[negative].concept != self.pages[first].concept:
+                return first, second, negative
 
     def _shuffled(self, sequence: int, turn: int, count: int) -> Rows:
         """A random order of ``count`` items for a sequence and a turn; the sequence's last order is cached."""
@@ -117,22 +123,14 @@ class Triples:
             self._orders[sequence] = turn, np.random.default_rng((self._seed, sequence, turn)).permutation(count)
         return self._orders[sequence][1]
 
-    def _negative(self, row: int, number: int) -> int:
-        random = np.random.default_rng((self._seed, 0, number))
-        categories = self._categories(row)
-        group = self._groups[self.pages[row].lang, categories[int(random.integers(len(categories)))]]
-        while True:
-            negative = int(group[random.integers(len(group))])
-            if self.pages[negative].concept != self.pages[row].concept:
-                return negative
-
     def _categories(self, row: int) -> list[str]:
         """A page's categories that hold a page of its language about another concept."""
         page = self.pages[row]
-        return [category for category in page.categories if self._has_negative(page, category)]
-
-    def _has_negative(self, page: TripleDocument, category: str) -> bool:
-        return any(self.pages[row].concept != page.concept for row in self._members[page.lang, category])
+        return [
+            category
+            for category in page.categories
+            if any(self.pages[member].concept != page.concept for member in self._members[page.lang, category])
+        ]
 
     def _reason(self) -> str:
         if not self._concepts:

@@ -41,18 +41,14 @@ class Checkpoint:
         restored = _restored(file, sizes, dim)
         yield from restored
         done = len(restored)
-        yield from self._reported(_appended(file, compute(done), done), done, len(sizes))
+        for number, vectors in enumerate(_appended(file, compute(done), done), start=done + 1):
+            yield vectors
+            self._progress(number, len(sizes))
 
     def forget(self) -> None:
         """Remove the files, when the documents are stored."""
         for file in self._files:
             file.unlink(missing_ok=True)
-
-    def _reported(self, computed: Iterator[FloatArray], done: int, batches: int) -> Iterator[FloatArray]:
-        """Yield the batches, and report progress after each; ``done`` batches came before."""
-        for number, vectors in enumerate(computed, start=done + 1):
-            yield vectors
-            self._progress(number, batches)
 
 
 def _restored(file: Path, sizes: Sequence[int], dim: int) -> list[FloatArray]:

@@ -65,8 +65,9 @@ class Graph:
             if self._gpu is None:
                 raise
             if is_out_of_memory(error):
+                shapes = ", ".join(" × ".join(map(str, array.shape)) for array in inputs.values())
                 raise GpuFull(
-                    f"the {self._gpu.name} has no memory left for an input of {_shapes(inputs)}; nvidia-smi says what "
+                    f"the {self._gpu.name} has no memory left for an input of {shapes}; nvidia-smi says what "
                     f"takes it: end that, or take --device cpu ({first_line(error)})"
                 ) from error
             if self._still_computes():
@@ -102,10 +103,6 @@ def is_out_of_memory(error: Exception) -> bool:
     """Whether memory ran out; ONNX Runtime passes on the message of the allocator that failed."""
     message = str(error).lower()
     return isinstance(error, MemoryError | GpuFull) or any(words in message for words in _OUT_OF_MEMORY)
-
-
-def _shapes(inputs: Inputs) -> str:
-    return ", ".join(" × ".join(map(str, array.shape)) for array in inputs.values())
 
 
 def load_graph(

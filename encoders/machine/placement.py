@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any
@@ -99,7 +99,13 @@ def worker_devices(device: Device) -> list[Device]:
     """Devices of a worker's processes: for ``cuda`` all cards that can run graphs, if any; else ``device`` alone."""
     if device != "cuda" or not is_installed("onnxruntime-gpu"):
         return [device]
-    cards = [f"cuda:{number}" for number in range(_visible_count()) if _is_usable(number)]
+    cards: list[Device] = []
+    with suppress(_Unusable):  # there is no driver
+        with _nvml() as nvml:
+            count = len(_visible(nvml))
+        for number in range(count):
+            with suppress(_Unusable):
+                cards.append(f"cuda:{_usable_gpu(number).number}")
     return cards or [device]
 
 
@@ -152,23 +158,6 @@ def _usable_gpu(number: int) -> Gpu:
             )
         free = int(nvml.nvmlDeviceGetMemoryInfo(handles[number]).free)
         return Gpu(number, name, free, (capability[0], capability[1]))
-
-
-def _visible_count() -> int:
-    """Number of cards that this process sees; 0 without a driver."""
-    try:
-        with _nvml() as nvml:
-            return len(_visible(nvml))
-    except _Unusable:
-        return 0
-
-
-def _is_usable(number: int) -> bool:
-    try:
-        _usable_gpu(number)
-    except _Unusable:
-        return False
-    return True
 
 
 @contextmanager

@@ -52,7 +52,8 @@ class DensityWeights:
             raise BadInput("a density needs at least one sentence; give sources that have some")
         if not np.isfinite(vectors).all():
             raise BadInput("a sentence's vector is not finite; export the encoder again")
-        same = _SAME * _length(vectors)
+        squares = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
+        same = _SAME * (round(float(np.sqrt(squares.mean())), 4) or 1.0)  # exactly 1 for unit rows in float32
         mean, components = _principal(vectors.astype(np.float64), same)
         reduced = _reduce(vectors, mean, components)
         bandwidth = _cross_validated(reduced, same, seed)
@@ -118,12 +119,6 @@ class DensityWeights:
         from scipy.spatial import cKDTree  # noqa: PLC0415 - a search needs no scipy.spatial
 
         return cKDTree(self.points)
-
-
-def _length(vectors: FloatArray) -> float:
-    """Root of the mean squared length of (n, dim) vectors, exactly 1 for unit rows in float32; 1 if all are zero."""
-    squares = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
-    return round(float(np.sqrt(squares.mean())), 4) or 1.0
 
 
 def _principal(vectors: Float64Array, same: float) -> tuple[FloatArray, FloatArray]:

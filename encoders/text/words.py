@@ -105,12 +105,16 @@ _NO_PIECES = Pieces([], [0], [0])
 def pieces(text: str, lang: str, size: int) -> Pieces:
     """The words of a text in pieces of ``size`` words; of a few more where folding makes several words of one."""
     if _SOFT_HYPHEN in text:
-        return _pieces_without_soft_hyphens(text, lang, size)
+        cut = pieces(text.replace(_SOFT_HYPHEN, ""), lang, size)
+        origins = [position for position, character in enumerate(text) if character != _SOFT_HYPHEN] + [len(text)]
+        return Pieces(cut.words, cut.ends, [0, *(origins[position] for position in cut.places[1:])])
     folded_text = folded(text, lang)
     if _WITHOUT_BLANKS.search(folded_text):
         return _pieces_without_blanks(text, folded_text, lang, size)
-    if not _is_in_place(text, folded_text) and not _keeps_every_word(text):
-        return _folded_by_piece(text, lang, size)
+    if not _is_in_place(text, folded_text):
+        keeps_every_word = unicodedata.is_normalized("NFC", text) and all(map(_keeps_words, set(text)))
+        if not keeps_every_word:
+            return _folded_by_piece(text, lang, size)
     text_words = word_pattern().findall(folded_text)
     if not text_words:
         return _NO_PIECES
@@ -118,19 +122,9 @@ def pieces(text: str, lang: str, size: int) -> Pieces:
     return Pieces(text_words, [*range(0, len(text_words), size), len(text_words)], borders)
 
 
-def _pieces_without_soft_hyphens(text: str, lang: str, size: int) -> Pieces:
-    cut = pieces(text.replace(_SOFT_HYPHEN, ""), lang, size)
-    origins = [position for position, character in enumerate(text) if character != _SOFT_HYPHEN] + [len(text)]
-    return Pieces(cut.words, cut.ends, [0, *(origins[position] for position in cut.places[1:])])
-
-
 def _is_in_place(text: str, folded_text: str) -> bool:
     """Whether folding keeps all positions and borders of words; an iota below other letters would become a letter."""
     return len(folded_text) == len(text) and unicodedata.is_normalized("NFKC", text) and _IOTA_BELOW not in text
-
-
-def _keeps_every_word(text: str) -> bool:
-    return unicodedata.is_normalized("NFC", text) and all(map(_keeps_words, set(text)))
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import tokenizers
 from tokenizers import models, normalizers, pre_tokenizers, processors, trainers
@@ -28,7 +28,13 @@ def learn_vocabulary(sentences: Iterable[str], size: int, variant: Variant) -> t
     tokenizer = tokenizers.Tokenizer(models.BPE(unk_token=UNKNOWN, fuse_unk=True))
     tokenizer.normalizer = normalizers.NFKC()
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(_BLANK)
-    letters = _alphabet(texts, tokenizer.normalizer, size // 2)
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(tokenizer.normalizer.normalize_str(text))
+    counts.pop(" ", None)
+    counts.pop(_BLANK, None)
+    # of two equally frequent characters the first in Unicode, where the trainer takes either
+    letters = [_BLANK, *sorted(counts, key=lambda letter: (-counts[letter], letter))[: size // 2 - 1]]
     trainer = trainers.BpeTrainer(
         vocab_size=size,
         min_frequency=2,
@@ -42,13 +48,3 @@ def learn_vocabulary(sentences: Iterable[str], size: int, variant: Variant) -> t
     special = [(END, END_ID)] if variant in RECURRENT else [(TAG, TAG_ID)]
     tokenizer.post_processor = processors.TemplateProcessing(single=template, special_tokens=special)
     return tokenizer
-
-
-def _alphabet(texts: Sequence[str], normalizer: normalizers.Normalizer, size: int) -> list[str]:
-    """The most frequent characters; of two equally frequent the first in Unicode, where the trainer takes either."""
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update(normalizer.normalize_str(text))
-    counts.pop(" ", None)
-    counts.pop(_BLANK, None)
-    return [_BLANK, *sorted(counts, key=lambda letter: (-counts[letter], letter))[: size - 1]]

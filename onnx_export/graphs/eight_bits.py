@@ -84,14 +84,19 @@ def _roundings(
         value, weight = product.input
         names[value].add(weight)
     readers = Counter(name for of_value in names.values() for name in of_value)
-    return {
-        value: _rounding(
-            *spans[value],
-            [numpy_helper.to_array(weights[name]) for name in sorted(of_value)],
-            smooth=all(readers[name] == 1 for name in of_value),
-        )
-        for value, of_value in names.items()
-    }
+    roundings = {}
+    for value, of_value in names.items():
+        lowest, highest = spans[value]
+        factors = np.ones_like(highest)
+        if all(readers[name] == 1 for name in of_value):  # a matrix can't take a factor from each of several values
+            matrices = [numpy_helper.to_array(weights[name]) for name in sorted(of_value)]
+            sizes = _sizes(np.maximum(-lowest, highest))
+            largest_weights = _sizes(np.max([np.abs(matrix).max(axis=1) for matrix in matrices], axis=0))
+            factors = sizes**STRENGTH / largest_weights ** (1 - STRENGTH)
+        least, largest = (lowest / factors).min(), (highest / factors).max()
+        step = np.float32((largest - least) / _LEVELS) or np.float32(1)
+        roundings[value] = _Rounding(factors, step, np.uint8(np.rint(-least / step)))
+    return roundings
 
 
 def _spans(source: Path, widths: Mapping[str, int], batches: Iterable[Inputs]) -> dict[str, _Span]:
@@ -115,21 +120,6 @@ def _spans(source: Path, widths: Mapping[str, int], batches: Iterable[Inputs]) -
             "the graph makes values that are not finite numbers, so int8 has no range; take --precision fp32"
         )
     return dict(zip(widths, zip(lowest, highest, strict=True), strict=True))
-
-
-def _rounding(lowest: FloatArray, highest: FloatArray, matrices: Sequence[FloatArray], *, smooth: bool) -> _Rounding:
-    """The rounding of a value from its columns' least and largest, and the matrices that it meets, (columns, outputs).
-
-    A matrix that meets several values can't take a factor from each: without ``smooth`` all factors are 1.
-    """
-    factors = np.ones_like(highest)
-    if smooth:
-        sizes = _sizes(np.maximum(-lowest, highest))
-        weights = _sizes(np.max([np.abs(matrix).max(axis=1) for matrix in matrices], axis=0))
-        factors = sizes**STRENGTH / weights ** (1 - STRENGTH)
-    least, largest = (lowest / factors).min(), (highest / factors).max()
-    step = np.float32((largest - least) / _LEVELS) or np.float32(1)
-    return _Rounding(factors, step, np.uint8(np.rint(-least / step)))
 
 
 def _sizes(largest: FloatArray) -> FloatArray:
@@ -171,7 +161,14 @@ class _Graph:
         levels, step, zero = (f"{value}.{part}" for part in ("levels", "step", "zero"))
         if levels not in self.computed:
             self.computed.add(levels)
-            self._round(value, rounding, levels, step, zero)
+            rounded = value
+            if (rounding.factors != 1).any():
+                rounded = f"{value}.smooth"
+                inverse = self._constant(f"{value}.factors", 1 / rounding.factors)
+                self.nodes.append(helper.make_node("Mul", [value, inverse], [rounded], name=rounded))
+            inputs = [rounded, self._constant(step, np.array(rounding.step))]
+            inputs.append(self._constant(zero, np.array(rounding.zero)))
+            self.nodes.append(helper.make_node("QuantizeLinear", inputs, [levels], name=levels))
         values, scales = _whole_weights_and_scales(numpy_helper.to_array(self._weights[weight]).T * rounding.factors)
         inputs = [
             levels, self._constant(f"{weight}.int8", values.T), step, self._constant(f"{weight}.scale", scales),
@@ -182,15 +179,6 @@ class _Graph:
             inputs += [self._constant(f"{weight}.zero", np.array(0, dtype=np.int8)), bias]
         self.computed.add(output)
         self.nodes.append(helper.make_node("MatMulIntegerToFloat", inputs, [output], name=output, domain=CONTRIB))
-
-    def _round(self, value: str, rounding: _Rounding, levels: str, step: str, zero: str) -> None:
-        rounded = value
-        if (rounding.factors != 1).any():
-            rounded = f"{value}.smooth"
-            inverse = self._constant(f"{value}.factors", 1 / rounding.factors)
-            self.nodes.append(helper.make_node("Mul", [value, inverse], [rounded], name=rounded))
-        inputs = [rounded, self._constant(step, np.array(rounding.step)), self._constant(zero, np.array(rounding.zero))]
-        self.nodes.append(helper.make_node("QuantizeLinear", inputs, [levels], name=levels))
 
     def _biased(self, product: str, width: int) -> tuple[str, str]:
         """The value that a product becomes, and its bias if nothing but the sum with a bias reads the product."""

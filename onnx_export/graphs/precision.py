@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import stat
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,21 +72,6 @@ def save_graph(model: onnx.ModelProto, target: Path, *, least: int = _LARGE) -> 
         data_file.chmod(stat.S_IMODE(target.stat().st_mode))  # onnx makes it its owner's alone
 
 
-@contextmanager
-def _full_disk_as_os_error(folder: Path) -> Iterator[None]:
-    """Raise ``OSError`` if the block fails because a folder's disk is full.
-
-    ONNX infers shapes in C++ and does not notice a failed write. Its partial file still exists when reading the file
-    fails, so writing a probe file fails too.
-    """
-    try:
-        yield
-    except Exception:  # protobuf, ONNX and ONNX Runtime raise classes without a common base
-        with tempfile.TemporaryFile(dir=folder) as probe:
-            probe.write(bytes(_PROBE_BYTES))
-        raise
-
-
 _PROBE_BYTES = 4 << 20
 """Bytes of the probe file; a disk without room for them counts as full."""
 
@@ -101,9 +85,13 @@ def _to_fp16(source: Path, target: Path, batches: Iterable[Inputs]) -> None:
         raise MissingPart(f"making a graph in fp16 needs ONNX Runtime: {install_command('cpu')}") from error
     shaped = source.with_name(f"{source.stem}-typed.onnx")
     try:
-        with _full_disk_as_os_error(shaped.parent):
+        try:
             onnx.shape_inference.infer_shapes_path(str(source), str(shaped))
             model = onnx.load(shaped)
+        except Exception:  # it notices no failed write, but a probe file beside the partial file fails, too
+            with tempfile.TemporaryFile(dir=shaped.parent) as probe:
+                probe.write(bytes(_PROBE_BYTES))
+            raise
         masks = bound_masks(model.graph)
         largest = largest_values(shaped, masks, batches)
     finally:

@@ -42,12 +42,9 @@ class Objective:
                     means.append(torch.zeros(self._upper.shape.dim))
                 continue
             with torch.no_grad():
-                plain = torch.cat(
-                    [
-                        self._mean_of_sentences(rows[start : start + _TOGETHER])
-                        for start in range(0, len(rows), _TOGETHER)
-                    ]
-                )
+                batches = [rows[start : start + _TOGETHER] for start in range(0, len(rows), _TOGETHER)]
+                documents = (document for batch in batches for document in self._lower.documents(batch))
+                plain = torch.stack([document.mean(dim=0) for document in documents])
                 kind_means["documents"].append(torch.nn.functional.normalize(plain, dim=1).mean(dim=0).cpu())
                 kind_means["excerpts"].append(plain.mean(dim=0).cpu())
                 kind_means["titles"].append(self._lower.queries(rows).mean(dim=0).cpu())
@@ -109,10 +106,6 @@ class Objective:
             for length in self._lower.lengths()[list(rows)].tolist()
         ]
         return torch.stack([document.mean(dim=0) for document in self._lower.documents(rows, drawn, training=seed)])
-
-    def _mean_of_sentences(self, rows: Sequence[int]) -> torch.Tensor:
-        """The mean of all sentences of each document, (rows, dim), not of unit length."""
-        return torch.stack([document.mean(dim=0) for document in self._lower.documents(rows)])
 
     def _centred(self, kind: str, vectors: torch.Tensor, rows: Rows) -> torch.Tensor:
         """Unit rows; the mean of their language is subtracted first if means were measured."""

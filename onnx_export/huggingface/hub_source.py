@@ -188,24 +188,6 @@ def load_tokenizer(folder: Path) -> Any:
 
 def _load_encoder(folder: Path, *, keep_pooler: bool) -> Any:
     """Load the transformer in float32; its pooler, which newer checkpoints lack, is removed unless it is kept."""
-    encoder, missing = _read_encoder(folder)
-    require_tensors(folder, [name for name in missing if keep_pooler or not name.startswith("pooler.")])
-    pooler = getattr(encoder, "pooler", None)
-    if keep_pooler and not hasattr(pooler, "dense"):
-        raise BadInput(f"{folder} has no pooler to make cls-dense-tanh of; take --pooling cls or mean")
-    if not keep_pooler and pooler is not None:
-        encoder.pooler = None
-    return encoder
-
-
-def require_tensors(folder: Path, missing: Iterable[str]) -> None:
-    """Refuse weights of which tensors are missing, by their names. Raises BadInput: a tensor is missing."""
-    if names := sorted(missing):
-        raise BadInput(f"the weights in {folder} lack {len(names)} tensors, {names[0]} first; fetch the model again")
-
-
-def _read_encoder(folder: Path) -> tuple[Any, list[str]]:
-    """The encoder, without the decoder that follows it in models such as mT5, and the names of missing weights."""
     import torch  # noqa: PLC0415
     from transformers import AutoConfig, AutoModel  # noqa: PLC0415
 
@@ -222,9 +204,22 @@ def _read_encoder(folder: Path) -> tuple[Any, list[str]]:
             local_files_only=True,
             output_loading_info=True,
         )
-    if config.is_encoder_decoder:
+    if config.is_encoder_decoder:  # as mT5, whose decoder is left out
         encoder = encoder.get_encoder()
-    return encoder, [name for name in report["missing_keys"] if not name.startswith("decoder.")]
+    unused = ("decoder.",) if keep_pooler else ("decoder.", "pooler.")
+    require_tensors(folder, [name for name in report["missing_keys"] if not name.startswith(unused)])
+    pooler = getattr(encoder, "pooler", None)
+    if keep_pooler and not hasattr(pooler, "dense"):
+        raise BadInput(f"{folder} has no pooler to make cls-dense-tanh of; take --pooling cls or mean")
+    if not keep_pooler and pooler is not None:
+        encoder.pooler = None
+    return encoder
+
+
+def require_tensors(folder: Path, missing: Iterable[str]) -> None:
+    """Refuse weights of which tensors are missing, by their names. Raises BadInput: a tensor is missing."""
+    if names := sorted(missing):
+        raise BadInput(f"the weights in {folder} lack {len(names)} tensors, {names[0]} first; fetch the model again")
 
 
 def _with_pooling(encoder: Any, recipe: Recipe) -> torch.nn.Module:

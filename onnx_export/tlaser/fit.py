@@ -107,15 +107,10 @@ class _Run:
         if "best" in stored:
             self.best = stored["best"]
             self.sums.update(stored["sums"])
-        else:
-            self.best = self._best_of_version_0_1()
-
-    def _best_of_version_0_1(self) -> Mapping[str, torch.Tensor]:
-        stored = load_checkpoint(self.folder / _BEST, random=False)
-        if stored is None:
+        elif (stored := load_checkpoint(self.folder / _BEST, random=False)) is None:  # version 0.1
             raise BadInput(f"{self.folder} lacks {_BEST}; remove the folder to begin anew")
-        weights: Mapping[str, torch.Tensor] = stored["model"]
-        return weights
+        else:
+            self.best = stored["model"]
 
     @property
     def steps_since_row(self) -> int:

@@ -54,6 +54,7 @@ def publish(
     are written; ``about`` has facts about the training for the card. Raises BadInput: parity is below the bar;
     MissingPart: the target can't be written, or its disk is full.
     """
+    state = model.encoder.state_dict()
     config = ModelConfig(
         name=target.name,
         dim=plan.sizes.dim,
@@ -63,7 +64,7 @@ def publish(
         document_prefix="",
         languages=tuple(languages),
         precision=precision,
-        weights=_weights_hash(model),
+        weights=short_hash(*(part for name in sorted(state) for part in (name, state[name].numpy().tobytes()))),
         tokenizer="",
         graph="",
     )
@@ -96,11 +97,6 @@ def token_rows(tokenizer: tokenizers.Tokenizer, texts: Sequence[str], plan: Tlas
     """The encoder's input of each text: its token ids with the special tokens of the variant."""
     ids = [tokenizer.encode(text, add_special_tokens=False).ids[: plan.sizes.max_tokens - 1] for text in texts]
     return [encoder_input(np.array(text_ids, dtype=np.int32), plan.variant).tolist() for text_ids in ids]
-
-
-def _weights_hash(model: Translator) -> str:
-    state = model.encoder.state_dict()
-    return short_hash(*(part for name in sorted(state) for part in (name, state[name].numpy().tobytes())))
 
 
 def _card(config: ModelConfig, plan: TlaserPlan, report: ParityReport, about: Mapping[str, str]) -> str:

@@ -57,12 +57,15 @@ def save_checkpoint(file: Path, state: Mapping[str, Any]) -> None:
     A state has tensors, numbers, strings, and lists and dictionaries of these. It is written as it is serialised,
     without a copy in memory, after the SHA-256 of the rest. Raises MissingPart: the disk is full or can't be written.
     """
+    random = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        random["cuda"] = torch.cuda.get_rng_state()
 
     def write(out: IO[bytes]) -> None:
         out.write(bytes(_DIGEST))
         hashed = _Hashed(out)
         try:
-            torch.save({"state": dict(state), "random": _random_state()}, cast("IO[bytes]", hashed))
+            torch.save({"state": dict(state), "random": random}, cast("IO[bytes]", hashed))
         except RuntimeError as error:
             raise hashed.error or error from None  # torch names a place in its own code instead
         out.seek(0)
@@ -136,11 +139,4 @@ def load_checkpoint(file: Path, *, random: bool = True) -> dict[str, Any] | None
         torch.set_rng_state(stored["random"]["cpu"])
         if "cuda" in stored["random"] and torch.cuda.is_available():
             torch.cuda.set_rng_state(stored["random"]["cuda"])
-    return state
-
-
-def _random_state() -> dict[str, torch.Tensor]:
-    state = {"cpu": torch.get_rng_state()}
-    if torch.cuda.is_available():
-        state["cuda"] = torch.cuda.get_rng_state()
     return state

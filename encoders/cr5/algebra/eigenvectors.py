@@ -92,11 +92,8 @@ def leading(
         if residual <= TOLERANCE:
             break
         decrease = (previous - residual) / (end - last_check)
-        last_check, next_check = end, end + min(_vectors_to_next_check(residual - TOLERANCE, decrease), end // 4)
+        # half of the vectors that the residual needs to reach the tolerance: a check decomposes the whole space
+        further = int((residual - TOLERANCE) / decrease / 2) if decrease > 0 else BLOCK
+        last_check, next_check = end, end + min(further, end // 4)
     coefficients = best.astype(np.float32)
     return Leading(space @ coefficients, values[::-1][:count].copy(), coefficients, residual)
-
-
-def _vectors_to_next_check(excess: float, decrease: float) -> int:
-    """Half of the vectors that the residual needs to reach the tolerance: a check decomposes the whole space."""
-    return int(excess / decrease / 2) if decrease > 0 else BLOCK

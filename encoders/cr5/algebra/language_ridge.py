@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 from scipy.sparse import csc_array, csr_array
@@ -17,20 +16,29 @@ DIRECT = 4_000
 """Documents, or words if they are fewer, up to which a system is factorised; larger systems are solved iteratively."""
 
 
-class Ridge(Protocol):
-    """Ridge regression on the rows of one language's X, (documents, words)."""
+_Solver = Callable[[FloatArray, float], FloatArray]
+"""The inverse of a system, applied to right-hand sides within a tolerance."""
+
+
+class Ridge:
+    """Ridge regression on the rows of one language's X, (documents, words); dual: (XᵀX + λI)⁻¹Xᵀ = Xᵀ(XXᵀ + λI)⁻¹."""
+
+    def __init__(self, matrix: csr_array, lam: float, solver: _Solver, *, is_dual: bool) -> None:
+        self._matrix, self._lam, self._solver, self._is_dual = matrix, np.float32(lam), solver, is_dual
 
     def solve(self, targets: FloatArray, tolerance: float = np.inf) -> FloatArray:
         """Coefficients, linear in V (documents, columns): of its shape, or (words, columns) if words are fewer."""
-        ...
+        return self._solver(targets if self._is_dual else self._matrix.T @ targets, tolerance)
 
     def predicted(self, targets: FloatArray, solved: FloatArray) -> FloatArray:
         """X(XᵀX + λI)⁻¹Xᵀ V, (documents, columns): the regression's prediction of V for the training documents."""
-        ...
+        predictions: FloatArray = targets - self._lam * solved if self._is_dual else self._matrix @ solved
+        return predictions
 
     def weights(self, solved: FloatArray) -> FloatArray:
         """(XᵀX + λI)⁻¹Xᵀ V, (words, columns), from the coefficients that ``solve`` returned for V."""
-        ...
+        weights: FloatArray = self._matrix.T @ solved if self._is_dual else solved
+        return weights
 
 
 def ridge(matrix: csr_array, lam: float, *, direct: int = DIRECT, tolerance: float = TOLERANCE) -> Ridge:
@@ -43,11 +51,7 @@ def ridge(matrix: csr_array, lam: float, *, direct: int = DIRECT, tolerance: flo
     is_dual = documents <= words
     system = _System(matrix if is_dual else matrix.T, lam)
     solver = system.factorised(tolerance) if min(matrix.shape) <= direct else system.iterated(tolerance)
-    return _Dual(matrix, lam, solver) if is_dual else _Primal(matrix, solver)
-
-
-_Solver = Callable[[FloatArray, float], FloatArray]
-"""The inverse of a system, applied to right-hand sides within a tolerance."""
+    return Ridge(matrix, lam, solver, is_dual=is_dual)
 
 
 class _System:
@@ -121,35 +125,3 @@ def _gram(matrix: csr_array) -> FloatArray:
     for start in range(0, rows, _SLAB):
         gram[start : start + _SLAB] += (rest[start : start + _SLAB] @ transposed).toarray()
     return gram
-
-
-class _Dual:
-    """(XᵀX + λI)⁻¹Xᵀ = Xᵀ(XXᵀ + λI)⁻¹."""
-
-    def __init__(self, matrix: csr_array, lam: float, solver: _Solver) -> None:
-        self._matrix, self._lam, self._solver = matrix, np.float32(lam), solver
-
-    def solve(self, targets: FloatArray, tolerance: float = np.inf) -> FloatArray:
-        return self._solver(targets, tolerance)
-
-    def predicted(self, targets: FloatArray, solved: FloatArray) -> FloatArray:
-        return targets - self._lam * solved
-
-    def weights(self, solved: FloatArray) -> FloatArray:
-        weights: FloatArray = self._matrix.T @ solved
-        return weights
-
-
-class _Primal:
-    def __init__(self, matrix: csr_array, solver: _Solver) -> None:
-        self._matrix, self._solver = matrix, solver
-
-    def solve(self, targets: FloatArray, tolerance: float = np.inf) -> FloatArray:
-        return self._solver(self._matrix.T @ targets, tolerance)
-
-    def predicted(self, targets: FloatArray, solved: FloatArray) -> FloatArray:  # noqa: ARG002 - only the dual needs it
-        predictions: FloatArray = self._matrix @ solved
-        return predictions
-
-    def weights(self, solved: FloatArray) -> FloatArray:
-        return solved

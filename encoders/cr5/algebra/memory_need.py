@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from encoders.cr5.algebra.eigenvectors import BLOCK, max_applied_vectors
@@ -48,25 +48,6 @@ def needed(blocks: Mapping[str, Block], concepts: int, dimensions: int) -> int:
     return factors + solutions + krylov_space + max(predictions, 4 * dimensions * columns)
 
 
-def free_memory(root: Path = Path("/")) -> float:
-    """Free memory in bytes, with the page cache and within the cgroup limits; infinity if the system states none."""
-    return min([*_free_on_machine(root / "proc/meminfo"), *_free_in_groups(root)], default=float("inf"))
-
-
-def _free_on_machine(meminfo: Path) -> Iterator[float]:
-    if meminfo.is_file():
-        entries = dict(line.split(":", maxsplit=1) for line in meminfo.read_text(encoding="ascii").splitlines())
-        if "MemAvailable" in entries:
-            yield 1024.0 * int(entries["MemAvailable"].split()[0])
-
-
-def _free_in_groups(root: Path) -> Iterator[float]:
-    """Memory still free under the limits of the process's cgroup and its parents, in bytes."""
-    for group in groups(root, "memory"):
-        for limit, used, cache in _FILES:
-            yield from _free_in_group(group / limit, group / used, group / "memory.stat", cache)
-
-
 _FILES = (
     ("memory.max", "memory.current", "inactive_file"),
     ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
@@ -74,10 +55,22 @@ _FILES = (
 """A cgroup's files of the limit and of the used memory, and the statistic of droppable memory: version 2, version 1."""
 
 
-def _free_in_group(limit: Path, used: Path, stat: Path, cache: str) -> Iterator[float]:
-    """A cgroup's limit less its used memory, in bytes; cached files that the kernel would drop count as free."""
-    if not (limit.is_file() and used.is_file()) or (limit_bytes := limit.read_text(encoding="ascii").strip()) == "max":
-        return
-    lines = stat.read_text(encoding="ascii").splitlines() if stat.is_file() else []
-    droppable = sum(int(line.split()[1]) for line in lines if line.split()[0] == cache)
-    yield float(int(limit_bytes) - int(used.read_text(encoding="ascii")) + droppable)
+def free_memory(root: Path = Path("/")) -> float:
+    """Free memory in bytes, with the page cache and within the cgroup limits; infinity if the system states none."""
+    free = []
+    if (meminfo := root / "proc/meminfo").is_file():
+        entries = dict(line.split(":", maxsplit=1) for line in meminfo.read_text(encoding="ascii").splitlines())
+        if "MemAvailable" in entries:
+            free.append(1024.0 * int(entries["MemAvailable"].split()[0]))
+    for group in groups(root, "memory"):
+        for limit, used, cache in _FILES:
+            if not ((group / limit).is_file() and (group / used).is_file()):
+                continue
+            limit_bytes, used_bytes = ((group / name).read_text(encoding="ascii").strip() for name in (limit, used))
+            if limit_bytes == "max":
+                continue
+            stat = group / "memory.stat"
+            lines = stat.read_text(encoding="ascii").splitlines() if stat.is_file() else []
+            droppable = sum(int(line.split()[1]) for line in lines if line.split()[0] == cache)  # by the kernel
+            free.append(float(int(limit_bytes) - int(used_bytes) + droppable))
+    return min(free, default=float("inf"))

@@ -8,7 +8,7 @@ A few words resemble a query. Whole documents find their mates best with a λ th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import pairwise, permutations
 
 import numpy as np
@@ -48,30 +48,21 @@ def choose_ridge(
     for fold in np.array_split(drawn, _FOLDS):
         training, held_out = split(blocks, drawn, fold)
         words = excerpts(held_out, random)
-        fold_dimensions = dimensions_of_fold(dimensions, len(concepts), len(drawn) - len(fold))
+        concept_dimensions = max(_SHARE, dimensions / len(concepts))
+        fold_dimensions = min(dimensions, math.ceil((len(drawn) - len(fold)) * concept_dimensions))
         for lam in RIDGES:
             columns = solve(training, fold_dimensions, lam, seed=seed).columns
             ranks[lam].append(mate_rank(columns, held_out, words))
             if progress:
                 progress(1)
     means = {lam: float(np.mean(values)) for lam, values in ranks.items()}
-    return _largest_good_ridge(ranks), means
-
-
-def dimensions_of_fold(dimensions: int, concepts: int, fold: int) -> int:
-    """Dimensions of a fold's model: as many a concept as in the whole model, or ``_SHARE`` if that is more."""
-    return min(dimensions, math.ceil(fold * max(_SHARE, dimensions / concepts)))
+    best = np.array(max(ranks.values(), key=lambda lam_ranks: float(np.mean(lam_ranks))))
+    behind = {lam: best - lam_ranks for lam, lam_ranks in ranks.items()}  # of each fold
+    return max(lam for lam, gap in behind.items() if gap.mean() <= gap.std(ddof=1) / len(gap) ** 0.5), means
 
 
 MODELS = _FOLDS * len(RIDGES)
 """Number of models trained to choose λ."""
-
-
-def _largest_good_ridge(ranks: Mapping[float, Sequence[float]]) -> float:
-    """The largest λ whose mean rank is within one standard error (of the difference, over folds) of the best."""
-    best = np.array(max(ranks.values(), key=lambda lam_ranks: float(np.mean(lam_ranks))))
-    behind = {lam: best - lam_ranks for lam, lam_ranks in ranks.items()}
-    return max(lam for lam, gap in behind.items() if gap.mean() <= gap.std(ddof=1) / len(gap) ** 0.5)
 
 
 def split(blocks: Mapping[str, Block], drawn: IntArray, fold: IntArray) -> tuple[dict[str, Block], dict[str, Block]]:
