@@ -48,7 +48,11 @@ def publish(
         graph="",
     )
     with publishing(target, config, instead="with -o") as folder:
-        _write_table(table, folder / DATA)
+        with (folder / DATA).open("wb") as out:
+            out.write(np.ascontiguousarray(table.rows).data.cast("B"))
+            if table.scales is not None:
+                out.write(b"\0" * (-out.tell() % ALIGNMENT))
+                out.write(table.scales.tobytes())
         (folder / "model.onnx").write_bytes(build_graph(table, model.dim).SerializeToString())
         vocabularies = {lang: list(words) for lang, words in model.vocabularies.items()}
         (folder / config.tokenizer_name).write_text(json.dumps(vocabularies, ensure_ascii=False), encoding="utf-8")
@@ -114,14 +118,6 @@ def _external(name: str, values: np.ndarray, start: int) -> TensorProto:
     for key, value in (("location", DATA), ("offset", start), ("length", values.nbytes)):
         tensor.external_data.add(key=key, value=str(value))
     return tensor
-
-
-def _write_table(table: Table, file: Path) -> None:
-    with file.open("wb") as out:
-        out.write(np.ascontiguousarray(table.rows).data.cast("B"))
-        if table.scales is not None:
-            out.write(b"\0" * (-out.tell() % ALIGNMENT))
-            out.write(table.scales.tobytes())
 
 
 def _card(config: ModelConfig, model: Cr5Model, about: Mapping[str, str]) -> str:

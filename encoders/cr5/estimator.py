@@ -141,7 +141,12 @@ class Cr5:
     def _solution(self, blocks: Mapping[str, Block], dimensions: int, console: Console) -> Solution:
         """Choose λ and solve. Raises BadInput: the equations can't be solved, or the documents teach nothing."""
         try:
-            self.ridge_, self.tried_ = self._ridge(blocks, dimensions, console)  # reciprocal ranks by λ
+            if self.settings.ridge is None:
+                with console.progress("choosing ridge", ridge_choice.MODELS, "models") as progress:
+                    chosen = ridge_choice.choose_ridge(blocks, dimensions, seed=self.settings.seed, progress=progress)
+            else:
+                chosen = self.settings.ridge, {}
+            self.ridge_, self.tried_ = chosen  # reciprocal ranks by λ
             with console.progress("solving", None, "vectors") as progress:
                 solution = solve(blocks, dimensions, self.ridge_, seed=self.settings.seed, progress=progress)
         except (ArithmeticError, LinAlgError) as error:
@@ -155,14 +160,6 @@ class Cr5:
                 f"({self.ridge_:g}); give other documents, or a smaller --ridge"
             )
         return solution
-
-    def _ridge(
-        self, blocks: Mapping[str, Block], dimensions: int, console: Console
-    ) -> tuple[float, dict[float, float]]:
-        if self.settings.ridge is not None:
-            return self.settings.ridge, {}
-        with console.progress("choosing ridge", ridge_choice.MODELS, "models") as progress:
-            return ridge_choice.choose_ridge(blocks, dimensions, seed=self.settings.seed, progress=progress)
 
 
 def _are(langs: Sequence[str]) -> str:

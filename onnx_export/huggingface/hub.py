@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from encoders.errors import BadInput, MissingPart
@@ -116,12 +117,8 @@ def read_card(folder: Path) -> tuple[str, tuple[str, ...]]:
     if not isinstance(header, dict):
         return "", ()
     stated = header.get("language", [])
-    tags = [_language_tag(code) for code in (stated if isinstance(stated, list) else [stated])]
+    tags = []
+    for code in stated if isinstance(stated, list) else [stated]:
+        with suppress(BadInput):
+            tags.append(normalise("no" if code is False else str(code)))  # YAML reads Norwegian's code as a Boolean
     return str(header.get("license") or ""), tuple(dict.fromkeys(tag for tag in tags if tag != UNDETERMINED))
-
-
-def _language_tag(code: object) -> str:
-    try:
-        return normalise("no" if code is False else str(code))  # YAML reads Norwegian's code as a Boolean
-    except BadInput:
-        return UNDETERMINED

@@ -74,10 +74,8 @@ class Batches:
             self._orders.pop((number, passes - 1), None)
             self._orders[number, passes] = order
         self.drawn[number] += 1
-        return self._batch(self._corpus.directions[number], batches[order[position]])
-
-    def _batch(self, direction: Direction, rows: Sequence[int]) -> Batch:
-        pairs = direction.rows[rows]
+        direction = self._corpus.directions[number]
+        pairs = direction.rows[batches[order[position]]]
         sources = [self._corpus.sentences[direction.source][row] for row in pairs[:, 0]]
         targets = [self._corpus.sentences[direction.target][row] for row in pairs[:, 1]]
         end = np.array([END_ID], dtype=np.int32)

@@ -138,8 +138,9 @@ class _Regression:
         """Ŷᵀ X̂ (X̂ᵀX̂ + λI)⁻¹ X̂ᵀ Ŷ U (eq. 12), (concepts, columns)."""
         centring = self._centring(concepts)
         solved = self._each(lambda lang: self._solved(lang, concepts, centring))
+        whole = centring.shared - centring.mean
         seen = self._each(
-            lambda lang: self._ridges[lang].predicted(self._targets(lang, concepts) + centring.whole, solved[lang])
+            lambda lang: self._ridges[lang].predicted(self._targets(lang, concepts) + whole, solved[lang])
         )
         self._keep(solved)
         mean = sum(predictions.sum(axis=0, dtype=np.float64) for predictions in seen.values()) / self._documents
@@ -204,11 +205,6 @@ class _Centring:
 
     mean: FloatArray  # (columns,) mean of YU over all documents, which centring subtracts
     shared: FloatArray  # (1, columns) sᵀŶU / (n − 1ᵀs): all that a language's regression needs from the other languages
-
-    @property
-    def whole(self) -> FloatArray:
-        """Shared term less the mean, (1, columns)."""
-        return self.shared - self.mean
 
 
 def _ones(count: int) -> FloatArray:
