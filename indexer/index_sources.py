@@ -200,16 +200,10 @@ def _open_for_indexing(
                 try:
                     yield encoder, store, engine, generation
                 except Exception:
-                    if collection is None:
-                        _forget_if_empty(engine, name, store, settings)
+                    with suppress(StoreError):  # the failure itself says that the store or the database is away
+                        if collection is None and not store.count() and not has_spooled(engine, name):
+                            collections.remove(engine, collections.require(engine, name), settings)
                     raise
-
-
-def _forget_if_empty(engine: sa.Engine, name: str, store: VectorStore, settings: Settings) -> None:
-    """Remove a collection whose first run failed, unless documents are stored or handed out to workers."""
-    with suppress(StoreError):  # the failure itself says that the store or the database is away
-        if not store.count() and not has_spooled(engine, name):
-            collections.remove(engine, collections.require(engine, name), settings)
 
 
 def _find(engine: sa.Engine, request: _IndexRequest, name: str, settings: Settings) -> Collection | None:
@@ -227,13 +221,11 @@ def _find(engine: sa.Engine, request: _IndexRequest, name: str, settings: Settin
 
 def _absolute(sources: Sequence[str]) -> list[str]:
     """Names of the sources, each once, that are valid from another directory and with another environment."""
-
-    def valid_anywhere(source: str) -> str:
-        if is_path(source):
-            return str(Path(source).expanduser().absolute())
-        return elastic_source.with_server(source) if source.startswith(elastic_source.PREFIX) else source
-
-    return list(dict.fromkeys(map(valid_anywhere, sources)))
+    names: dict[str, None] = {}
+    for source in sources:
+        remote = elastic_source.with_server(source) if source.startswith(elastic_source.PREFIX) else source
+        names[str(Path(source).expanduser().absolute()) if is_path(source) else remote] = None
+    return list(names)
 
 
 @contextmanager

@@ -134,15 +134,6 @@ def _first_line(error: Exception) -> str:
     return str(cause).strip().splitlines()[0] if str(cause).strip() else type(cause).__name__
 
 
-def _alembic() -> Any:
-    from alembic.config import Config  # noqa: PLC0415 - a tenth of a second, needed only for upgrades
-
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    config.set_main_option("path_separator", "os")
-    return config
-
-
 def head() -> str:
     """The newest migration's id: the number of the last file by name."""
     return max(path.stem for path in (MIGRATIONS / "versions").glob("[0-9]*.py")).split("_", 1)[0]
@@ -160,10 +151,13 @@ def upgrade(engine: sa.Engine) -> str:
     """Apply the missing migrations, all or none; returns the version. Raises StoreError: it is another Dragoman's."""
     if is_current(engine):
         return head()
-    from alembic import command  # noqa: PLC0415
+    from alembic import command  # noqa: PLC0415 - a tenth of a second, needed only for upgrades
+    from alembic.config import Config  # noqa: PLC0415
     from alembic.util import CommandError  # noqa: PLC0415
 
-    config = _alembic()
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.set_main_option("path_separator", "os")
     try:
         with _upgrading(engine) as connection:
             config.attributes["connection"] = connection

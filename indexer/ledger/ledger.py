@@ -159,8 +159,7 @@ class Ledger(RunLedger):
             update = sa.update(Chunk).where(Chunk.run_id == self.run.id, Chunk.wanted == 0)
             session.execute(update.values(state=DONE))
             query = sa.select(sa.func.coalesce(sa.func.sum(Chunk.documents - Chunk.wanted), 0))
-            unchanged = session.scalar(query.where(Chunk.run_id == self.run.id))
-            run.unchanged = unchanged or 0
+            run.unchanged = session.scalar(query.where(Chunk.run_id == self.run.id)) or 0
             session.flush()
             change_state(session, run.id, (READING,), RUNNING)
             session.refresh(run)
@@ -181,12 +180,8 @@ class Ledger(RunLedger):
 
     def _seen_keys(self, session: Session, doc_ids: Sequence[str]) -> set[int]:
         """Keys of the ids that the run met already."""
-        keys = [id_key(doc_id) for doc_id in doc_ids]
-        return set(
-            session.scalars(
-                sa.select(SeenDocument.key).where(SeenDocument.run_id == self.run.id, SeenDocument.key.in_(keys))
-            )
-        )
+        seen = SeenDocument.run_id == self.run.id, SeenDocument.key.in_(map(id_key, doc_ids))
+        return set(session.scalars(sa.select(SeenDocument.key).where(*seen)))
 
     def done(self, chunk: Chunk, stored: int, refused: Iterable[Finding]) -> None:
         """Mark a chunk as done after its documents are in the store: ``stored`` of them were encoded and stored."""

@@ -73,7 +73,8 @@ def _connect(
         return _with_pragmas(connection, _FOR_WRITING)
     except sqlite3.OperationalError:
         connection.close()
-        if not named or _can_be_written(file):
+        by_effective_user = os.access in os.supports_effective_ids
+        if not named or all(os.access(path, os.W_OK, effective_ids=by_effective_user) for path in (file, file.parent)):
             raise
     return _connect_for_reading(dialect, entry, file, parameters)
 
@@ -143,8 +144,3 @@ class _State:
         """The state of a file; a writer has commits in the file that ends with ``-wal``."""
         status, log = file.stat(), file.with_name(f"{file.name}-wal")
         return cls(status.st_mtime_ns, status.st_size, log.exists() and log.stat().st_size > 0)
-
-
-def _can_be_written(file: Path) -> bool:
-    by_effective_user = os.access in os.supports_effective_ids
-    return all(os.access(path, os.W_OK, effective_ids=by_effective_user) for path in (file, file.parent))

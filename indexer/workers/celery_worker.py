@@ -179,14 +179,6 @@ class _Pool:
             self._executor = ThreadPoolExecutor(self.plan.lanes, thread_name_prefix="lane")
         return encoder.spec
 
-    def begin_or_end(self) -> None:
-        """Begin in a process of a pool; end the whole worker on a failure, because Celery would go on silently."""
-        try:
-            self.begin()
-        except Exception:  # noqa: BLE001 - Celery would log the error and accept messages
-            logger.exception("this process can't begin: the worker ends")
-            self._end_worker()
-
     def work(self, run_id: int, number: int) -> None:
         """Process the chunk of a message; end the whole worker if this process encodes nothing any more."""
         if not self._lanes:  # the process could not begin, and ends
@@ -208,7 +200,7 @@ class _Pool:
             lane.work(run_id, number)
             if lane.failures_in_a_row >= _MOST_FAILURES and not self.stop.requested:
                 logger.error("%d chunks in a row went back because nothing is encoded: the worker ends", _MOST_FAILURES)
-                self._end_worker()
+                self.end_worker()
         except Exception:
             logger.exception("a chunk was not worked on; its lease runs out")
             raise
@@ -224,7 +216,7 @@ class _Pool:
                 lane.sign_off()
             end_process()
 
-    def _end_worker(self) -> None:
+    def end_worker(self) -> None:
         """End the whole worker, with exit status 1 unless its end was already requested."""
         if not self.stop.requested:
             self._failed.value = 1
@@ -281,13 +273,17 @@ def _run_celery_worker(app: Celery, pool: _Pool, model: str) -> int:
         if pool.plan.concurrency == 1:  # this process is the worker, and has begun
             return
         leave_to_parent()
-        pool.begin_or_end()
+        try:
+            pool.begin()
+        except Exception:  # noqa: BLE001 - Celery would log the error and accept messages
+            logger.exception("this process can't begin: the worker ends")
+            pool.end_worker()
 
     for refusal in (signals.task_rejected, signals.task_unknown):
         refusal.connect(count_unread, weak=False)
     if pool.settings.broker.startswith("redis"):
         _guard_redis(count_unread)
-    signals.setup_logging.connect(_set_up_no_logging, weak=False)
+    signals.setup_logging.connect(lambda **_: None, weak=False)  # Celery sets up no log of its own
     signals.worker_process_init.connect(begin, weak=False)
     signals.worker_process_shutdown.connect(lambda **_: pool.end(), weak=False)
     task_queue = queue(pool.settings.broker, model)
@@ -359,7 +355,3 @@ def _consumer(count_unread: Callable[[], None]) -> Any:
             count_unread()
 
     return Prompt
-
-
-def _set_up_no_logging(**_: Any) -> None:
-    """Celery sets up no log of its own."""

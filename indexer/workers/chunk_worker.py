@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -81,7 +80,9 @@ class ChunkWorker:
             refused=lambda count: metrics.stored(0, count),
         )  # fmt: skip
         self.failures_in_a_row = 0
-        self._keeps_checkpoints = _is_writable(settings.home)
+        with suppress(OSError):
+            make_private_folder(settings.home)
+        self._keeps_checkpoints = os.access(settings.home, os.W_OK)
         """Whether a killed worker goes on inside a very long document: no other work needs a home to write to."""
         self._stores: dict[str, tuple[_Key, VectorStore]] = {}
         self._current_lease: Lease | None = None
@@ -339,13 +340,6 @@ def end_process() -> None:
     """End this process at once: what is being encoded is dropped, and nothing of it is stored."""
     logging.shutdown()
     os._exit(0)
-
-
-def _is_writable(home: Path) -> bool:
-    """Whether files can be made in the home, which is made if it is missing."""
-    with suppress(OSError):
-        make_private_folder(home)
-    return os.access(home, os.W_OK)
 
 
 def _open_existing_store(collection: Collection, generation: int, settings: Settings, database_id: str) -> VectorStore:

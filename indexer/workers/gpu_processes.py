@@ -7,7 +7,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from types import FrameType
 
 from encoders.machine.placement import Device
 from indexer.workers.logs import logger
@@ -25,57 +24,51 @@ def run_for_each_card(work: Mapping[Device, Callable[[], int]], pause: float = _
     The functions are pickled and return exit statuses. A process that fails is started again after ``pause`` seconds,
     unless its status is ``PERMANENT``. SIGTERM, SIGHUP and Ctrl-C end all processes by SIGTERM.
     """
-    processes = _Processes(work, pause)
+    ending = threading.Event()
+    statuses: dict[Device, int] = {}
+    threads = [
+        threading.Thread(target=_keep_running, args=(device, function, pause, ending, statuses))
+        for device, function in work.items()
+    ]
     handlers = {
-        number: signal.signal(number, processes.handle_signal)
+        number: signal.signal(number, lambda *_: ending.set())
         for number in _SIGNALS
         if signal.getsignal(number) is not signal.SIG_IGN  # nohup set it
     }
     try:
-        return processes.run()
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-
-
-class _Processes:
-    def __init__(self, work: Mapping[Device, Callable[[], int]], pause: float) -> None:
-        self._work, self._pause = work, pause
-        self._ending = threading.Event()
-        self._statuses: dict[Device, int] = {}
-
-    def run(self) -> int:
-        threads = [threading.Thread(target=self._keep_running, args=(device,)) for device in self._work]
         for thread in threads:
             thread.start()
         for thread in threads:
             while thread.is_alive():
                 thread.join(0.5)  # returns now and then, so that signals are handled
-        return int(any(self._statuses.values()))
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    return int(any(statuses.values()))
 
-    def handle_signal(self, _number: int, _frame: FrameType | None) -> None:
-        self._ending.set()
 
-    def _keep_running(self, device: Device) -> None:
-        """Run a card's process, again after each failure, until it ends well or the end is requested."""
-        while True:
-            process = _SPAWN.Process(target=_work, args=(self._work[device],), name=device)
-            process.start()
-            terminated = False
-            while process.is_alive():
-                if self._ending.is_set() and not terminated:
-                    process.terminate()
-                    terminated = True
-                process.join(0.2)
-            status = abs(process.exitcode or 0)
-            if terminated and status == signal.SIGTERM:  # it was asked to end while it loaded
-                status = 0
-            self._statuses[device] = status
-            if status in {0, PERMANENT} or self._ending.is_set():
-                return
-            logger.error("the worker on %s ended with %d; it is started again in %g s", device, status, self._pause)
-            if self._ending.wait(self._pause):
-                return
+def _keep_running(
+    device: Device, function: Callable[[], int], pause: float, ending: threading.Event, statuses: dict[Device, int]
+) -> None:
+    """Run a card's process, again after each failure, until it ends well or the end is requested."""
+    while True:
+        process = _SPAWN.Process(target=_work, args=(function,), name=device)
+        process.start()
+        terminated = False
+        while process.is_alive():
+            if ending.is_set() and not terminated:
+                process.terminate()
+                terminated = True
+            process.join(0.2)
+        status = abs(process.exitcode or 0)
+        if terminated and status == signal.SIGTERM:  # it was asked to end while it loaded
+            status = 0
+        statuses[device] = status
+        if status in {0, PERMANENT} or ending.is_set():
+            return
+        logger.error("the worker on %s ended with %d; it is started again in %g s", device, status, pause)
+        if ending.wait(pause):
+            return
 
 
 def _work(function: Callable[[], int]) -> None:

@@ -23,8 +23,6 @@ _CONNECT_SECONDS = 10
 _CONNECT_RETRIES = 3
 _CONFIRM_SECONDS = 10
 """Seconds to wait until the broker confirms a message: RabbitMQ without memory or disk never answers."""
-
-
 _BROKERS = "amqp://USER@HOST (RabbitMQ) or redis://HOST, in --broker or DRAGOMAN_BROKER"
 
 

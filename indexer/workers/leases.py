@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,17 +128,10 @@ class Leases:
         row = session.execute(claim, execution_options={"synchronize_session": False}).one_or_none()
         return row and Lease(run_id, row.number, tuple(index for index, flag in enumerate(row.todo) if flag), *row[2:])
 
-    def _leased_here(self, lease: Lease) -> tuple[sa.ColumnElement[bool], ...]:
-        return (
-            Chunk.run_id == lease.run_id,
-            Chunk.number == lease.number,
-            Chunk.state == LEASED,
-            Chunk.owner == self.worker,
-        )
-
     def _change(self, session: Session, lease: Lease, **values: Any) -> bool:
         """Change the chunk if this worker still holds its lease; returns whether it does."""
-        update = sa.update(Chunk).where(*self._leased_here(lease)).values(**values)
+        chunk = Chunk.run_id == lease.run_id, Chunk.number == lease.number
+        update = sa.update(Chunk).where(*chunk, Chunk.state == LEASED, Chunk.owner == self.worker).values(**values)
         result = session.execute(update, execution_options={"synchronize_session": False})
         return bool(result.rowcount)  # type: ignore[attr-defined]
 
@@ -190,7 +183,21 @@ class Leases:
                 return
             chunk = session.get_one(Chunk, (lease.run_id, lease.number))
             parts = zip(lease.halves, (lease.todo[:middle], lease.todo[middle:]), strict=True)
-            session.add_all(_part(chunk, number, todo) for number, todo in parts)
+            for number, todo in parts:
+                flags = bytearray(len(chunk.todo))
+                for position in todo:
+                    flags[position] = True
+                part = Chunk(
+                    run_id=chunk.run_id,
+                    number=number,
+                    state=PENDING,
+                    documents=0,
+                    todo=bytes(flags),
+                    wanted=len(todo),
+                    digest=chunk.digest,
+                    updated=now(),
+                )
+                session.add(part)
 
     def _refuse(self, lease: Lease) -> None:
         documents = self.documents(lease)
@@ -206,19 +213,3 @@ def _lock_run(session: Session, lease: Lease) -> None:
     """
     run_row = sa.select(IndexRun.id).where(IndexRun.id == lease.run_id)
     session.execute(run_row.with_for_update(read=True, key_share=True))
-
-
-def _part(chunk: Chunk, number: int, todo: Sequence[int]) -> Chunk:
-    flags = bytearray(len(chunk.todo))
-    for position in todo:
-        flags[position] = True
-    return Chunk(
-        run_id=chunk.run_id,
-        number=number,
-        state=PENDING,
-        documents=0,
-        todo=bytes(flags),
-        wanted=len(todo),
-        digest=chunk.digest,
-        updated=now(),
-    )

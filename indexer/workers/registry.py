@@ -58,11 +58,8 @@ def record_heartbeat(
     until = clock() + lease_seconds
     values = {"until": until, "run_id": run_id, "chunk": chunk, "documents": documents, "error": error}
     with transaction(engine) as session:
-        update_result = session.execute(
-            sa.update(Worker).where(Worker.id == identity.id).values(values),
-            execution_options={"synchronize_session": False},
-        )
-        if not update_result.rowcount:  # type: ignore[attr-defined]
+        update = sa.update(Worker).where(Worker.id == identity.id).values(values)
+        if not session.execute(update, execution_options={"synchronize_session": False}).rowcount:  # type: ignore[attr-defined]
             session.execute(sa.insert(Worker).values({**asdict(identity), **values}))
 
 

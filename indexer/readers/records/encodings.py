@@ -120,7 +120,7 @@ class Encoding:
 
     def __str__(self) -> str:
         """The name as people write it."""
-        return _shown(self.name)
+        return self.name.replace("cp125", "windows-125").replace("iso8859", "iso-8859").replace("utf", "UTF")
 
 
 UTF8 = Encoding()
@@ -180,11 +180,8 @@ def _is_wide_text(start: bytes, name: str) -> bool:
         text = codecs.getincrementaldecoder(name)().decode(start)
     except UnicodeError:
         return False
-    if (
-        not text
-        or len(start) % 2
-        or {unicodedata.category(sign) for sign in "".join(text.split())} & {"Cc", "Cn", "Co", "Cs"}
-    ):
+    kinds = {unicodedata.category(sign) for sign in "".join(text.split())}
+    if not text or len(start) % 2 or kinds & {"Cc", "Cn", "Co", "Cs"}:
         return False
     rows = Counter(ord(sign) >> 8 for sign in text)
     of_few = sum(count for _, count in rows.most_common(3)) >= _OF_FEW * len(text)
@@ -201,11 +198,6 @@ def _declared_encoding(start: bytes, *, html: bool) -> str:
     except BadInput:
         return ""
     return "" if encoding.startswith("utf") else encoding  # what is read as ASCII is no UTF-16
-
-
-def _stated_languages(start: bytes) -> set[str]:
-    """The languages that records or tags at a file's start name."""
-    return {match[1].decode().lower() for match in _STATED_LANG.finditer(start)}
 
 
 def decide(
@@ -235,10 +227,11 @@ def decide(
     if first.fits:
         return Encoding(first.name, replaced=first.broken)
     if stated:
-        raise UndecodableError(f"it is not {_shown(stated)}; say its encoding with --encoding")
+        raise UndecodableError(f"it is not {Encoding(stated)}; say its encoding with --encoding")
     if declared and (reading := _Reading(declared, blocks())).fits:
         return Encoding(declared, replaced=reading.broken)
-    for name in _guesses(bytes(first.sample), lang, {*languages, *_stated_languages(start)}):
+    stated_langs = {match[1].decode().lower() for match in _STATED_LANG.finditer(start)}
+    for name in _guesses(bytes(first.sample), lang, {*languages, *stated_langs}):
         reading = _Reading(name, blocks())
         if reading.broken * _RARE < reading.length:
             return Encoding(name, guessed=True, replaced=reading.broken)
@@ -264,11 +257,6 @@ def _is_utf8(blocks: Iterable[bytes]) -> bool:
     return True
 
 
-def _shown(name: str) -> str:
-    """The name of an encoding as people write it."""
-    return name.replace("cp125", "windows-125").replace("iso8859", "iso-8859").replace("utf", "UTF")
-
-
 class _Reading:
     """All bytes of a file, read in one encoding."""
 
@@ -285,15 +273,12 @@ class _Reading:
             self.others += len(text) - len(text.encode("ascii", "ignore"))
             self.broken += text.count("\ufffd") - (block.count(mark) if mark else 0)
             if len(self.sample) < _SAMPLE and not block.isascii():
-                self.sample += b"\n".join(line for line in _plain(block).splitlines() if not line.isascii())
+                # markup, digits and JSON's marks make guesses unsure
+                plain = _TAG.sub(b" ", _without_scripts(block)).translate(_NO_WORDS)
+                self.sample += b"\n".join(line for line in plain.splitlines() if not line.isascii())
         self.broken = max(0, self.broken)
         self.switches &= not self.sample
         self.fits = self.others - self.broken >= _WELL_FORMED * self.others
-
-
-def _plain(block: bytes) -> bytes:
-    """The block without markup, digits and JSON's marks, which make guesses unsure."""
-    return _TAG.sub(b" ", _without_scripts(block)).translate(_NO_WORDS)
 
 
 def _without_scripts(markup: bytes) -> bytes:

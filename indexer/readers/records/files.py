@@ -149,7 +149,8 @@ class SourceFile:
         stream = self._open_text()
         if self.encoding.name == "utf-8" and not (self.encoding.replaced or self.returns):
             return stream
-        return io.BufferedReader(_Recoded(stream, self.encoding.name, returns=self.returns), _CHUNK)
+        recoded = _recoded(stream, self.encoding.name, returns=self.returns)
+        return io.BufferedReader(_BlockStream(stream, recoded), _CHUNK)
 
     def _open_text(self) -> io.BufferedReader:
         """Open the file's bytes after its byte order mark; a small file is not opened again."""
@@ -186,7 +187,8 @@ class SourceFile:
         if problem is not None:
             raw.close()
             raise UnreadableFileError(f"it is {problem}")
-        stream: io.BufferedReader = io.BufferedReader(_Stream(raw, *(compression or ("", None))), _CHUNK)
+        blocks = _decompressed(raw, *compression) if compression else iter(lambda: raw.read(_CHUNK), b"")
+        stream: io.BufferedReader = io.BufferedReader(_BlockStream(raw, blocks), _CHUNK)
         try:
             self._refuse_unread(stream.peek(8))
         except UnreadableFileError:
@@ -258,42 +260,11 @@ class SourceFile:
         return data
 
 
-class _Recoded(io.RawIOBase):
-    """The text of a stream in UTF-8; what its encoding can't have is U+FFFD, and a carriage return may end a line."""
+class _BlockStream(io.RawIOBase):
+    """A stream of blocks of bytes that are made of another stream, which it closes."""
 
-    def __init__(self, stream: io.BufferedReader, encoding: str, *, returns: bool) -> None:
-        self._stream = stream
-        decoder = codecs.getincrementaldecoder(encoding)("replace")
-        self._decoder = io.IncrementalNewlineDecoder(decoder, translate=True) if returns else decoder
-        self._block = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: object) -> int:
-        target = memoryview(buffer)  # type: ignore[arg-type]  # typeshed names the buffer type for checkers alone
-        while not self._block:
-            data = self._stream.read1(_DECODED)
-            text = self._decoder.decode(data, final=not data)
-            self._block = memoryview(text.encode("utf-8", "replace"))
-            if not (data or self._block):
-                return 0
-        count = min(len(target), len(self._block))
-        target[:count] = self._block[:count]
-        self._block = self._block[count:]
-        return count
-
-    def close(self) -> None:
-        self._stream.close()
-        super().close()
-
-
-class _Stream(io.RawIOBase):
-    """Decompressed bytes of a file, or its bytes unchanged; archives that follow one another are joined."""
-
-    def __init__(self, raw: BinaryIO, name: str, new_decompressor: Callable[[], _Decompressor] | None) -> None:
-        self._raw, self._name = raw, name
-        self._blocks = self._decompressed(new_decompressor) if new_decompressor else iter(lambda: raw.read(_CHUNK), b"")
+    def __init__(self, source: BinaryIO, blocks: Iterator[bytes]) -> None:
+        self._source, self._blocks = source, blocks
         self._block = memoryview(b"")
 
     def readable(self) -> bool:
@@ -313,38 +284,50 @@ class _Stream(io.RawIOBase):
         self._block = self._block[count:]
         return count
 
-    def _decompressed(self, new_decompressor: Callable[[], _Decompressor]) -> Iterator[bytes]:
-        decompressor = new_decompressor()
-        begun = False
-        while chunk := self._raw.read(_CHUNK // 4):
-            while chunk or (begun and not decompressor.needs_input):
-                if not begun:
-                    chunk = chunk.lstrip(b"\0")  # tapes pad archives with zeros
-                    begun = bool(chunk)
-                    if not begun:
-                        break
-                try:
-                    block = decompressor.decompress(chunk, _CHUNK)
-                except (zlib.error, lzma.LZMAError, zstd.ZstdError, OSError) as error:
-                    raise UnreadableFileError(self._problem(error)) from error
-                if block:
-                    yield block
-                chunk = b""
-                if decompressor.eof:
-                    chunk = decompressor.unused_data
-                    decompressor, begun = new_decompressor(), False
-        if begun:
-            raise UnreadableFileError(f"the {self._name} archive ends too early; get it again")
-
-    def _problem(self, error: Exception) -> str:
-        if "memory" in str(error).lower():  # liblzma and libzstd name no other reason in these words
-            return f"the {self._name} archive needs more than {_UNPACK_MEMORY >> 20} MB of memory; unpack it first"
-        return f"the {self._name} archive is broken here; get it again"
-
     def close(self) -> None:
-        self._raw.close()
+        self._source.close()
         self._blocks = iter(())  # else what unpacks would stay in memory until a collection of cycles
         super().close()
+
+
+def _recoded(stream: io.BufferedReader, encoding: str, *, returns: bool) -> Iterator[bytes]:
+    """The text of a stream in UTF-8; what its encoding can't have is U+FFFD, and a carriage return may end a line."""
+    decoder: Any = codecs.getincrementaldecoder(encoding)("replace")
+    if returns:
+        decoder = io.IncrementalNewlineDecoder(decoder, translate=True)
+    data = b"-"
+    while data:
+        data = stream.read1(_DECODED)
+        if text := decoder.decode(data, final=not data):
+            yield text.encode("utf-8", "replace")
+
+
+def _decompressed(raw: BinaryIO, name: str, new_decompressor: Callable[[], _Decompressor]) -> Iterator[bytes]:
+    """Decompressed bytes of a file; archives that follow one another are joined."""
+    decompressor = new_decompressor()
+    begun = False
+    while chunk := raw.read(_CHUNK // 4):
+        while chunk or (begun and not decompressor.needs_input):
+            if not begun:
+                chunk = chunk.lstrip(b"\0")  # tapes pad archives with zeros
+                begun = bool(chunk)
+                if not begun:
+                    break
+            try:
+                block = decompressor.decompress(chunk, _CHUNK)
+            except (zlib.error, lzma.LZMAError, zstd.ZstdError, OSError) as error:
+                problem = "is broken here; get it again"
+                if "memory" in str(error).lower():  # liblzma and libzstd name no other reason in these words
+                    problem = f"needs more than {_UNPACK_MEMORY >> 20} MB of memory; unpack it first"
+                raise UnreadableFileError(f"the {name} archive {problem}") from error
+            if block:
+                yield block
+            chunk = b""
+            if decompressor.eof:
+                chunk = decompressor.unused_data
+                decompressor, begun = new_decompressor(), False
+    if begun:
+        raise UnreadableFileError(f"the {name} archive ends too early; get it again")
 
 
 def _unreadable(error: OSError) -> None:

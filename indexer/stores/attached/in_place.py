@@ -131,9 +131,6 @@ class AttachedStore(JoinedStore):
                 actions[doc_id] = _update(self.index, doc_id, {"doc": content}, document)
         return actions
 
-    def _read_fields(self) -> list[str]:
-        return [*self.users.paths.values(), *(self._layout.name(field) for field in _STAMP)]
-
     def _has_text_of(self, stored: ServerDocument, encoded: Document) -> bool:
         """Whether a document in the user's index still has the text that was encoded."""
         current = self.users.document(encoded.doc_id, stored.source, assumed=encoded.lang)
@@ -147,12 +144,10 @@ class AttachedStore(JoinedStore):
 
     def change_body(self, model: str) -> dict[str, Any]:
         """Search body for what decides whether a document is encoded again: its text, our hash, the stored vector."""
+        stamp = (self._layout.name(field) for field in _STAMP)
         return {
-            "docvalue_fields": [
-                self._layout.vector_column(model),
-                *self._parts(model).values(),
-            ],
-            "source": {"includes": [*self._read_fields(), self._layout.digest_path(model)]},
+            "docvalue_fields": [self._layout.vector_column(model), *self._parts(model).values()],
+            "source": {"includes": [*self.users.paths.values(), *stamp, self._layout.digest_path(model)]},
             "version": True,
         }
 
@@ -242,9 +237,8 @@ def detach(attachment: Attachment, credentials: Credentials, *, index: str = "",
             return Detached(name, gone=True)
         layout = Layout(attachment.field)
         try:
-            counts = [
-                _empty_all(server_index(client, attachment, index_name), layout) for index_name in sorted(indices)
-            ]
+            opened = (server_index(client, attachment, index_name) for index_name in sorted(indices))
+            counts = [_empty_all(users_index, layout) for users_index in opened]
         except IndexGone:
             return Detached(name, gone=True)
     return Detached(name, sum(emptied for emptied, _ in counts), sum(kept for _, kept in counts))
@@ -274,12 +268,14 @@ def _empty_all(index: ServerIndex, layout: Layout) -> tuple[int, int]:
 def _empty(index: ServerIndex, layout: Layout, doc_ids: Sequence[str], routing: Mapping[str, str] | None = None) -> int:
     """Empty our object in documents; documents with external versions keep it, for a write would raise the version."""
     routing_by_id = routing or {}
+    # a partial document would leave the field as null
+    removal = {"script": {"source": "ctx._source.remove(params.field)", "params": {"field": layout.ours}}}
 
     def decide(page_ids: Sequence[str]) -> dict[str, Action]:
         fields = [layout.name("id"), layout.name("text_hash")]
         stored = index.read(page_ids, fields, routing=routing_by_id)
         return {
-            doc_id: _update(index.name, doc_id, _removal(layout.ours), document, routing_by_id.get(doc_id))
+            doc_id: _update(index.name, doc_id, removal, document, routing_by_id.get(doc_id))
             for doc_id, document in stored.items()
             if layout.held(document.source).get("id") is not None
             and not attach_checks.is_external({"_version": document.version, "_seq_no": document.seq_no})
@@ -299,8 +295,3 @@ def _update(
 ) -> Action:
     placement = {"routing": routing} if routing is not None else {}
     return {"_op_type": "update", "_index": index, "_id": doc_id, **content, **stored.unchanged, **placement}
-
-
-def _removal(field: str) -> dict[str, Any]:
-    """The body of an update that removes a field; a partial document would leave it as null."""
-    return {"script": {"source": "ctx._source.remove(params.field)", "params": {"field": field}}}

@@ -115,7 +115,8 @@ class Layout:
     def model_properties(self, model: str, dim: int, kinds: Mapping[str, str]) -> dict[str, Any]:
         """Properties for a model; ``kinds`` are types of vector indices by language, of the shared field by ""."""
         fields: dict[str, Any] = {part: {"type": "binary", "doc_values": True} for part in PARTS}
-        vectors = {lang: _vector_mapping(dim, kind) for lang, kind in kinds.items()}
+        options = {"type": "dense_vector", "dims": dim, "index": True, "similarity": "dot_product"}
+        vectors = {lang: {**options, "index_options": {"type": kind}} for lang, kind in kinds.items()}
         if "" in vectors:
             fields["vector"] = vectors.pop("")
         if vectors:
@@ -295,12 +296,6 @@ class Layout:
 def _vector_field(ours: str, model: str) -> str:
     """The shared field of a model's vectors, and the beginning of the names of the other fields."""
     return f"{ours}.models.{model}.vector"
-
-
-def _vector_mapping(dim: int, kind: str) -> dict[str, Any]:
-    """Mapping of a field of vectors; the type of its index is explicit, for servers' defaults differ."""
-    options = {"type": "dense_vector", "dims": dim, "index": True, "similarity": "dot_product"}
-    return {**options, "index_options": {"type": kind}}
 
 
 def has_own_field(lang: str) -> bool:

@@ -66,24 +66,15 @@ class Claim:
         same = (marked.collection, marked.attached) == (self.collection, self.attached)
         return same and (marked.database_id == self.database_id or not (marked.database_id and self.database_id))
 
-    def is_to_mark(self, mapping: Mapping[str, Any]) -> bool:
-        """Whether an index that is ours lacks the mark, or the database's id in the mark."""
-        marked = Claim.of(mapping)
-        return bool(self.database_id) and (marked is None or not marked.database_id)
-
     def refusal(self, server: str, index: str, mapping: Mapping[str, Any]) -> BadInput:
         """The error for an index that is not ours."""
         marked = Claim.of(mapping)
+        cause = "belongs to a collection of another database"
         if marked is None:
             cause = "was not made by Dragoman"
         elif marked.attached != self.attached:
-            cause = (
-                f"belongs to a collection that is attached to {marked.attached}"
-                if marked.attached
-                else "is no companion"
-            )
-        else:
-            cause = "belongs to a collection of another database"
+            attached = f"belongs to a collection that is attached to {marked.attached}"
+            cause = attached if marked.attached else "is no companion"
         return BadInput(
             f"the index {index} on {server} {cause}, and is left alone; take another name with -c, another prefix "
             "in --store, or delete it there if nobody needs it"
@@ -133,7 +124,8 @@ class OwnIndex(ServerIndex):
                 if created:
                     self.client.indices.delete(index=self.name)
                 raise
-            if self.claim.is_to_mark(mapping):
+            marked = Claim.of(mapping)
+            if self.claim.database_id and not (marked and marked.database_id):
                 self.client.indices.put_mapping(index=self.name, meta=self.claim.meta(mapping))
             self.stale = self._is_loading()
 
@@ -219,19 +211,15 @@ class OwnIndex(ServerIndex):
 
     def _publish(self) -> None:
         aliased = self._aliased_indices()
-        self._end_loading()
-        if self.alias and aliased != {self.name}:
-            actions = [{"remove": {"index": index, "alias": self.alias}} for index in sorted(aliased - {self.name})]
-            self.client.indices.update_aliases(actions=[*actions, {"add": {"index": self.name, "alias": self.alias}}])
-
-    def _end_loading(self) -> None:
-        """Give the index its replicas and refreshes, if it lacks them, and refresh it."""
         if self._is_loading():
             replicas = self.address.replicas if self.address.replicas >= 0 else None
             settings = {"number_of_replicas": replicas, "refresh_interval": None}
             self.client.indices.put_settings(index=self.name, settings=settings)
         self.client.indices.refresh(index=self.name)
         self.stale = False
+        if self.alias and aliased != {self.name}:
+            actions = [{"remove": {"index": index, "alias": self.alias}} for index in sorted(aliased - {self.name})]
+            self.client.indices.update_aliases(actions=[*actions, {"add": {"index": self.name, "alias": self.alias}}])
 
     def _is_loading(self) -> bool:
         """Whether the index is filled for the first time: then only readers through this store refresh it."""

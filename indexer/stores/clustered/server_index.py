@@ -102,9 +102,8 @@ class ServerIndex:
         if not doc_ids:
             return {}
         routing = routing or {}
-        requests = [
-            {"_id": doc_id, "routing": routing[doc_id]} if doc_id in routing else {"_id": doc_id} for doc_id in doc_ids
-        ]
+        routed = {doc_id: {"routing": routing[doc_id]} for doc_id in doc_ids if doc_id in routing}
+        requests = [{"_id": doc_id, **routed.get(doc_id, {})} for doc_id in doc_ids]
         answer = self.client.mget(
             index=self.name,
             docs=requests,

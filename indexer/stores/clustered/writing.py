@@ -193,10 +193,11 @@ def _attempt(
     with closing(answers):  # otherwise another thread may close the generator after an error
         for done, answer in answers:
             ((kind, item),) = answer.items()
-            doc_id = item["_id"]
+            doc_id, failure = item["_id"], item.get("error")
+            kind_of_error = failure.get("type") if isinstance(failure, dict) else ""
             if done or (kind == "delete" and item["status"] == 404):
                 outcome.done |= {doc_id} if done else set()
-            elif item["status"] == 409 or _is_gone(item):
+            elif item["status"] == 409 or kind_of_error == "document_missing_exception":
                 later.append(doc_id)
             elif cluster_errors.never_fits(why := cluster_errors.reason(item)):
                 if len(actions) > 1:  # perhaps only all actions for the shard together do not fit
@@ -205,16 +206,10 @@ def _attempt(
             elif item["status"] in {429, 503}:
                 later.append(doc_id)
                 full = cluster_errors.TemporaryFailure(f"{server} {cluster_errors.sentence(item['status'], item)}")
-            elif isinstance(item["error"], dict) and item["error"].get("type") == "index_not_found_exception":
+            elif kind_of_error == "index_not_found_exception":
                 raise cluster_errors.IndexGone(f"the index {item['_index']} is gone from {server}; bring it back")
             elif item["status"] in {401, 403, 404}:
                 raise StoreError(f"{server} {cluster_errors.sentence(item['status'], item)}")
             else:
                 outcome.refused[doc_id] = cluster_errors.reason(item)
     return later, full
-
-
-def _is_gone(item: Mapping[str, Any]) -> bool:
-    """Whether an update failed because somebody else deleted the document."""
-    error = item.get("error")
-    return isinstance(error, dict) and error.get("type") == "document_missing_exception"
