@@ -80,7 +80,8 @@ def hand_out_stored(
     newest = next(reversed(runs(engine, collection)), None)
     if newest and newest.again and (newest.model, newest.generation) == (spec.model, generation):
         ledger = Ledger(engine, newest, resumed=True)
-        if newest.state in {RUNNING, PAUSED} or (newest.state == DONE and not _has_retryable_refusals(ledger)):
+        final = all(refusal.is_nothing_known for refusal in ledger.refusals())  # others may be gone the next time
+        if newest.state in {RUNNING, PAUSED} or (newest.state == DONE and final):
             return ledger
     fingerprint, count = _fingerprint(generation, store.ids())
     ledger = Ledger.open(
@@ -92,11 +93,6 @@ def hand_out_stored(
         chunks = read_chunks(_documents(store, store.ids(), check))
         hand_out_chunks(chunks, spec.model, store, ledger, progress, pack_ids)
     return ledger
-
-
-def _has_retryable_refusals(ledger: Ledger) -> bool:
-    """Whether a run refused a document for a reason that may be gone the next time."""
-    return any(not refusal.is_nothing_known for refusal in ledger.refusals())
 
 
 def _fingerprint(generation: int, doc_ids: Iterable[str]) -> tuple[str, int]:

@@ -137,20 +137,16 @@ def abilities(client: Elasticsearch, server: str) -> Abilities:
     from elasticsearch import NotFoundError  # noqa: PLC0415
 
     try:
-        return _abilities(client, server)
+        with store_errors(server):
+            if _reads(client, _PACKED_PROBE, "?_source_exclude_vectors=false"):
+                return Abilities()
+            if not _reads(client, _PROBE):
+                raise StoreError(f"{server} {UNSUITABLE}")
+            return Abilities(_reads(client, _PACKED_PROBE), _reads(client, _PROBE, "?_source_exclude_vectors=false"))
     except NotFoundError as error:
         raise StoreError(
             f"{server} has no Elasticsearch (it answers 404 to a search); check the address and the path in it"
         ) from error
-
-
-def _abilities(client: Elasticsearch, server: str) -> Abilities:
-    with store_errors(server):
-        if _reads(client, _PACKED_PROBE, "?_source_exclude_vectors=false"):
-            return Abilities()
-        if not _reads(client, _PROBE):
-            raise StoreError(f"{server} {UNSUITABLE}")
-        return Abilities(_reads(client, _PACKED_PROBE), _reads(client, _PROBE, "?_source_exclude_vectors=false"))
 
 
 def _reads(client: Elasticsearch, vector: str | list[float], parameters: str = "") -> bool:

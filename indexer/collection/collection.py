@@ -163,15 +163,11 @@ def remove(
     index_runs.forget_collection(engine, collection.name)
     in_place = is_attached(collection.store) and not Attachment.parse(collection.store).companion
     if not (forget or in_place):
-        _drop_stores(engine, collection, settings)
+        location = collection.location(settings, read_database_id(engine))
+        for number in sorted(collection.generations.union(location.generations())):
+            location.drop(number)
     shutil.rmtree(settings.checkpoints(collection.name), ignore_errors=True)
     with transaction(engine) as session:
         session.execute(sa.delete(Collection).where(Collection.name == collection.name))  # who writes about it waits
         session.execute(sa.delete(AttachedIndex).where(AttachedIndex.collection == collection.name))
         also(session)
-
-
-def _drop_stores(engine: sa.Engine, collection: Collection, settings: Settings) -> None:
-    location = collection.location(settings, read_database_id(engine))
-    for number in sorted(collection.generations.union(location.generations())):
-        location.drop(number)

@@ -141,7 +141,10 @@ class _Table:
         while len(row) > len(self._columns) and not row[-1].strip():
             row.pop()
         if len(row) != len(self._columns):
-            return _uneven(row, self._columns, place)
+            too_many = "take the delimiter out of the values, or quote them in a CSV file"
+            advice = "fill them" if len(row) < len(self._columns) else too_many
+            columns = f"{counted(len(row), 'column')} and the header {len(self._columns)}"
+            return Refusal(place, f"the row has {columns}; {advice}")
         values = {self._names["id"]: record_id, **dict(zip(self._columns, row, strict=True))}
         self.unnamed |= bool(values.pop("", ""))
         for name, value in values.items():
@@ -221,10 +224,3 @@ def _rows(lines: _Lines, layout: _Layout) -> Iterator[tuple[int, list[str] | csv
             lines.rewind(1)
         else:
             return
-
-
-def _uneven(row: list[str], header: list[str], place: str) -> Refusal:
-    """The refusal of a row that has not as many columns as the header."""
-    too_many = "take the delimiter out of the values, or quote them in a CSV file"
-    advice = "fill them" if len(row) < len(header) else too_many
-    return Refusal(place, f"the row has {counted(len(row), 'column')} and the header {len(header)}; {advice}")

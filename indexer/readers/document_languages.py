@@ -23,7 +23,7 @@ _NEIGHBOURS = 2.0
 _ELSEWHERE = 0.01
 """Documents that every language is taken to have among the neighbours, where none was seen."""
 _CODE, _SHOWN = 0.25, 2000
-"""Share of signs from which on a text is no prose, as code is not, and the characters that show it."""
+"""Share of digits and ASCII's signs from which on a text is no prose, and the characters that show it."""
 _NO_LETTERS = dict.fromkeys(map(ord, string.digits + string.punctuation))
 _FEW = 3.0
 """Documents that can have a main language."""
@@ -34,7 +34,6 @@ class _Waiting:
     """A reading that waits, with the probabilities of its languages if they are not sure."""
 
     reading: Reading
-    place: str = ""
     unsure: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -64,7 +63,9 @@ class _Languages:
         """The readings whose languages are known now."""
         waiting = _Waiting(reading)
         if isinstance(reading, Document):
-            place = _neighbourhood(reading)
+            place = _RECORD.sub("", reading.place)
+            if place == reading.place:  # the file is one document
+                place = place.rpartition("/")[0]
             if place != self._place:
                 yield from self.settle()
                 self._place, self._of_file = place, Counter()
@@ -81,7 +82,8 @@ class _Languages:
         lang = document.lang
         if lang == UNDETERMINED:
             probabilities = self._detector.probabilities(document.content)
-            if _signs(document.content[:_SHOWN]) > _CODE:
+            shown = "".join(document.content[:_SHOWN].split())
+            if 1 - len(shown.translate(_NO_LETTERS)) / max(len(shown), 1) > _CODE:
                 probabilities = dict.fromkeys(probabilities, 1 / max(len(probabilities), 1))
             lang = max(probabilities, key=probabilities.__getitem__, default=UNDETERMINED)
             if probabilities.get(lang, 1.0) < SURE:
@@ -95,7 +97,8 @@ class _Languages:
         """All that waits, in its order."""
         waiting, self._waiting, self._characters = self._waiting, [], 0
         unsure = [one.unsure for one in waiting if one.unsure]
-        known = _sum(self._of_file, _scaled(self._of_source, _NEIGHBOURS))
+        seen = self._of_source.total()
+        known = _sum(self._of_file, {lang: _NEIGHBOURS * count / seen for lang, count in self._of_source.items()})
         posteriors = [_posterior(one, known) for one in unsure]
         for _ in range(_ROUNDS):
             shares = _sum(known, *posteriors)
@@ -110,18 +113,6 @@ class _Languages:
                 yield replace(one.reading, lang=lang)
             else:
                 yield one.reading
-
-
-def _signs(text: str) -> float:
-    """Share of digits and ASCII's signs among characters that are no blanks."""
-    plain = "".join(text.split())
-    return 1 - len(plain.translate(_NO_LETTERS)) / max(len(plain), 1)
-
-
-def _neighbourhood(document: Document) -> str:
-    """The file of a record, or the folder of a file that is one document; both by the document's place."""
-    file = _RECORD.sub("", document.place)
-    return file if file != document.place else file.rpartition("/")[0]
 
 
 def _main_language(shares: Mapping[str, float]) -> str:
@@ -144,8 +135,3 @@ def _sum(*counts: Mapping[str, float]) -> dict[str, float]:
         for lang, count in mapping.items():
             total[lang] += count  # type: ignore[assignment]
     return dict(total)
-
-
-def _scaled(counts: Mapping[str, float], weight: float) -> dict[str, float]:
-    total = sum(counts.values())
-    return {lang: weight * count / total for lang, count in counts.items()}

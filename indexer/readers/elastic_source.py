@@ -84,21 +84,16 @@ def read_index(source: str, options: ReadOptions) -> Iterator[Reading]:
     client = _client(server)
     try:
         positions = _positions(client, server, index)
-        _refuse_partial(client, server, index)
+        with cluster_client.store_errors(server):
+            aliased = client.options(ignore_status=404).indices.get_alias(name=index).body
+        for named in () if "error" in aliased else aliased.values():
+            for alias in named["aliases"]:
+                refuse_partial(alias, named["aliases"])
         dragoman_fields = {name: _dragoman_fields(client, server, name) for name in positions}
     except BaseException:
         client.close()
         raise
     return _readings(client, server, positions, dragoman_fields, options)
-
-
-def _refuse_partial(client: Elasticsearch, server: str, pattern: str) -> None:
-    """Refuse an alias that shows a part of its index, or a pattern that matches such an alias. Raises BadInput."""
-    with cluster_client.store_errors(server):
-        indices = client.options(ignore_status=404).indices.get_alias(name=pattern).body
-    for index in () if "error" in indices else indices.values():
-        for name in index["aliases"]:
-            refuse_partial(name, index["aliases"])
 
 
 def _dragoman_fields(client: Elasticsearch, server: str, index: str) -> list[str]:

@@ -53,8 +53,6 @@ _BY_SUFFIX = {
     ".lett": "lett",
     **dict.fromkeys((".md", ".markdown"), "text"),
 }
-
-
 _ARRAY_OF_OBJECTS = re.compile(rb"\[\s*\{")
 _XML_START = re.compile(
     rb"(?:<!--.*?-->\s*|<!doctype[^<>\[]*\[.*?\]\s*>\s*|<[?!][^<>]*>\s*)*+<([a-z_][\w.:-]*)(?:\s[^<>]*)?/?>", re.DOTALL

@@ -50,14 +50,6 @@ _FILTERS = 16
 """Maximum filters whose documents are cached."""
 
 
-def _size_of_passages(passages: Passages) -> int:
-    return passages.vectors.nbytes + _BESIDE_VECTORS
-
-
-def _size_of_matches(matches: Mapping[int, str]) -> int:
-    return max(len(matches) * _MATCH, _MATCHES_BYTES // _FILTERS)
-
-
 class EmbeddedStore:
     """A ``VectorStore`` in the file at ``path``."""
 
@@ -70,8 +62,12 @@ class EmbeddedStore:
         check_collection_name(collection)
         self.path = path_of(folder, collection, generation)
         self._matrices: dict[str, tuple[int, VectorMatrix]] = {}
-        self._passages = ReadCache[tuple[str, str], Passages](_size_of_passages, _PASSAGES_BYTES)
-        self._matches = ReadCache[str, Mapping[int, str]](_size_of_matches, _MATCHES_BYTES)
+        self._passages = ReadCache[tuple[str, str], Passages](
+            lambda passages: passages.vectors.nbytes + _BESIDE_VECTORS, _PASSAGES_BYTES
+        )
+        self._matches = ReadCache[str, Mapping[int, str]](
+            lambda matches: max(len(matches) * _MATCH, _MATCHES_BYTES // _FILTERS), _MATCHES_BYTES
+        )
         self._building = threading.Lock()  # the vectors take the most memory: one thread reads them at a time
         self._dims: dict[str, int] = {}  # a model's width never changes
         self._file = SqliteFile(self.path, make=make)
@@ -136,14 +132,11 @@ class EmbeddedStore:
             return
         hashes = {doc_id: row.text_hash for doc_id, row in before.items()}
         documents = {item.document.doc_id: item.document for item in items}
-        changed = {
-            doc_id: document for doc_id, document in documents.items() if hashes.get(doc_id) != document.text_hash
-        }
-        word_tables.remove(
-            connection, [(before[doc_id].row, before[doc_id].lang) for doc_id in changed if doc_id in before]
-        )
+        changed = [doc_id for doc_id, document in documents.items() if hashes.get(doc_id) != document.text_hash]
+        outdated = [before[doc_id] for doc_id in changed if doc_id in before]
+        word_tables.remove(connection, [(row.row, row.lang) for row in outdated])
         rows = embedded_tables.by_id(connection, changed).values()
-        word_tables.add(connection, [(row.row, row.lang, changed[row.doc_id].content) for row in rows])
+        word_tables.add(connection, [(row.row, row.lang, documents[row.doc_id].content) for row in rows])
 
     def stamps(self, model: str, doc_ids: Sequence[str]) -> dict[str, Stamp]:
         with self._file.reading() as connection:

@@ -46,21 +46,15 @@ _contents = sa.Table(  # apart from ``documents``, so that reading ids touches n
     sa.Column("text", sa.String, nullable=False),
     sa.Column("fields", sa.JSON, nullable=False),
 )
-_vectors = sa.Table(
-    "vectors",
-    _metadata,
-    sa.Column("row", sa.ForeignKey("documents.row", ondelete="CASCADE"), primary_key=True),
-    sa.Column("model", sa.ForeignKey("models.model"), primary_key=True),
-    sa.Column("vector", sa.LargeBinary, nullable=False),
-    sa.Column("known", sa.LargeBinary, nullable=False),
-)
-_passages = sa.Table(
-    "passages",
-    _metadata,
-    sa.Column("row", sa.ForeignKey("documents.row", ondelete="CASCADE"), primary_key=True),
-    sa.Column("model", sa.ForeignKey("models.model"), primary_key=True),
-    sa.Column("vectors", sa.LargeBinary, nullable=False),
-    sa.Column("offsets", sa.LargeBinary, nullable=False),
+_vectors, _passages = (
+    sa.Table(
+        name,
+        _metadata,
+        sa.Column("row", sa.ForeignKey("documents.row", ondelete="CASCADE"), primary_key=True),
+        sa.Column("model", sa.ForeignKey("models.model"), primary_key=True),
+        *(sa.Column(column, sa.LargeBinary, nullable=False) for column in columns),
+    )
+    for name, columns in (("vectors", ("vector", "known")), ("passages", ("vectors", "offsets")))
 )
 
 
@@ -136,32 +130,24 @@ def write(connection: sa.Connection, model: str, items: Sequence[StoredDocument]
     """Write documents whose earlier contents and vectors are removed."""
     upsert = sqlite.insert(_documents)
     columns = ("doc_id", "lang", "revision", "text_hash", "fields_hash")
+    replaced = {name: upsert.excluded[name] for name in columns[1:]}
     connection.execute(
-        upsert.on_conflict_do_update(
-            index_elements=["doc_id"], set_={name: upsert.excluded[name] for name in columns[1:]}
-        ),
+        upsert.on_conflict_do_update(index_elements=["doc_id"], set_=replaced),
         [{name: getattr(item.document, name) for name in columns} for item in items],
     )
     rows = by_id(connection, [item.document.doc_id for item in items])
-    numbered = [(rows[item.document.doc_id].row, item) for item in items]
-    connection.execute(_contents.insert(), [_content(row, item.document) for row, item in numbered])
-    connection.execute(_vectors.insert(), [_vector(row, model, item) for row, item in numbered])
-    connection.execute(_passages.insert(), [_passage(row, model, item.passages) for row, item in numbered])
-
-
-def _content(row: int, document: Document) -> dict[str, Any]:
-    return {"row": row, "title": document.title, "text": document.text, "fields": dict(document.fields)}
-
-
-def _vector(row: int, model: str, item: StoredDocument) -> dict[str, Any]:
-    vector = np.ascontiguousarray(item.vector, dtype=np.float32).tobytes()
-    return {"row": row, "model": model, "vector": vector, "known": bytes(item.known)}
-
-
-def _passage(row: int, model: str, passages: Passages) -> dict[str, Any]:
-    vectors = np.ascontiguousarray(passages.vectors, dtype=np.int8).tobytes()
-    offsets = np.ascontiguousarray(passages.offsets, dtype=np.int32).tobytes()
-    return {"row": row, "model": model, "vectors": vectors, "offsets": offsets}
+    of_contents, of_vectors, of_passages = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
+    for item in items:
+        document, row = item.document, rows[item.document.doc_id].row
+        vector = np.ascontiguousarray(item.vector, dtype=np.float32).tobytes()
+        vectors = np.ascontiguousarray(item.passages.vectors, dtype=np.int8).tobytes()
+        offsets = np.ascontiguousarray(item.passages.offsets, dtype=np.int32).tobytes()
+        content = {"title": document.title, "text": document.text, "fields": dict(document.fields)}
+        of_contents.append({"row": row, **content})
+        of_vectors.append({"row": row, "model": model, "vector": vector, "known": bytes(item.known)})
+        of_passages.append({"row": row, "model": model, "vectors": vectors, "offsets": offsets})
+    for table, values in ((_contents, of_contents), (_vectors, of_vectors), (_passages, of_passages)):
+        connection.execute(table.insert(), values)
 
 
 def delete(connection: sa.Connection, doc_ids: Collection[str]) -> int:
@@ -214,14 +200,7 @@ def page(
 ) -> list[StoredDocument]:
     """The next documents with a vector of the model, ordered by id; of one language, or of all (None)."""
     query = (
-        sa.select(
-            _documents.c.doc_id,
-            *_DOCUMENT,
-            _vectors.c.vector,
-            _vectors.c.known,
-            _passages.c.vectors,
-            _passages.c.offsets,
-        )
+        sa.select(_documents.c.doc_id, *_DOCUMENT, *_vectors.c["vector", "known"], *_passages.c["vectors", "offsets"])
         .join(_contents, _contents.c.row == _documents.c.row)
         .join(_vectors, _vectors.c.row == _documents.c.row)
         .join(_passages, sa.and_(_passages.c.row == _documents.c.row, _passages.c.model == _vectors.c.model))
@@ -231,17 +210,15 @@ def page(
     )
     if lang is not None:
         query = query.where(_documents.c.lang == lang)
-    return [_restored(tuple(row), dim) for row in connection.execute(query)]
-
-
-def _restored(row: tuple[Any, ...], dim: int) -> StoredDocument:
-    *document, vector, known, passages, offsets = row
-    return StoredDocument(
-        Document(*document),
-        np.frombuffer(vector, dtype=np.float32),
-        _unpacked_passages(passages, offsets, dim),
-        tuple(map(bool, known)),
-    )
+    return [
+        StoredDocument(
+            Document(*document),
+            np.frombuffer(vector, dtype=np.float32),
+            _unpacked_passages(passages, offsets, dim),
+            tuple(map(bool, known)),
+        )
+        for *document, vector, known, passages, offsets in connection.execute(query)
+    ]
 
 
 def ids_after(connection: sa.Connection, after: str, count: int) -> list[str]:

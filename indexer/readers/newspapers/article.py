@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
-from indexer.readers.newspapers.markup import Tag, tokens
+from indexer.readers.newspapers.markup import tokens
 from indexer.readers.records.record import clean_line
 
 TITLES = ("TITLE", "HEADLINE", "TI", "HD", "HEAD", "HL", "TTL", "DOCTITLE")
@@ -103,7 +103,9 @@ def _sections(markup: str, roles: Mapping[str, str]) -> list[_Section]:
         if isinstance(token, str):
             current.pieces.append(token)
         elif token.name == "DOC":
-            sections += _doc_tag_sections(token)
+            stated = {name: value for name, value in token.attributes.items() if name in _DOC_ATTRIBUTES}
+            sections += [_Section("", _DOC_ATTRIBUTES[name], [value]) for name, value in stated.items()]
+            sections.append(_Section("DOC", "other"))
         elif token.closes and token.name in (current.tag, text_tag):
             text_tag = "" if token.name == text_tag else text_tag
             sections.append(_Section(text_tag, "text") if text_tag else _Section("DOC", "other"))
@@ -118,12 +120,6 @@ def _sections(markup: str, roles: Mapping[str, str]) -> list[_Section]:
         else:
             current.pieces.append(" ")
     return sections
-
-
-def _doc_tag_sections(doc: Tag) -> list[_Section]:
-    """Sections for id and language in the attributes of a ``<DOC>`` tag, and an empty section for what follows."""
-    roles = [(_DOC_ATTRIBUTES[name], value) for name, value in doc.attributes.items() if name in _DOC_ATTRIBUTES]
-    return [*(_Section("", role, [value]) for role, value in roles), _Section("DOC", "other")]
 
 
 def _rank(section: _Section) -> int:

@@ -123,11 +123,6 @@ class Layout:
             fields["vectors"] = {"properties": vectors}
         return {"models": {model: {"properties": fields}}}
 
-    def words_properties(self, langs: Sequence[str]) -> dict[str, Any]:
-        """Properties for the words of languages: terms that Dragoman made, separated by blanks."""
-        words = {"type": "text", "analyzer": "whitespace", "index_options": "freqs"}
-        return {"words": dict.fromkeys(langs, words)}
-
     def differs(self, mapping: Mapping[str, Any]) -> str:
         """How a mapping differs from that of our own index; empty if it does not."""
         properties = mapping.get("properties", {})

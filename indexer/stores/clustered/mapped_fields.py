@@ -15,6 +15,8 @@ MOST_FLAT = 30_000
 them. Up to this number that is about as fast, and finds the exact nearest (docs/decisions/0006)."""
 _MAX_FIELDS = 90
 """Maximum languages with a field of vectors: a server reads 100 columns of a hit (``max_docvalue_fields_search``)."""
+_WORDS = {"type": "text", "analyzer": "whitespace", "index_options": "freqs"}
+"""The mapping of a language's words: terms that Dragoman made, separated by blanks."""
 _FLAT, _GRAPH = "int8_flat", "int8_hnsw"
 
 
@@ -66,7 +68,7 @@ class MappedFields:
         self.read()
         missing = sorted(set(langs) - set(self._languages))
         if missing:
-            inner = self._layout.words_properties(missing)
+            inner = {"words": dict.fromkeys(missing, _WORDS)}
             for model, fields in self.models.items():
                 kinds = self._kinds_of(_with_own_field(missing, fields.of_languages))
                 of_model = self._layout.model_properties(model, fields.dim, kinds)["models"]
