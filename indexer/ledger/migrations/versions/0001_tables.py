@@ -1,13 +1,14 @@
 """All tables, and the database's id, which tells its indices on a server from another database's."""
 
 import uuid
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
 
 revision, down_revision, branch_labels, depends_on = "0001", None, None, None
 
-_TYPES = {
+_TYPES: dict[str, sa.types.TypeEngine[Any]] = {
     "text": sa.String(), "int": sa.Integer(), "long": sa.BigInteger(), "float": sa.Double(), "flag": sa.Boolean(),
     "time": sa.DateTime(), "json": sa.JSON(), "bytes": sa.LargeBinary(),
 }  # fmt: skip
