@@ -11,6 +11,7 @@ from fastapi import APIRouter, Depends, Query, Response
 from fastapi.responses import PlainTextResponse
 from fastapi.security import HTTPBearer
 
+from encoders.console import values_of
 from encoders.errors import BadInput, DragomanError
 from encoders.methods.combined_encoder import SEPARATOR
 from indexer.ledger.database import storable
@@ -231,7 +232,6 @@ class Api:
         )
 
     def _collection_name(self, name: str) -> str:
-        """The collection that a request names, or the only one that is served."""
         if name:
             return name
         names = self._open_collections.names()
@@ -280,13 +280,8 @@ class Api:
         name = self._collection_name(collection)
         with self._open_collections.searcher(name) as searcher:
             document = searcher.document(doc_id)
-        return DocumentAnswer(
-            id=document.doc_id,
-            lang=document.lang,
-            title=document.title,
-            text=document.text,
-            fields=dict(document.fields),
-        )
+        own = values_of(document, "lang", "title", "text")
+        return DocumentAnswer(id=document.doc_id, fields=dict(document.fields), **own)
 
     async def click(self, click: Click) -> Response:
         """Log that a hit was opened; without a query log, do nothing."""

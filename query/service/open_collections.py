@@ -155,7 +155,11 @@ class OpenCollections:
                 raise
             yield self._named_calibration(opened, calibration) if calibration else opened.searcher
         finally:
-            self._release(opened)
+            with self._lock:
+                opened.searches -= 1
+                unused = opened.retired and not opened.searches
+            if unused:
+                opened.searcher.close()
 
     def _acquire(self, name: str) -> tuple[_OpenCollection, dt.datetime | None]:
         """The open collection, which counts a search more, and the end of the last run over its documents."""
@@ -304,13 +308,6 @@ class OpenCollections:
             detector.load()
             for opened_searcher in (searcher, *opened.by_calibration.values()):
                 opened_searcher.detector, opened_searcher.languages = detector, languages
-
-    def _release(self, opened: _OpenCollection) -> None:
-        with self._lock:
-            opened.searches -= 1
-            unused = opened.retired and not opened.searches
-        if unused:
-            opened.searcher.close()
 
     def _retire(self, opened: _OpenCollection | None) -> None:
         """Close the collection as soon as no search uses it; the caller holds the lock."""

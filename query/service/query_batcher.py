@@ -57,7 +57,6 @@ class QueryBatcher:
         return self._encoder.read_to(query) if isinstance(self._encoder, HasQueryLimit) else len(query.content)
 
     def _kept(self, query: Document) -> FloatArray | None:
-        """The vector of a query that was encoded before, if it is kept still."""
         with self._lock:
             if (vector := self._vectors.get(_key(query))) is not None:
                 self._vectors.move_to_end(_key(query))

@@ -120,7 +120,6 @@ class Service:
         return app
 
     async def _front_page(self, request: Request) -> Response:
-        """The page for a browser, a greeting for an Elasticsearch client."""
         if is_elastic(request.scope):
             return await self._elastic.answer(request)
         return await self._page.answer(request)

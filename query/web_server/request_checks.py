@@ -75,7 +75,8 @@ class AccessMiddleware:
             nonlocal status, answered
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = _with_headers(message["headers"])
+                present = {name for name, _ in message["headers"]}
+                message["headers"] = [*message["headers"], *(sent for sent in _HEADERS if sent[0] not in present)]
                 if status >= 400 and scope["state"].get(CROWDED):
                     message["headers"].append((b"connection", b"close"))
             await send(message)
@@ -122,7 +123,9 @@ class AccessMiddleware:
         _check_sizes(scope)
         if elastic and not scope["path"].isprintable():  # a route ends with "$", which a last line feed may follow
             raise Refused(400, UNREADABLE_PATH)
-        self._check_host(host)
+        host_name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+        if self._options.hosts and host_name.strip("[]").lower() not in self._options.hosts:  # against DNS rebinding
+            raise Refused(421, "the service is not known by this host name; see dragoman serve --allow-host")
         _check_origin(headers, host, reads=scope["method"] in _SAFE_METHODS)
         if public:
             return Caller(address)
@@ -136,12 +139,6 @@ class AccessMiddleware:
         if wait:
             raise Refused(429, f"{self._options.rate} requests a minute are allowed; wait a little", wait)
         return caller
-
-    def _check_host(self, host: str) -> None:
-        """Refuse foreign host names, by which a page in a user's browser could reach the service (DNS rebinding)."""
-        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
-        if self._options.hosts and name.strip("[]").lower() not in self._options.hosts:
-            raise Refused(421, "the service is not known by this host name; see dragoman serve --allow-host")
 
     async def _caller(self, authorization: str, address: str, *, elastic: bool) -> Caller:
         cluster = self._cluster() if elastic and authorization else None
@@ -232,11 +229,6 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return receive_once
-
-
-def _with_headers(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    present = {name for name, _ in headers}
-    return [*headers, *((name, value) for name, value in _HEADERS if name not in present)]
 
 
 def _check_sizes(scope: Scope) -> None:

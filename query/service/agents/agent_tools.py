@@ -33,7 +33,6 @@ from query.service.agents.tool_messages import (
     SimilarArguments,
     ToolCollectionsAnswer,
     ToolDocumentAnswer,
-    ToolFacets,
     ToolHit,
     ToolSearchAnswer,
     ToolSimilarAnswer,
@@ -208,19 +207,14 @@ def _search_text(answer: ToolSearchAnswer) -> str:
     head = f"{counted(len(answer.hits), 'document')} of {answer.collection} for a query in {answer.lang}"
     if answer.reranking is not None:
         head += f"; reranking took {answer.reranking:,} ms"
-    return _paragraphs([head, answer.note, unread, *_hits_text(answer.hits), _facets_text(answer.facets)])
-
-
-def _facets_text(facets: ToolFacets | None) -> str:
-    """The counts, a line for each facet; empty without facets."""
-    if facets is None:
-        return ""
     lines = []
-    for name, counts in facets.counts.items():
-        values = [f"{value} ({count})" for value, count in counts.items()]
-        values += [f"{facets.omitted[name]} more"] if name in facets.omitted else []
-        lines.append(one_line(f"{name}: {', '.join(values)}"))
-    return _lines(f"The best {facets.counted} of {counted(facets.total, 'document')} searched:", *lines)
+    if facets := answer.facets:
+        lines = [f"The best {facets.counted} of {counted(facets.total, 'document')} searched:"]
+        for name, counts in facets.counts.items():
+            values = [f"{value} ({count})" for value, count in counts.items()]
+            values += [f"{facets.omitted[name]} more"] if name in facets.omitted else []
+            lines.append(one_line(f"{name}: {', '.join(values)}"))
+    return _paragraphs([head, answer.note, unread, *_hits_text(answer.hits), _lines(*lines)])
 
 
 def _similar_text(answer: ToolSimilarAnswer) -> str:
@@ -234,7 +228,6 @@ def _document_text(answer: ToolDocumentAnswer) -> str:
 
 
 def _fields_text(fields: Mapping[str, Any], omitted: Sequence[str]) -> str:
-    """A line of the fields; empty without fields."""
     pairs = [f"{name}: {field_text(value)}" for name, value in fields.items()]
     return one_line("; ".join([*pairs, *([f"left out: {', '.join(omitted)}"] if omitted else [])]))
 

@@ -92,5 +92,5 @@ def named_places(places: Sequence[Place], names: Sequence[str]) -> list[NamedPla
 
 
 def _fits(name: str, known: str) -> bool:
-    """Whether a name or pattern of a path stands for a known name; only patterns with a dot match hidden names."""
+    # only patterns with a dot match hidden names
     return name == known or ("*" in name and known.startswith(".") == name.startswith(".") and fnmatchcase(known, name))

@@ -187,7 +187,6 @@ def _parameter_settings(parameters: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _clause(query: Any) -> tuple[Any, tuple[Mapping[str, Any], ...]]:
-    """The clause, and the filters beside it."""
     if not isinstance(query, dict) or len(query) != 1:
         raise Refused(400, f"the query must be {NAME}, or a bool that has it in must")
     if NAME in query:

@@ -45,7 +45,10 @@ class Call:
     @classmethod
     def parse(cls, method: str, path: bytes, query: bytes) -> Call:
         """Parse a request. Raises Refused: the service can't read it, or does not answer the call or a parameter."""
-        parts = list(map(_decoded, path.split(b"/")[1:]))
+        try:
+            parts = [unquote_to_bytes(part).decode() for part in path.split(b"/")[1:]]
+        except UnicodeDecodeError:
+            raise Refused(400, "the path is not UTF-8") from None
         if len(parts) > 1 and not parts[-1]:
             parts.pop()
         if parts != [""] and any(part in {"", ".", ".."} or not part.isprintable() for part in parts):
@@ -67,13 +70,6 @@ class Call:
         target = "/" + "/".join(quote(part, safe="") for part in parts)
         target += f"?{urlencode(parameters)}" if parameters else ""
         return cls(method, endpoint, target, names[0].split(",") if names else (), parameters)
-
-
-def _decoded(part: bytes) -> str:
-    try:
-        return unquote_to_bytes(part).decode()
-    except UnicodeDecodeError:
-        raise Refused(400, "the path is not UTF-8") from None
 
 
 def body_lines(call: Call, body: bytes, content_type: str, encoding: str) -> tuple[list[bytes], list[Any]]:

@@ -149,7 +149,11 @@ class SearchEndpoints:
         if not caller.authorization:
             if self._stale:
                 await self._threads.do(self._refresh_places)
-            self._require_served(named_indices(call, values))
+            served = {name for place in self._places if place.server == self._server for name in place.indices}
+            for name in named_indices(call, values):
+                if name not in served:
+                    unserved = f"{name[:100]!r} is no index of a collection that is served"
+                    raise Refused(403, f"{unserved}; send your own Elasticsearch credentials to read others")
             _require_inside(values)
         body = b"".join(line + b"\n" for line in lines)
         status, returned_headers, content = await cluster.send(
@@ -157,13 +161,6 @@ class SearchEndpoints:
         )
         wait_header = refusals.wait_header(_BUSY_SECONDS) if status in {429, 503} else {}
         return Response(content, status, {**PRODUCT_HEADER, **returned_headers, **wait_header})
-
-    def _require_served(self, names: Sequence[str]) -> None:
-        served = {name for place in self._places if place.server == self._server for name in place.indices}
-        for name in names:
-            if name not in served:
-                unserved = f"{name[:100]!r} is no index of a collection that is served"
-                raise Refused(403, f"{unserved}; send your own Elasticsearch credentials to read others")
 
     @property
     def _server(self) -> str:
@@ -175,7 +172,6 @@ class SearchEndpoints:
         return time.monotonic() - self._refreshed_at > _REFRESH_SECONDS
 
     def _refresh_places(self) -> None:
-        """Read the list of collections and their places."""
         self._places = [Place.of(row, self._options.settings) for row in self._open_collections.rows()]
         self._refreshed_at = time.monotonic()
 
@@ -220,7 +216,6 @@ class SearchEndpoints:
         return search_response.answer(search, hits, page, shown, matching, took), result.logged
 
     def _count(self, indices: Sequence[str], search: CrossLingual, caller: Caller) -> dict[str, Any]:
-        """The number of documents that a search can rank."""
         with self._searched(indices, search, caller) as searched:
             searched.require_visible()
             count = searched.count(search)
@@ -234,7 +229,6 @@ class SearchEndpoints:
 
     @contextmanager
     def _searched(self, indices: Sequence[str], search: CrossLingual, caller: Caller) -> Iterator[Searched]:
-        """The collections of the indices, open for a search."""
         if self._stale:
             self._refresh_places()
         places = named_places(self._places, indices)

@@ -12,7 +12,7 @@ from typing import Any
 
 from query.ranking.search_hits import Hit
 from query.service.api_messages import MOST
-from query.service.elasticsearch_endpoints.cross_lingual_clause import CrossLingual, Highlight, InnerHits
+from query.service.elasticsearch_endpoints.cross_lingual_clause import CrossLingual, InnerHits
 
 SHARDS = {"total": 1, "successful": 1, "skipped": 0, "failed": 0}
 
@@ -23,11 +23,6 @@ class Group:
 
     hits: Sequence[Hit]  # best first; the first is shown
     value: Any = None  # none: the hit has no value, and is alone
-
-    @property
-    def best(self) -> Hit:
-        """The hit that is shown."""
-        return self.hits[0]
 
 
 def collapsed(hits: Sequence[Hit], value_of: Callable[[Hit], Any]) -> list[Group]:
@@ -55,7 +50,7 @@ def shown_hits(search: CrossLingual, group: Group) -> list[Hit]:
     """The hits of a group that an answer shows: the best, and inner hits, which may have it again."""
     inner = search.collapse.inner if search.collapse else ()
     under = [hit for item in inner for hit in group.hits[item.start : item.start + item.size]]
-    return list({hit.doc_id: hit for hit in (group.best, *under)}.values())
+    return list({hit.doc_id: hit for hit in (group.hits[0], *under)}.values())
 
 
 def answer(
@@ -70,8 +65,8 @@ def answer(
 
     A passage is a highlight of the text's field. ``matching`` bounds the total; none: at least the number of hits.
     """
-    groups = [group for group in page if group.best.doc_id in shown]
-    hits_json = _hits(search, [group.best for group in groups], shown, search.source)
+    groups = [group for group in page if group.hits[0].doc_id in shown]
+    hits_json = _hits(search, [group.hits[0] for group in groups], shown, search.source)
     if search.collapse:
         for group, hit_json in zip(groups, hits_json, strict=True):
             if group.value is not None:
@@ -81,16 +76,17 @@ def answer(
                 hit_json.setdefault("inner_hits", {})[inner.name] = {
                     "hits": {
                         "total": {"value": len(group.hits), "relation": "eq" if len(hits) < MOST else "gte"},
-                        "max_score": group.best.score,
+                        "max_score": group.hits[0].score,
                         "hits": _hits(search, under, shown, inner.source),
                     }
                 }
+    total, relation = (len(hits), "gte") if matching is None else (min(matching, MOST), "eq")
     return {
         "took": took,
         "timed_out": False,
         "_shards": SHARDS,
         "hits": {
-            "total": _total(len(hits), matching),
+            "total": {"value": total, "relation": "gte" if (matching or 0) > MOST else relation},
             "max_score": hits[0].score if hits else None,
             "hits": hits_json,
         },
@@ -109,17 +105,13 @@ def _hits(
     return hits_json
 
 
-def _total(hit_count: int, matching: int | None) -> dict[str, Any]:
-    if matching is None:
-        return {"value": hit_count, "relation": "gte"}
-    return {"value": min(matching, MOST), "relation": "gte" if matching > MOST else "eq"}
-
-
 def _hit(search: CrossLingual, hit: Hit, shown: Mapping[str, ShownDocument]) -> dict[str, Any]:
     """A hit; a mate is named only if it is shown, because the caller may have no right to read it."""
     document = shown[hit.doc_id]
     hit_json: dict[str, Any] = {"_index": document.index, "_id": document.doc_id, "_score": hit.score}
-    tags = _tags(search.highlight, document.text_field)
+    tags_by_pattern = search.highlight.tags if search.highlight else {}
+    of_field = (tags for pattern, tags in tags_by_pattern.items() if re.match(translate(pattern), document.text_field))
+    tags = next(of_field, None)
     if search.highlight and hit.passage and tags:
         text = html.escape(hit.passage.text) if search.highlight.html else hit.passage.text
         hit_json["highlight"] = {document.text_field: [text.join(tags)]}
@@ -155,12 +147,6 @@ def _passages(asked: InnerHits, hit: Hit, document: ShownDocument) -> dict[str, 
     best = hit.passages[0].compared if hit.passages else None
     relation = "eq" if len(hit.passages) < asked.start + asked.size else "gte"
     return {"total": {"value": len(hit.passages), "relation": relation}, "max_score": best, "hits": hits_json}
-
-
-def _tags(highlight: Highlight | None, field: str) -> tuple[str, str] | None:
-    """The tags around a passage of a field; none: the search asks for no highlight of that field."""
-    tags_by_pattern = highlight.tags if highlight else {}
-    return next((tags for pattern, tags in tags_by_pattern.items() if re.match(translate(pattern), field)), None)
 
 
 def _patterns(setting: Any) -> tuple[list[str], list[str]]:

@@ -85,13 +85,19 @@ class SearchedCollection:
         if isinstance(store, OnServer):
             name, sources = store.shown_index, store.originals(list(hits)) if hits else {}
         else:
-            name, sources = self.place.collection, {doc_id: _source(hit) for doc_id, hit in hits.items()}
+            name, sources = (
+                self.place.collection,
+                {
+                    doc_id: {
+                        "title": hit.title,
+                        "text": hit.text,
+                        "lang": hit.lang,
+                        "fields": dict(hit.document.fields),
+                    }
+                    for doc_id, hit in hits.items()
+                },
+            )
         return {doc_id: ShownDocument(name, doc_id, source, text_field) for doc_id, source in sources.items()}
-
-
-def _source(hit: Hit) -> dict[str, Any]:
-    document = hit.document
-    return {"title": document.title, "text": document.text, "lang": hit.lang, "fields": dict(document.fields)}
 
 
 @dataclass(frozen=True)
