@@ -221,7 +221,6 @@ def pair_runs(name: str, runs: Sequence[ScoredRun], kind: RunKind = "pair") -> l
 
 
 def _relevant_texts(searcher: Searcher, topic_set: TopicSet, scored_runs: ScoredRuns) -> list[str]:
-    """Hashes of the texts of the documents that are relevant for the topics."""
     qids = {topic.qid for topics in topic_set.topics.values() for topic in topics}
     doc_ids = {qrel.doc_id for qrel in scored_runs.qrels if qrel.relevance > 0 and qrel.query_id in qids}
     return [stamp.text_hash for stamp in searcher.store.stamps(searcher.stored_model, sorted(doc_ids)).values()]

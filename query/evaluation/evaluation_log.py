@@ -189,30 +189,27 @@ def log(engine: sa.Engine, setup: Setup, scored_runs: Sequence[ScoredRun], of: C
             hold(session, of, as_searched=False)
         evaluation = EvaluationRow(created=now(), setup=setup)
         for scored_run in scored_runs:
-            _log_run(session, evaluation, scored_run, main=scored_run is main)
+            of_run = scored_run.scores
+            run = LoggedRun(
+                evaluation_row=evaluation,
+                **values_of(scored_run, "name", "kind", "lang", "trec"),
+                main=scored_run is main,
+                topics=len(of_run.topics),
+                unjudged=list(of_run.unjudged),
+                without_hits=list(of_run.without_hits),
+                logged_means=dict(of_run.means),
+                counts={lang: list(astuple(counts)) for lang, counts in scored_run.relevant_counts.items()},
+            )
+            session.add(run)
+            session.flush()
+            row = {"run_id": run.key}
+            rows = [
+                row | {"qid": qid, "measure": measure, "value": value, "lang": scored_run.topic_language(qid)}
+                for qid, values in of_run.topics.items()
+                for measure, value in values.items()
+            ]
+            session.execute(sa.insert(ScoreRow), rows)
         return evaluation.id
-
-
-def _log_run(session: Session, evaluation: EvaluationRow, scored_run: ScoredRun, *, main: bool) -> None:
-    scores = scored_run.scores
-    run = LoggedRun(
-        evaluation_row=evaluation,
-        **values_of(scored_run, "name", "kind", "lang", "trec"),
-        main=main,
-        topics=len(scores.topics),
-        unjudged=list(scores.unjudged),
-        without_hits=list(scores.without_hits),
-        logged_means=dict(scores.means),
-        counts={lang: list(astuple(counts)) for lang, counts in scored_run.relevant_counts.items()},
-    )
-    session.add(run)
-    session.flush()
-    rows = [
-        {"run_id": run.key, "qid": qid, "measure": measure, "value": value, "lang": scored_run.topic_language(qid)}
-        for qid, values in scores.topics.items()
-        for measure, value in values.items()
-    ]
-    session.execute(sa.insert(ScoreRow), rows)
 
 
 def runs(

@@ -31,7 +31,10 @@ def score_foreign(
     the judged.
     """
     judged = relevant_topics(judgements.qrels)
-    remarks = [*missing_documents(judgements), *_unknown_hits(run, judgements.langs)] if targets else []
+    remarks = missing_documents(judgements) if targets else []
+    if targets and (unknown := len(run.doc_ids - judgements.langs.keys())):
+        in_none = f"{unknown:,}; they count as hits in no language"
+        remarks = [*remarks, f"ranked documents that the collection does not have: {in_none}"]
     scored_runs, scoring = ScoredRuns([], remarks, judgements.qrels, targets), Scoring(judgements, targets, measures)
     for lang, part in by_topic_language(run, topics).items():
         qids = {topic.qid for topic in topics[lang]}
@@ -40,7 +43,8 @@ def score_foreign(
             continue
         scored_runs.runs.append(scoring.language(lang, part, _rankings(part, judgements.langs), qids))
         if pairs:
-            by_documents = {documents: _within_language(part, judgements.langs, documents) for documents in targets}
+            ranked_langs = {doc_id: judgements.langs.get(doc_id, "") for doc_id in part.doc_ids}
+            by_documents = {documents: without_languages(part, ranked_langs, [documents]) for documents in targets}
             scored_runs.runs += scoring.pairs(lang, by_documents, qids)
     if not scored_runs.runs:
         raise BadInput(NOTHING_RELEVANT)
@@ -60,17 +64,6 @@ def _rankings(run: Run, langs: Mapping[str, str]) -> dict[str, Ranking]:
     }
 
 
-def _unknown_hits(run: Run, langs: Mapping[str, str]) -> list[str]:
-    unknown = len(run.doc_ids - langs.keys())
-    sentence = f"ranked documents that the collection does not have: {unknown:,}; they count as hits in no language"
-    return [sentence] if unknown else []
-
-
-def _within_language(run: Run, langs: Mapping[str, str], lang: str) -> Run:
-    rankings = run.rankings.items()
-    return Run(run.tag, {qid: [entry for entry in ranking if langs.get(entry[0]) == lang] for qid, ranking in rankings})
-
-
 def without_languages(run: Run, languages: Mapping[str, str], langs: Collection[str]) -> Run:
     """A run without the documents that ``languages`` says to be in another language than ``langs``."""
     outside = {doc_id for doc_id, lang in languages.items() if lang not in langs}
@@ -83,7 +76,13 @@ def by_topic_language(run: Run, topics: Mapping[str, Sequence[Topic]]) -> dict[s
 
     Raises BadInput: the run has none of the topics, or one topic by two ids.
     """
-    rankings = _by_normalised_id(run, topics)
+    rankings: dict[str, Sequence[RunEntry]] = {}
+    for name, ranking in run.rankings.items():
+        plain_qid, dot, lang = name.rpartition(".")
+        topic_id = f"{normalise_qid(plain_qid)}.{lang}" if dot and lang in topics else normalise_qid(name)
+        if topic_id in rankings:
+            raise BadInput(f"the run {run.tag!r} ranks topic {topic_id} by two ids, one of them {name!r}; take one out")
+        rankings[topic_id] = ranking
     named = {lang: {f"{topic.qid}.{lang}": topic.qid for topic in lang_topics} for lang, lang_topics in topics.items()}
     if len(topics) == 1:
         ((lang, lang_topics),) = topics.items()
@@ -99,14 +98,3 @@ def by_topic_language(run: Run, topics: Mapping[str, Sequence[Topic]]) -> dict[s
         lang: Run(run.tag, {qid: rankings[name] for name, qid in qids.items() if name in rankings})
         for lang, qids in named.items()
     }
-
-
-def _by_normalised_id(run: Run, langs: Collection[str]) -> dict[str, Sequence[RunEntry]]:
-    rankings: dict[str, Sequence[RunEntry]] = {}
-    for name, ranking in run.rankings.items():
-        qid, dot, lang = name.rpartition(".")
-        topic = f"{normalise_qid(qid)}.{lang}" if dot and lang in langs else normalise_qid(name)
-        if topic in rankings:
-            raise BadInput(f"the run {run.tag!r} ranks topic {topic} by two ids, one of them {name!r}; take one out")
-        rankings[topic] = ranking
-    return rankings

@@ -72,7 +72,9 @@ class RunTable:
 
     def as_latex(self) -> str:
         """A booktabs table; the greatest mean is bold where all runs have the same topics and more is better."""
-        best = {measure: max(row.means[measure] for row in self.rows) for measure in self._rated()}
+        unequal = {measure for (_, measure), comparison in self.comparisons.items() if comparison.left_out}
+        rated = [measure for measure in self.measures if measure not in {OWN_LANGUAGE, LPR, *unequal}]
+        best = {measure: max(row.means[measure] for row in self.rows) for measure in rated}
         lines = []
         for row in self.rows:
             cells = []
@@ -86,11 +88,6 @@ class RunTable:
         first = self.rows[0].run
         about = f"triangles: higher or lower than run {first}, p < {ALPHA:g}, randomisation test, Holm's correction"
         return booktabs(about, ["system", *headings], lines)
-
-    def _rated(self) -> list[str]:
-        """Measures of which the greatest mean is the best: not shares of a language, and over the same topics."""
-        unequal = {measure for (_, measure), comparison in self.comparisons.items() if comparison.left_out}
-        return [measure for measure in self.measures if measure not in {OWN_LANGUAGE, LPR, *unequal}]
 
 
 def csv_text(rows: Iterable[Iterable[object]]) -> str:

@@ -67,7 +67,10 @@ def rank_and_score(
             by_documents = psq_runs.get(lang, {})
             scored_runs.remarks += without_lexicon(lang, targets, by_documents)
             if by_documents:
-                scored_runs.runs += _psq_runs(lang, by_documents, psq_scoring, plan, qids)
+                run, rankings = merged(by_documents, plan.depth)
+                scored_runs.runs += _named_psq([psq_scoring.language(lang, run, rankings, qids)], "psq")
+                if plan.pairs:
+                    scored_runs.runs += _named_psq(psq_scoring.pairs(lang, by_documents, qids), "psq-pair")
         advance(times * (len(topics[lang]) - len(queries)))
     scored_runs.runs += scoring.pool(scored_runs.of_kind("language"))
     scored_runs.runs += _named_psq(psq_scoring.pool(scored_runs.of_kind("psq")), "psq-pooled")
@@ -103,39 +106,15 @@ def _language_runs(
             ranked_within = searcher.rank(queries, k=plan.depth, to=[documents], advance=advance)
             by_documents[documents] = _run(plan, queries, ranked_within)
         yield from scoring.pairs(lang, by_documents, qids)
-    if plan.baseline != "none" and lang in targets:
-        yield from _own_language(searcher, queries, by_documents.get(lang), lang, scoring.judgements, qids, plan)
-
-
-def _own_language(
-    searcher: Searcher,
-    queries: Sequence[Document],
-    run: Run | None,
-    lang: str,
-    judgements: Judgements,
-    qids: set[str],
-    plan: EvaluationPlan,
-) -> Iterator[ScoredRun]:
-    """The runs of topics among their own language's documents: by the encoder (``run``, if it is made) and by BM25."""
-    qrels = judgements.within([lang])
-    if not relevant_topics(qrels) & qids:
+    qrels = scoring.judgements.within([lang])
+    if plan.baseline == "none" or lang not in targets or not relevant_topics(qrels) & qids:
         return
-    run = run or _run(plan, queries, searcher.rank(queries, k=plan.depth, to=[lang]))
+    run = by_documents.get(lang) or _run(plan, queries, searcher.rank(queries, k=plan.depth, to=[lang]))
     yield ScoredRun(f"{lang}-same", "same", lang, score(run, qrels, plan.measures, qids), pack(run))
     items = chain.from_iterable(searcher.store.scan(searcher.stored_model, lang=lang))
     bm25_rankings = rank_by_bm25((item.document for item in items), queries, lang, k=plan.depth)
     bm25_run = Run("BM25", {query.doc_id: hits for query, hits in zip(queries, bm25_rankings, strict=True)})
     yield ScoredRun(f"{lang}-bm25", "bm25", lang, score(bm25_run, qrels, plan.measures, qids), pack(bm25_run))
-
-
-def _psq_runs(
-    lang: str, by_documents: Mapping[str, Run], scoring: Scoring, plan: EvaluationPlan, qids: set[str]
-) -> Iterator[ScoredRun]:
-    """The run of PSQ over all languages of documents, and its pairs."""
-    run, rankings = merged(by_documents, plan.depth)
-    yield from _named_psq([scoring.language(lang, run, rankings, qids)], "psq")
-    if plan.pairs:
-        yield from _named_psq(scoring.pairs(lang, by_documents, qids), "psq-pair")
 
 
 def _named_psq(scored_runs: Iterable[ScoredRun], kind: RunKind) -> Iterator[ScoredRun]:

@@ -14,7 +14,7 @@ from encoders.text.words import words
 from query.lexical_baselines.lexicons import Lexicons
 from query.lexical_baselines.structured_queries import QueryTranslation, TermCounts
 from query.ranking.search_hits import Ranking
-from query.trec_files.trec_run import Run, RunEntry
+from query.trec_files.trec_run import Run
 
 if TYPE_CHECKING:
     from query.ranking.searcher import Searcher
@@ -43,17 +43,11 @@ def rank_by_psq(
         items = chain.from_iterable(searcher.store.scan(searcher.stored_model, lang=documents))
         counts = TermCounts((item.document for item in items), documents)
         for lang in langs:
-            rankings = _rankings(counts, queries[lang], lang, documents, lexicons, k)
+            query_words = list(chain.from_iterable(words(query.content, lang) for query in queries[lang]))
+            translation = QueryTranslation(lexicons.translations(lang, documents, query_words), lang, documents)
+            rankings = {query.doc_id: counts.rank(translation.query(query.content), k) for query in queries[lang]}
             psq_runs.setdefault(lang, {})[documents] = Run("PSQ", rankings)
     return psq_runs
-
-
-def _rankings(
-    counts: TermCounts, queries: Sequence[Document], lang: str, documents: str, lexicons: Lexicons, k: int
-) -> dict[str, list[RunEntry]]:
-    query_words = list(chain.from_iterable(words(query.content, lang) for query in queries))
-    translation = QueryTranslation(lexicons.translations(lang, documents, query_words), lang, documents)
-    return {query.doc_id: counts.rank(translation.query(query.content), k) for query in queries}
 
 
 def merged(by_documents: Mapping[str, Run], k: int) -> tuple[Run, dict[str, Ranking]]:

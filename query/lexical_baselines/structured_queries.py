@@ -58,16 +58,11 @@ class TermCounts:
         rare = [term for term in terms if 0 < term[1] * 2 <= len(self.doc_ids)] or terms
         scores = np.zeros(len(self.doc_ids))
         for (rows, frequencies), document_frequency in rare:
-            scores[rows] += self._bm25(frequencies, self._norms[rows], document_frequency)
+            idf = np.log((len(self.doc_ids) - document_frequency + 0.5) / (document_frequency + 0.5))
+            scores[rows] += max(idf, _LEAST_IDF) * frequencies * (K1 + 1) / (frequencies + self._norms[rows])
         hits = np.flatnonzero(scores > 0)
         best = hits[np.argsort(-scores[hits], kind="stable")[:k]].tolist()
         return [(self.doc_ids[row], float(scores[row])) for row in best]
-
-    def _bm25(self, frequencies: _Values, norms: _Values, document_frequency: float) -> _Values:
-        count = len(self.doc_ids)
-        idf = np.log((count - document_frequency + 0.5) / (document_frequency + 0.5))
-        scores: _Values = max(idf, _LEAST_IDF) * frequencies * (K1 + 1) / (frequencies + norms)
-        return scores
 
     def _expected(self, expectation: Expectation) -> tuple[_Postings, float]:
         """The expected term frequencies of a structured term, and its expected document frequency."""
@@ -118,7 +113,9 @@ class QueryTranslation:
         query: dict[tuple[str, ...], Expectation] = {}
         place = 0
         while place < len(terms):
-            key = self._longest_known([term for term, _ in terms[place : place + self._longest]])
+            next_terms = tuple(term for term, _ in terms[place : place + self._longest])
+            heads = (next_terms[:size] for size in range(len(next_terms), 0, -1))
+            key = next((head for head in heads if head in self._expectations), ())
             if key:
                 query[key] = self._expectations[key]
             else:

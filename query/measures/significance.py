@@ -150,7 +150,7 @@ def _compare(
             baseline_mean=float(baseline_values[:, column].mean()),
             run_mean=float(run_values[:, column].mean()),
             difference=float(difference.mean()),
-            effect=_effect(difference),
+            effect=0.0 if _all_equal(difference) else float(difference.mean() / difference.std(ddof=1)),
             wins=int((difference > 0).sum()),
             losses=int((difference < 0).sum()),
             ties=int((difference == 0).sum()),
@@ -187,21 +187,15 @@ def randomisation_test(differences: Floats) -> Floats:
     random = np.random.default_rng(SEED)
     for start in range(0, total, _CHUNK):
         count = min(_CHUNK, total - start)
-        flips = _all_flips(start, count, topics) if exact else _random_flips(random, count, topics)
+        if exact:
+            flips = (np.arange(start, start + count, dtype=np.int64)[:, None] >> np.arange(topics)) & 1
+        else:
+            packed = random.integers(0, 256, size=(count, -(-topics // 8)), dtype=np.uint8)
+            flips = np.unpackbits(packed, axis=1, count=topics).astype(np.int64)
         flipped = sums - 2 * (flips.astype(np.float64) @ differences)
         at_least += (np.abs(flipped) >= np.abs(sums) - tolerance).sum(axis=0)
     result: Floats = at_least / (total if exact else total + 1)
     return result
-
-
-def _all_flips(start: int, count: int, topics: int) -> npt.NDArray[np.uint8]:
-    assignments = np.arange(start, start + count, dtype=np.int64)
-    return ((assignments[:, None] >> np.arange(topics)) & 1).astype(np.uint8)
-
-
-def _random_flips(random: np.random.Generator, count: int, topics: int) -> npt.NDArray[np.uint8]:
-    packed = random.integers(0, 256, size=(count, -(-topics // 8)), dtype=np.uint8)
-    return np.unpackbits(packed, axis=1, count=topics)
 
 
 def t_test(differences: Floats) -> float | None:
@@ -224,10 +218,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
         highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
         corrected_ps[index] = highest
     return corrected_ps
-
-
-def _effect(differences: Floats) -> float:
-    return 0.0 if _all_equal(differences) else float(differences.mean() / differences.std(ddof=1))
 
 
 def _all_equal(differences: Floats) -> bool:

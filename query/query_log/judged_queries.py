@@ -148,7 +148,9 @@ def logged_topic_set(
         qrels,
         "query-log.jsonl",
         _content_hash(topic_lines(searches)),
-        content_hash(judgements) if judgements else _content_hash(_qrel_lines(qrels)),
+        content_hash(judgements)
+        if judgements
+        else _content_hash(f"{qrel.query_id} 0 {qrel.doc_id} {qrel.relevance}\n" for qrel in qrels),
     )
     return topic_set, by_week(searches)
 
@@ -161,10 +163,6 @@ def _opened(searches: Iterable[LoggedSearch]) -> list[Qrel]:
         Qrel(qid, doc_id, 1)
         for qid, doc_id in sorted({(search.qid, doc_id) for search in searches for doc_id in search.relevant})
     ]
-
-
-def _qrel_lines(qrels: Iterable[Qrel]) -> Iterator[str]:
-    return (f"{qrel.query_id} 0 {qrel.doc_id} {qrel.relevance}\n" for qrel in qrels)
 
 
 def _content_hash(lines: Iterable[str]) -> str:
