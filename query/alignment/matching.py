@@ -274,7 +274,13 @@ class _Best:
         if across:
             order = np.argsort(owner_rows, kind="stable")
             owner_rows, partner_rows, values = owner_rows[order], partner_rows[order], values[order]
-        self._merge(owner_rows + first, partner_rows + first_partner, values)
+        unique, starts, counts = np.unique(owner_rows + first, return_index=True, return_counts=True)
+        shape = len(unique), int(counts.max())
+        index = np.repeat(np.arange(len(unique)), counts)
+        slot = np.arange(len(owner_rows)) - np.repeat(starts, counts)
+        padded_values, padded_partners = np.full(shape, -np.inf, np.float32), np.zeros(shape, np.int64)
+        padded_values[index, slot], padded_partners[index, slot] = values, partner_rows + first_partner
+        self._keep(unique, padded_values, padded_partners)
 
     def _take_all(self, tile: FloatArray, owners: slice, first_partner: int) -> None:
         count = self.values.shape[1]
@@ -285,16 +291,6 @@ class _Best:
         self._keep(
             np.arange(owners.start, owners.stop), np.take_along_axis(tile, positions, axis=1), positions + first_partner
         )
-
-    def _merge(self, owner_rows: IntArray, partner_rows: IntArray, values: FloatArray) -> None:
-        """Take in scores that are ordered by owner."""
-        owners, starts, counts = np.unique(owner_rows, return_index=True, return_counts=True)
-        shape = len(owners), int(counts.max())
-        index = np.repeat(np.arange(len(owners)), counts)
-        slot = np.arange(len(owner_rows)) - np.repeat(starts, counts)
-        padded_values, padded_partners = np.full(shape, -np.inf, np.float32), np.zeros(shape, np.int64)
-        padded_values[index, slot], padded_partners[index, slot] = values, partner_rows
-        self._keep(owners, padded_values, padded_partners)
 
     def _keep(self, owners: IntArray, values: FloatArray, partners: IntArray) -> None:
         count = self.values.shape[1]

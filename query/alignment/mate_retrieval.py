@@ -15,7 +15,7 @@ from encoders.maps.lca import LCA, ridge_path
 from encoders.maps.lcc import LCC
 from encoders.maps.mate_scores import Comparer, MateScores, centred, mates, over_pairs
 from encoders.maps.parallel import ConceptSplit, Parallel
-from encoders.maps.ridge_path import RIDGES, AlignedMoments, RidgePath
+from encoders.maps.ridge_path import RIDGES
 from encoders.maps.space_maps import SpaceMaps
 from query.calibration.comparison_space import check_model
 
@@ -41,7 +41,10 @@ def learn_comparer(method: str, split: ConceptSplit, dimensions: int | None = No
         return _published(method, split.training, dimensions)
     aligned = split.training.aligned()
     if method == "lcc":
-        return _codes(aligned, split, dimensions or CODES)
+        paths = {lang: ridge_path(aligned, lang) for lang in aligned.parts}
+        fitted = (LCC(dimensions or CODES, ridge).fit_moments(aligned, paths) for ridge in RIDGES)
+        comparers = [partial(_coded, lcc) for lcc in fitted]
+        return max(comparers, key=lambda comparer: over_pairs(comparer, split.validation).mrr)
     if method == "centred":
         return centred({lang: aligned.mean(lang).astype(np.float32) for lang in aligned.parts})
     paths = {} if dimensions else {lang: ridge_path(aligned, lang) for lang in aligned.parts}
@@ -96,13 +99,6 @@ def _by_pair(split: ConceptSplit, fit: Callable[[str, str, float], LCA]) -> Comp
 
 def _mapped(lca: LCA, queries: FloatArray, documents: FloatArray) -> _Rows:
     return (queries - lca.target_mean_).astype(np.float32), lca.transform(documents)
-
-
-def _codes(aligned: AlignedMoments, split: ConceptSplit, dimensions: int) -> Comparer:
-    """Compare by the LCC codes of all languages, with the ridge that is best on validation."""
-    paths: dict[str, RidgePath] = {lang: ridge_path(aligned, lang) for lang in aligned.parts}
-    comparers = [partial(_coded, LCC(dimensions, ridge).fit_moments(aligned, paths)) for ridge in RIDGES]
-    return max(comparers, key=lambda comparer: over_pairs(comparer, split.validation).mrr)
 
 
 def _coded(lcc: LCC, query_lang: str, doc_lang: str, queries: FloatArray, documents: FloatArray) -> _Rows:

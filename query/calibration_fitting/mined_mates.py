@@ -10,12 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, groupby
-from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 
-from encoders.document import BoolArray, FloatArray
+from encoders.document import FloatArray
 from encoders.machine.cores import on_all_cores
 from indexer.stores.contract import VectorQuery, VectorStore, read_existing
 from query.calibration.calibration import BAR, Calibration
@@ -99,7 +98,6 @@ def mine_mates(store: VectorStore, calibration: Calibration, samples: Calibratio
 def _mine(
     store: VectorStore, calibration: Calibration, sample: Sequence[PseudoQuery], targets: Mapping[str, Sequence[str]]
 ) -> MinedMates:
-    """Mine the mates of sampled documents, each in the target languages of its language."""
     langs = {query.doc_id: query.lang for query in sample}
     sampled = _corrected(store, calibration, langs)
     asked = [(doc_id, to) for lang in targets for to in targets[lang] for doc_id in sampled if langs[doc_id] == lang]
@@ -130,7 +128,14 @@ def _mine(
     ids = {key: nearest.doc_id for key, nearest in _nearest(store, calibration, vectors, asked).items()}
     confirmed = np.array([ids.get((mates[at][before], lang)) == mates[at][lang] for at, before, lang in checks], bool)
     check_margins = np.array([min(margins[at, before], margins[at, lang]) for at, before, lang in checks])
-    least, share = _least_margin(confirmed, check_margins)
+    least, share = 0.0, 0.0
+    for margin in _LEAST_MARGINS:  # the first at which enough checked mates are confirmed, else the best
+        checked = confirmed[check_margins >= margin]
+        share_there = float(checked.mean()) if len(checked) >= _FEWEST else 0.0
+        if share_there > share:
+            least, share = margin, share_there
+        if share_there >= _SURE:
+            break
     believed: dict[str, dict[str, str]] = {}
     for row in np.flatnonzero(confirmed & (check_margins >= least)):
         doc_id, _, lang = checks[row]
@@ -141,18 +146,6 @@ def _mine(
 
 def _bar(cosines: Iterable[float]) -> float:
     return max(BAR, round(float(np.quantile([*cosines, BAR], _BELOW_BAR)), 3))
-
-
-def _least_margin(confirmed: BoolArray, margins: FloatArray) -> tuple[float, float]:
-    """The first least margin at which enough checked mates are confirmed, else the best, and the share there."""
-    best = 0.0, 0.0
-    for least in _LEAST_MARGINS:
-        checked = confirmed[margins >= least]
-        share = float(checked.mean()) if len(checked) >= _FEWEST else 0.0
-        best = max(best, (least, share), key=itemgetter(1))
-        if share >= _SURE:
-            break
-    return best
 
 
 def _corrected(store: VectorStore, calibration: Calibration, languages: Mapping[str, str]) -> dict[str, FloatArray]:

@@ -88,7 +88,6 @@ def keep_calibrated(
 
 
 def _fairness(opened: OpenCollection, calibration: Calibration | None) -> tuple[int, float | None]:
-    """Number of languages, and the own-language share of searches."""
     with opened.console.waiting("looking at how fair searches are"):
         return len(opened.store.count()), own_language_share(opened.store, calibration) if calibration else None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
@@ -20,7 +19,12 @@ from query.calibration.calibration_summary import Summary
 
 def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> dict[str, Any]:
     """Status of a collection, as JSON carries it."""
-    (languages, searchable), trouble = _counts(collection, settings, ["", collection.model])
+    languages, searchable, trouble = dict[str, int](), dict[str, int](), ""
+    try:
+        with closing(collection.open_store(settings)) as store:
+            languages, searchable = store.count(), store.count(collection.model)
+    except DragomanError as error:  # a broken store must not hide other collections
+        languages, searchable, trouble = {}, {}, str(error)
     runs = index_runs.runs(engine, collection.name)
     findings = findings_of(engine, [run.id for run in runs])
     calibrations = calibration_table.all_calibrations(engine, collection.name)
@@ -62,15 +66,6 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
         "refused": [finding.as_json() for finding in findings if finding.kind == tables.REFUSED],
         "remarks": [finding.as_json() for finding in findings if finding.kind == tables.REMARK],
     }
-
-
-def _counts(collection: Collection, settings: Settings, models: Sequence[str]) -> tuple[list[dict[str, int]], str]:
-    """Documents by language, of each model, and an error instead of raising it: a broken store must not hide others."""
-    try:
-        with closing(collection.open_store(settings)) as store:
-            return [store.count(model) for model in models], ""
-    except DragomanError as error:
-        return [{} for _ in models], str(error)
 
 
 def _map_of(summary: Summary) -> str | None:

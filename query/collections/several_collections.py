@@ -68,7 +68,8 @@ class SeveralStores:
     def vectors(self, model: str, doc_ids: Sequence[str]) -> FloatArray:
         """Stored vectors, (ids, dim) float32. Raises MissingDocuments: an id is not stored."""
         rows = self._read(doc_ids, lambda store, own_ids: store.vectors(model, own_ids))
-        return np.stack(rows) if rows else np.zeros((0, self._width(model)), dtype=np.float32)
+        width = next(iter(self._searchers.values())).store.models()[model]
+        return np.stack(rows) if rows else np.zeros((0, width), dtype=np.float32)
 
     def passages(self, model: str, doc_ids: Sequence[str]) -> list[Passages]:
         """Stored passages, one for each id. Raises MissingDocuments: an id is not stored."""
@@ -101,16 +102,12 @@ class SeveralStores:
         }
         return in_order(items, doc_ids)
 
-    def _width(self, model: str) -> int:
-        return next(iter(self._searchers.values())).store.models()[model]
-
 
 def _named(name: str, nearest: NearestDocuments) -> NearestDocuments:
     return replace(nearest, doc_ids=[f"{name}{_SEPARATOR}{doc_id}" for doc_id in nearest.doc_ids])
 
 
 def _nearest(of_stores: Sequence[NearestDocuments], k: int) -> NearestDocuments:
-    """The k best hits of several stores."""
     doc_ids = [doc_id for nearest in of_stores for doc_id in nearest.doc_ids]
     scores = np.concatenate([nearest.scores for nearest in of_stores])
     order = np.argsort(-scores, kind="stable")[:k]
@@ -144,28 +141,23 @@ def joined(searchers: Mapping[str, Searcher], filters: Mapping[str, Filters | No
         for lang, count in searcher.languages.items():
             languages[lang] = languages.get(lang, 0) + count
     same = next((one.detector for one in searchers.values() if one.languages.keys() == languages.keys()), None)
+    calibration = None
+    if not uncalibrated:  # made once for collections that stay as they are
+        states = ((name, one.calibration and one.calibration.id, one.languages) for name, one in searchers.items())
+        key = tuple((name, calibration_id, tuple(of_one.items())) for name, calibration_id, of_one in states)
+        with _lock:
+            calibration = _newest.pop(key) if key in _newest else pooled(searchers)
+            _newest[key] = calibration
+            if len(_newest) > _NEWEST:
+                del _newest[next(iter(_newest))]
     return Searcher(
         ", ".join(searchers),
         next(iter(searchers.values())).encoder,
         cast("VectorStore", SeveralStores(searchers, filters)),
         languages,
         same or Detector(languages.keys()),
-        None if uncalibrated else _newest_pooled(searchers),
+        calibration,
     )
-
-
-def _newest_pooled(searchers: Mapping[str, Searcher]) -> Calibration:
-    """As ``pooled``, made once for collections that stay as they are."""
-    key = tuple(
-        (name, searcher.calibration and searcher.calibration.id, tuple(searcher.languages.items()))
-        for name, searcher in searchers.items()
-    )
-    with _lock:
-        calibration = _newest.pop(key) if key in _newest else pooled(searchers)
-        _newest[key] = calibration
-        if len(_newest) > _NEWEST:
-            del _newest[next(iter(_newest))]
-    return calibration
 
 
 def pooled(searchers: Mapping[str, Searcher]) -> Calibration:
@@ -191,7 +183,6 @@ def pooled(searchers: Mapping[str, Searcher]) -> Calibration:
 def _statistics(
     searchers: Mapping[str, Searcher], calibrations: Mapping[str, Calibration], lang: str
 ) -> LanguageStatistics:
-    """Statistics of a language in the collections that have it."""
     statistics = {
         name: calibration.languages[lang] for name, calibration in calibrations.items() if lang in calibration.languages
     }

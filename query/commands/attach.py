@@ -91,7 +91,12 @@ def command(
     if not index and (stated := stated_options([*fields, "companion"])):
         raise click.UsageError(f"name the INDEX too, or leave {', '.join(stated)} out: an attached index keeps its own")
     if index:
-        address = _server(settings)
+        parts = urlsplit(settings.store)
+        if parts.scheme not in SCHEMES:
+            raise BadInput("say which server the index is on: --store https://HOST:9200, or DRAGOMAN_STORE")
+        if parts.query:
+            raise BadInput("leave the options out of --store; attach has --field and --vectors for them")
+        address = Address.parse(settings.store)
         attachment = Attachment(address.server, index, companion=address.prefix if companion else "", **fields)
     with (
         console.if_interrupted(
@@ -106,15 +111,6 @@ def command(
             _follow(attached, upkeep, every)
         else:
             upkeep.update(_catch_up(attached))
-
-
-def _server(settings: Settings) -> Address:
-    parts = urlsplit(settings.store)
-    if parts.scheme not in SCHEMES:
-        raise BadInput("say which server the index is on: --store https://HOST:9200, or DRAGOMAN_STORE")
-    if parts.query:
-        raise BadInput("leave the options out of --store; attach has --field and --vectors for them")
-    return Address.parse(settings.store)
 
 
 def _follow(attached: AttachedCollection, upkeep: _CalibrationUpkeep, every: float) -> None:

@@ -86,7 +86,11 @@ def command(
     if wanted:
         if stated := stated_options(_OF_A_NEW_CALIBRATION):
             raise click.UsageError(f"--use makes no calibration; leave {', '.join(stated)} out")
-        _use(wanted, name, settings, console)
+        with open_database(settings.database) as engine:
+            calibration_id = calibration_table.use(engine, collections.require(engine, name), wanted)
+            cancel_abandoned_migration(engine, name)
+        ranking = "plain cosine" if calibration_id == calibration_table.NONE else f"calibration {calibration_id}"
+        console.print(f"{name} is searched with {ranking} now")
         return
     if bool(topic_files) != bool(qrel_files):
         raise click.UsageError("--topics and --qrels belong together; give both")
@@ -107,11 +111,3 @@ def command(
 _OF_A_NEW_CALIBRATION = (
     "topic_files", "qrel_files", "log_files", "from_log", "balance", "weights", "mapping", "seed", "device",
 )  # fmt: skip
-
-
-def _use(wanted: str, name: str, settings: Settings, console: Console) -> None:
-    with open_database(settings.database) as engine:
-        calibration_id = calibration_table.use(engine, collections.require(engine, name), wanted)
-        cancel_abandoned_migration(engine, name)
-    ranking = "plain cosine" if calibration_id == calibration_table.NONE else f"calibration {calibration_id}"
-    console.print(f"{name} is searched with {ranking} now")

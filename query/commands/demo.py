@@ -38,8 +38,6 @@ _HITS = 5
 
 
 class _DemoQuery(NamedTuple):
-    """A query that the demo searches, and its meaning in English."""
-
     text: str
     lang: str
     meaning: str
@@ -74,7 +72,11 @@ def command(settings: Settings, console: Console) -> None:
         page = settings.home / "demo-report.html"
         page.touch(mode=FILE_MODE)  # all that is in a home is its owner's alone
         report(COLLECTION, settings, page, qrels=[folder / "qrels.txt"], console=console)
-    console.show({"step": "report", "report": page}, _next(page))
+    commands = {f"{program()} {arguments}": purpose for arguments, purpose in _NEXT.items()}  # as a new shell runs them
+    width = max(len(command_line) for command_line, purpose in commands.items() if purpose)
+    lines = [f"  {command_line:<{width}}  {purpose}".rstrip() for command_line, purpose in commands.items()]
+    shown = "\n".join([f"{_ENCODER_AND_CALIBRATION}  {page}\n\nNext:", *lines])
+    console.show({"step": "report", "report": page}, shown)
 
 
 def _index(folder: Path, settings: Settings, console: Console) -> None:
@@ -144,11 +146,3 @@ _NEXT = {
     f"delete --all -c {COLLECTION}": "remove the demo",
 }
 """Commands to go on with, and what each is for."""
-
-
-def _next(page: Path) -> str:
-    """What the rankings show, where the report is, and the commands to go on with, as a new shell runs them."""
-    commands = {f"{program()} {arguments}": purpose for arguments, purpose in _NEXT.items()}
-    width = max(len(command) for command, purpose in commands.items() if purpose)
-    lines = [f"  {command:<{width}}  {purpose}".rstrip() for command, purpose in commands.items()]
-    return "\n".join([f"{_ENCODER_AND_CALIBRATION}  {page}\n\nNext:", *lines])

@@ -34,7 +34,10 @@ class BankNeighbourhoods:
 
     def of(self, documents: CandidateDocuments, query_lang: str) -> FloatArray:
         """(n,) neighbourhoods of documents in the bank of a language of queries."""
-        keys = _digests(documents.raw) + np.array(list(map(hash, documents.doc_ids)), dtype=np.int64).view(np.uint64)
+        number = np.uint32 if documents.raw.shape[1] % 2 else np.uint64
+        words: npt.NDArray[np.unsignedinteger] = np.ascontiguousarray(documents.raw, dtype=np.float32).view(number)
+        keys: npt.NDArray[np.uint64] = np.einsum("ij,j->i", words, _multipliers(words.shape[1]))  # sums modulo 2⁶⁴
+        keys += np.array(list(map(hash, documents.doc_ids)), dtype=np.int64).view(np.uint64)
         for lang, rows in documents.languages.items():
             keys[rows] += np.uint64(crc32(f"{lang} {query_lang}".encode()))
         values = np.array([self._known.get(key, np.nan) for key in keys.tolist()], dtype=np.float32)
@@ -49,14 +52,6 @@ class BankNeighbourhoods:
             kept = new[:_MOST]
             self._known.update(zip(keys[kept].tolist(), values[kept].tolist(), strict=True))
         return values
-
-
-def _digests(rows: FloatArray) -> npt.NDArray[np.uint64]:
-    """(n,) digest of the bytes of each row of (n, dim) float32: a sum with odd multipliers, modulo 2⁶⁴."""
-    number = np.uint32 if rows.shape[1] % 2 else np.uint64
-    words: npt.NDArray[np.unsignedinteger] = np.ascontiguousarray(rows, dtype=np.float32).view(number)
-    digests: npt.NDArray[np.uint64] = np.einsum("ij,j->i", words, _multipliers(words.shape[1]))
-    return digests
 
 
 @cache

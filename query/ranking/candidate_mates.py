@@ -51,7 +51,8 @@ class Mates:
     def among(cls, documents: CandidateDocuments, rows: Rows, scores: FloatArray, bar: float) -> Mates:
         """Mates of documents in ascending ``rows``; the best by (n,) scores lift others; ``bar`` counts fully."""
         mates, cosines = _mutual(documents, rows, np.sort(largest(scores, LIFTERS)))
-        return cls(rows, mates, _weights(cosines, bar))
+        weights = np.asarray(np.clip((cosines - np.float32(bar)) / RAMP + 1, 0, 1), dtype=np.float32)
+        return cls(rows, mates, weights)
 
     def added(self, scores: FloatArray) -> FloatArray:
         """The scores of all candidates, with what mates add to those of the rows; −∞ stays."""
@@ -90,10 +91,6 @@ class Mates:
         known = (rows[mates] == self.mates[kept]) & counted[mates] if len(rows) else mates < 0
         weights = np.where(known, self.weights[kept], np.float32(0))
         return Mates(np.searchsorted(rows, self.rows[kept]), np.where(known, mates, 0), weights)
-
-
-def _weights(cosines: FloatArray, bar: float) -> FloatArray:
-    return np.asarray(np.clip((cosines - np.float32(bar)) / RAMP + 1, 0, 1), dtype=np.float32)
 
 
 def subjects(

@@ -35,16 +35,12 @@ def fuse(langs: Sequence[str], scores: FloatArray, lexical: FloatArray, best: fl
     for lang in dict.fromkeys(langs):
         rows = np.array([row for row, row_lang in enumerate(langs) if row_lang == lang])
         votes = WEIGHT * np.square(lexical[rows].astype(np.float64) / best)
-        combined = _share_of_range(scores[rows]) + votes
+        own = scores[rows].astype(np.float64)
+        floor = own[min(DEPTH, len(own)) - 1]
+        spread = own[0] - floor  # from the first, which counts 1, to the fiftieth or the last of fewer, which counts 0
+        combined = (own - floor) / spread + votes if spread > 0.0 else votes
         order[rows] = rows[np.argsort(-combined, kind="stable")]
     return order
-
-
-def _share_of_range(scores: FloatArray) -> npt.NDArray[np.float64]:
-    """Scale descending scores: the first to 1, the fiftieth (or the last of fewer) to 0, later ones below 0."""
-    floor = float(scores[min(DEPTH, len(scores)) - 1])
-    spread = float(scores[0]) - floor
-    return (scores.astype(np.float64) - floor) / spread if spread > 0.0 else np.zeros(len(scores))
 
 
 def lexical_scores(doc_ids: Sequence[str], hits: Mapping[str, Sequence[tuple[str, float]]]) -> FloatArray:

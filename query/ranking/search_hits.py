@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
+from encoders.console import values_of
 from encoders.document import Document, FloatArray, Passages, unit_rows
 from encoders.languages import UNDETERMINED
 from encoders.methods.vector_parts import VectorParts
@@ -302,14 +303,7 @@ def as_json(hit: Hit) -> dict[str, object]:
         "cosine": round(hit.cosine, 6),
         "title": hit.document.title,
         "fields": dict(hit.document.fields),
-        "passage": {
-            "text": passage.text,
-            "start": passage.start,
-            "end": passage.end,
-            "cosine": round(passage.cosine, 6),
-        }
-        if passage
-        else None,
+        "passage": passage and {**values_of(passage, "text", "start", "end"), "cosine": round(passage.cosine, 6)},
         **({"parts": asdict(hit.parts)} if hit.parts else {}),
         **({"also": [as_json(other) for other in hit.also]} if hit.also else {}),
         **({"alike": hit.alike} if hit.alike else {}),

@@ -132,5 +132,4 @@ def _write_options(
 
 
 def _sentence(command: click.Command) -> str:
-    """The line on a command: its short help, or the first paragraph of its help."""
     return command.short_help or " ".join((command.help or "").partition("\n\n")[0].split())

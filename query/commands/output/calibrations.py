@@ -8,7 +8,7 @@ from typing import Any
 from encoders.console import Alert, Console, Note, Part
 from encoders.methods.vector_parts import shown_weights
 from encoders.phrases import counted
-from query.calibration.calibration_summary import MatesSummary, Summary
+from query.calibration.calibration_summary import MatesSummary
 from query.calibration.calibration_table import StoredCalibration
 from query.calibration_fitting.calibration_fit import CalibrationReport
 from query.calibration_fitting.recalibration import UpkeepReport
@@ -53,7 +53,11 @@ def calibration_json(stored: StoredCalibration, name: str) -> dict[str, Any]:
 def calibration_parts(stored: StoredCalibration, name: str, verb: str = "decided") -> Iterator[Part]:
     """How a calibration ranks, and what decided that."""
     summary = stored.summary
-    yield f"{name}: calibration {stored.id}, {ranking_text(summary)}; {verb} {_DECIDED_BY[summary.decided_by]}"
+    parts = [f"balance {summary.balance:g}"]
+    parts += [f"weights {weights}"] if (weights := shown_weights(summary.weights)) else []
+    parts += ["common space"] if summary.common_space else []
+    parts += ["mates count"] if summary.mates and summary.mates.count else []
+    yield f"{name}: calibration {stored.id}, {', '.join(parts)}; {verb} {_DECIDED_BY[summary.decided_by]}"
     if summary.mates and summary.decided_by != "judgements":
         yield Note(_mates_sentence(summary.mates))
     if space := summary.common_space:
@@ -77,14 +81,6 @@ def _lost_parts(report: CalibrationReport, name: str) -> Iterator[Part]:
             f"the previous calibration ranked with {report.lost} and the new one does not; to return: "
             f"dragoman status -c {name} --calibration, then dragoman calibrate --use ID"
         )
-
-
-def ranking_text(summary: Summary) -> str:
-    """How a calibration ranks, in a few words."""
-    parts = [f"balance {summary.balance:g}"]
-    parts += [f"weights {weights}"] if (weights := shown_weights(summary.weights)) else []
-    parts += ["common space"] if summary.common_space else []
-    return ", ".join([*parts, *(["mates count"] if summary.mates and summary.mates.count else [])])
 
 
 def _mates_sentence(mates: MatesSummary) -> str:

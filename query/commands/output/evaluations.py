@@ -12,7 +12,7 @@ from encoders.table_layout import Table
 from query.commands.output.calibrations import taught_parts
 from query.commands.output.comparisons import comparison_json, comparison_parts, matrix_parts, pair_matrix_json
 from query.evaluation.collection_evaluation import Evaluation
-from query.evaluation.scored_runs import BASELINES, POOLED_KINDS, EvaluationPlan, RunKind, ScoredRuns
+from query.evaluation.scored_runs import BASELINES, POOLED_KINDS, RunKind
 from query.measures.fairness import DEPTH, LPR, OWN_LANGUAGE, PEER, TLR, TLR_DEPTH, RelevantCounts, is_fairness
 from query.measures.quality_measures import mean_name, pooled
 from query.measures.significance import Comparison
@@ -31,7 +31,11 @@ def evaluation_parts(evaluation: Evaluation) -> Iterator[Part]:
             yield _meaning(measure, len(scored_runs.targets))
     yield from relevant_counts_parts(scored_runs.main.relevant_counts)
     yield from taught_parts(evaluation.taught, RELEVANT)
-    yield from _omitted_topics(scored_runs)
+    for run in scored_runs.runs:
+        if run.kind == "language" and (count := len(run.scores.unjudged)):
+            yield Note(f"topics in {run.lang} that have nothing relevant in the qrels, and are left out: {count}")
+        if run.kind == "language" and (count := len(run.scores.without_hits)):
+            yield Note(f"topics in {run.lang} that found nothing, and count 0: {count}")
     if (seconds := evaluation.setup.settings.get("reranking_seconds")) is not None:
         yield Note(f"reranking took {seconds:,.1f} s in all")
     yield Note(f"Logged as evaluation {number}; every topic's scores: dragoman runs show {number}")
@@ -39,8 +43,14 @@ def evaluation_parts(evaluation: Evaluation) -> Iterator[Part]:
 
 def _runs_table(evaluation: Evaluation) -> Table:
     scored_runs, plan = evaluation.scored_runs, evaluation.plan
-    own_language = _own_language_means(scored_runs, plan)
     measures = [str(measure) for measure in plan.measures]
+    kinds: tuple[RunKind, ...] = ("same", "bm25")
+    own_language = {  # means of the first measure within each topic language; ``mul`` is the pool
+        kind: {lang: of_lang.means[measures[0]] for lang, of_lang in scores.items()}
+        | {"mul": pooled(scores, plan.measures).means[measures[0]]}
+        for kind in kinds
+        if (scores := scored_runs.of_kind(kind))
+    }
     measures += [measure for measure in scored_runs.main.scores.means if is_fairness(measure)]
     headings = ["topics in", ">topics", *(f">{_heading(measure)}" for measure in measures)]
     headings += [f">{_heading(measures[0])} same\nlanguage"] if own_language else []
@@ -65,26 +75,6 @@ def show_compared(evaluation: Evaluation, console: Console) -> None:
     values = evaluation_json(evaluation, comparisons) | {name: pair_matrix_json(shown[name]) for name in shown}
     parts = chain(evaluation_parts(evaluation), *map(matrix_parts, shown.values()))
     console.show(values, chain(parts, comparison_parts(comparisons) if comparisons else ()))
-
-
-def _own_language_means(scored_runs: ScoredRuns, plan: EvaluationPlan) -> dict[RunKind, dict[str, float]]:
-    """Means of the first measure within each topic language, by the kind of run; ``mul`` is the pool."""
-    measure = str(plan.measures[0])
-    kinds: tuple[RunKind, ...] = ("same", "bm25")
-    by_kind = {kind: scores for kind in kinds if (scores := scored_runs.of_kind(kind))}
-    return {
-        kind: {lang: of_lang.means[measure] for lang, of_lang in scores.items()}
-        | {"mul": pooled(scores, plan.measures).means[measure]}
-        for kind, scores in by_kind.items()
-    }
-
-
-def _omitted_topics(scored_runs: ScoredRuns) -> Iterator[Part]:
-    for run in scored_runs.runs:
-        if run.kind == "language" and (count := len(run.scores.unjudged)):
-            yield Note(f"topics in {run.lang} that have nothing relevant in the qrels, and are left out: {count}")
-        if run.kind == "language" and (count := len(run.scores.without_hits)):
-            yield Note(f"topics in {run.lang} that found nothing, and count 0: {count}")
 
 
 def _heading(measure: str) -> str:

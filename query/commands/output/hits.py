@@ -10,7 +10,7 @@ from encoders.console import Alert, Note, Part
 from encoders.printable import cells, lines_of, one_line
 from encoders.text.segmentation import cut_at_blanks
 from indexer.text.language_detection import SURE
-from query.ranking.search_hits import Facets, Hit, Hits, answer_notes, explanation, good_hits
+from query.ranking.search_hits import Hit, Hits, answer_notes, explanation, good_hits
 
 _PASSAGE_CHARACTERS = 240
 _TITLE_COLUMNS = 48
@@ -41,8 +41,15 @@ def result_parts(hits: Hits, reason: str, balance: float = 1.0) -> Iterator[Part
         yield "nothing found" + (f": {reason}" if reason else "")
         return
     yield from hit_parts(hits, balance)
-    if hits.facets:
-        yield from facet_parts(hits.facets)
+    if not (facets := hits.facets):
+        return
+    yield f"\nthe best {facets.counted:,} of {facets.total:,} documents searched:"
+    for name, counts in facets.counts.items():
+        values = [f"{_cut(one_line(value), _TITLE_COLUMNS)} {count:,}" for value, count in counts.items()]
+        shown, rest = values[:_FACET_VALUES], len(values) - _FACET_VALUES
+        text = " · ".join([*shown, *([f"{rest:,} more values"] if rest > 0 else [])])
+        for number, line in enumerate(lines_of(f"{one_line(name)}: {text}", _width() - 2)):
+            yield f"{'  ' if number else ''}{line}"
 
 
 def hit_parts(hits: Sequence[Hit], balance: float = 1.0) -> Iterator[Part]:
@@ -80,23 +87,11 @@ def hit_parts(hits: Sequence[Hit], balance: float = 1.0) -> Iterator[Part]:
             yield _END_OF_GOOD_HITS
 
 
-def facet_parts(facets: Facets) -> Iterator[Part]:
-    """The counts of the best documents, a line for each facet."""
-    yield f"\nthe best {facets.counted:,} of {facets.total:,} documents searched:"
-    for name, counts in facets.counts.items():
-        values = [f"{_cut(one_line(value), _TITLE_COLUMNS)} {count:,}" for value, count in counts.items()]
-        shown, rest = values[:_FACET_VALUES], len(values) - _FACET_VALUES
-        text = " · ".join([*shown, *([f"{rest:,} more values"] if rest > 0 else [])])
-        for number, line in enumerate(lines_of(f"{one_line(name)}: {text}", _width() - 2)):
-            yield f"{'  ' if number else ''}{line}"
-
-
 def _width() -> int:
     return min(shutil.get_terminal_size((100, 24)).columns, 120)
 
 
 def _title(hit: Hit) -> str:
-    """The title of a hit, or the beginning of its text."""
     return one_line(hit.document.title or textwrap.shorten(hit.document.text, 80, placeholder=" …"))
 
 

@@ -28,7 +28,6 @@ _MAX_RIDGE = 1e30
 
 
 def _ridge(_context: click.Context, _option: click.Parameter, value: str) -> float | None:
-    """A number above 0, or None for ``auto``."""
     if value == "auto":
         return None
     try:
