@@ -191,31 +191,22 @@ class OpenCollections:
         failed_state, failure, failed_at = self._failures.get(name, (None, None, 0.0))
         if failure and failed_state == state and time.monotonic() - failed_at < _RETRY_SECONDS:
             raise copy(failure)  # a traceback of its own
-        same_store = previous is not None and previous.state[:_OF_COLLECTION] == state[:_OF_COLLECTION]
         try:
             with self._opening():
-                return self._opened(name, state, last_run_ended, previous if same_store else None)
+                if previous is not None and previous.state[:_OF_COLLECTION] == state[:_OF_COLLECTION]:
+                    searcher = self._with_calibration(previous.searcher, "")
+                    with self._lock:
+                        previous.state, previous.searcher, previous.by_calibration = state, searcher, {}
+                        previous.searches += 1
+                    return previous
+                fresh = _OpenCollection(state, self._load(name), {}, time.monotonic(), last_run_ended, searches=1)
+                with self._lock:
+                    self._retire(self._open.get(name))
+                    self._open[name] = fresh
+                return fresh
         except (ModelMismatch, MissingPart) as error:
             self._failures[name] = state, error, time.monotonic()
             raise
-
-    def _opened(
-        self, name: str, state: _State, last_run_ended: dt.datetime | None, same_store: _OpenCollection | None
-    ) -> _OpenCollection:
-        """Open a collection; if its store is open, only its new calibration."""
-        if same_store is not None:
-            searcher = self._with_calibration(same_store.searcher, "")
-            with self._lock:
-                same_store.state, same_store.searcher, same_store.by_calibration = state, searcher, {}
-                same_store.searches += 1
-            return same_store
-        fresh = _OpenCollection(
-            state, self._load(name), counted_at=time.monotonic(), counted_for=last_run_ended, searches=1
-        )
-        with self._lock:
-            self._retire(self._open.get(name))
-            self._open[name] = fresh
-        return fresh
 
     @contextmanager
     def _opening(self) -> Iterator[None]:

@@ -135,20 +135,15 @@ def header_indices(call: Call, header: Any) -> Iterator[str]:
     """The indices of a search of ``_msearch``: its header's, else the path's. Raises Refused: there is none."""
     if not isinstance(header, dict):
         raise Refused(400, "a header of this _msearch is no object")
-    index_lists = [_index_names(header[name]) for name in ("index", "indices") if name in header]
+    stated = [header[name] for name in ("index", "indices") if name in header]
+    entries = [index if isinstance(index, list) else [] if index is None else [index] for index in stated]
+    index_lists = [[name for entry in of_name for name in str(entry).split(",")] for of_name in entries]
     if not all(index_lists):  # an empty list means all indices
         raise Refused(403, "a header of this _msearch has a list of indices that names none; name one, or leave it")
     if not index_lists and not call.indices:
         raise Refused(403, "a search of this _msearch names no index; name one in each header")
     for index_names in index_lists or [list(call.indices)]:
         yield from index_names
-
-
-def _index_names(index: Any) -> list[str]:
-    if index is None:
-        return []
-    entries = index if isinstance(index, list) else [index]
-    return [name for entry in entries for name in str(entry).split(",")]
 
 
 def reaches_elsewhere(value: Any) -> str:
