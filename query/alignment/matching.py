@@ -263,7 +263,14 @@ class _Best:
         owners = slice(first, first + tile.shape[1 if across else 0])
         lowest = self.lowest[owners]
         if np.isneginf(lowest).any():
-            self._take_all(tile.T if across else tile, owners, first_partner)
+            owned = tile.T if across else tile
+            count = self.values.shape[1]
+            if owned.shape[1] > count:
+                positions = np.argpartition(owned, owned.shape[1] - count, axis=1)[:, -count:]
+            else:
+                positions = np.broadcast_to(np.arange(owned.shape[1]), owned.shape)
+            best = np.take_along_axis(owned, positions, axis=1)
+            self._keep(np.arange(owners.start, owners.stop), best, positions + first_partner)
             return
         above = np.flatnonzero(tile > (lowest[None, :] if across else lowest[:, None]))
         if not len(above):
@@ -281,16 +288,6 @@ class _Best:
         padded_values, padded_partners = np.full(shape, -np.inf, np.float32), np.zeros(shape, np.int64)
         padded_values[index, slot], padded_partners[index, slot] = values, partner_rows + first_partner
         self._keep(unique, padded_values, padded_partners)
-
-    def _take_all(self, tile: FloatArray, owners: slice, first_partner: int) -> None:
-        count = self.values.shape[1]
-        if tile.shape[1] > count:
-            positions = np.argpartition(tile, tile.shape[1] - count, axis=1)[:, -count:]
-        else:
-            positions = np.broadcast_to(np.arange(tile.shape[1]), tile.shape)
-        self._keep(
-            np.arange(owners.start, owners.stop), np.take_along_axis(tile, positions, axis=1), positions + first_partner
-        )
 
     def _keep(self, owners: IntArray, values: FloatArray, partners: IntArray) -> None:
         count = self.values.shape[1]

@@ -78,7 +78,17 @@ class Sides:
 
     def _side(self, place: _Place, encoder: Encoder | None) -> Side:
         if place.collection or encoder is None:
-            side = self._stored(place)
+            if place.collection is None:
+                raise BadInput(f"{place.name} is no collection; name a file, or COLLECTION:LANG")
+            place.collection.check_store(self.settings)
+            with closing(place.collection.open_store(self.settings)) as store:
+                languages = store.count()
+                if place.lang not in languages:
+                    raise BadInput(
+                        f"{place.name}: the collection {place.collection.name} has no documents in {place.lang!r}; "
+                        f"it has {', '.join(sorted(languages)) or 'none at all'}"
+                    )
+                side = stored_side(place.name, store, place.collection.model, place.lang, self.gold)
         else:
             documents = self._read(place.name)
             with self.console.progress(f"encoding {place.name}", None, "documents") as progress:
@@ -91,19 +101,6 @@ class Sides:
         if not side.doc_ids:
             raise BadInput(f"{place.name} has no documents to align; name a source that has some")
         return side
-
-    def _stored(self, place: _Place) -> Side:
-        if place.collection is None:
-            raise BadInput(f"{place.name} is no collection; name a file, or COLLECTION:LANG")
-        place.collection.check_store(self.settings)
-        with closing(place.collection.open_store(self.settings)) as store:
-            languages = store.count()
-            if place.lang not in languages:
-                raise BadInput(
-                    f"{place.name}: the collection {place.collection.name} has no documents in {place.lang!r}; "
-                    f"it has {', '.join(sorted(languages)) or 'none at all'}"
-                )
-            return stored_side(place.name, store, place.collection.model, place.lang, self.gold)
 
     def _read(self, source: str) -> Iterator[Document]:
         documents = SourceDocuments(Sources([source]))

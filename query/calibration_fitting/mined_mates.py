@@ -99,7 +99,12 @@ def _mine(
     store: VectorStore, calibration: Calibration, sample: Sequence[PseudoQuery], targets: Mapping[str, Sequence[str]]
 ) -> MinedMates:
     langs = {query.doc_id: query.lang for query in sample}
-    sampled = _corrected(store, calibration, langs)
+    raw = read_existing(partial(store.vectors, calibration.model), list(langs))
+    sampled: dict[str, FloatArray] = {}
+    for lang, of_language in groupby(raw, langs.__getitem__):
+        doc_ids = list(of_language)
+        stacked = np.stack([raw[doc_id] for doc_id in doc_ids])
+        sampled |= zip(doc_ids, calibration.correct_documents(stacked, {lang: slice(0, len(doc_ids))}), strict=True)
     asked = [(doc_id, to) for lang in targets for to in targets[lang] for doc_id in sampled if langs[doc_id] == lang]
     there = _nearest(store, calibration, sampled, asked)
     vectors = sampled | {nearest.doc_id: nearest.vector for nearest in there.values()}
@@ -146,17 +151,6 @@ def _mine(
 
 def _bar(cosines: Iterable[float]) -> float:
     return max(BAR, round(float(np.quantile([*cosines, BAR], _BELOW_BAR)), 3))
-
-
-def _corrected(store: VectorStore, calibration: Calibration, languages: Mapping[str, str]) -> dict[str, FloatArray]:
-    """The corrected vectors of documents by id, language after language; only of documents that exist."""
-    raw = read_existing(partial(store.vectors, calibration.model), list(languages))
-    vectors: dict[str, FloatArray] = {}
-    for lang, of_language in groupby(raw, languages.__getitem__):
-        doc_ids = list(of_language)
-        stacked = np.stack([raw[doc_id] for doc_id in doc_ids])
-        vectors |= zip(doc_ids, calibration.correct_documents(stacked, {lang: slice(0, len(doc_ids))}), strict=True)
-    return vectors
 
 
 def _nearest(

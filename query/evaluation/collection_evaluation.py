@@ -156,7 +156,24 @@ def evaluate_collection(
                 scored_runs = rank_and_score(searcher, topic_set.topics, topic_set.qrels, plan, advance)
             encoders = encoders_with_methods(row, searcher.calibration) if row else []
             taught = taught_shares(encoders, lambda: _relevant_texts(searcher, topic_set, scored_runs), console)
-            setup = _setup(searcher, plan, topic_set, taught)
+            plan_settings = {
+                "fields": list(plan.fields),
+                "to": plan.to and list(plan.to),
+                "targets": len(searcher.targets(plan.to)),
+                "depth": plan.depth,
+                "taught": dict(taught),
+                **({"lexicons": list(plan.lexicons.names)} if plan.lexicons.names else {}),
+                **({"reranking_seconds": round(searcher.reranker.seconds, 3)} if searcher.reranker else {}),
+            }
+            setup = evaluation_log.Setup(
+                collection=searcher.collection,
+                tag=plan.tag,
+                **values_of(searcher.spec, "model", "build"),
+                space=searcher.space,
+                settings={**searcher.describe(), **plan_settings},
+                topics=topic_set.name,
+                **values_of(topic_set, "topics_hash", "qrels_hash"),
+            )
             earlier = _earlier(named, searcher, topic_set, scored_runs, plan) if isinstance(named, Run) else named
             warn_of_differences(earlier, setup, plan, scored_runs.runs, console)
         number = evaluation_log.log(engine, setup, scored_runs.runs, row)
@@ -251,26 +268,3 @@ def warn_of_differences(
         console.warn(f"evaluation {earlier.name} was made without --pairs, so that its pairs can't be compared")
     elif plan.pairs and not any(run.qids(str(plan.measures[0])) for run in earlier.pairs):
         console.warn(f"the pairs of {earlier.name} were not measured with {plan.measures[0]} and can't be compared")
-
-
-def _setup(
-    searcher: Searcher, plan: EvaluationPlan, topic_set: TopicSet, taught: Mapping[str, float]
-) -> evaluation_log.Setup:
-    plan_settings = {
-        "fields": list(plan.fields),
-        "to": plan.to and list(plan.to),
-        "targets": len(searcher.targets(plan.to)),
-        "depth": plan.depth,
-        "taught": dict(taught),
-        **({"lexicons": list(plan.lexicons.names)} if plan.lexicons.names else {}),
-        **({"reranking_seconds": round(searcher.reranker.seconds, 3)} if searcher.reranker else {}),
-    }
-    return evaluation_log.Setup(
-        collection=searcher.collection,
-        tag=plan.tag,
-        **values_of(searcher.spec, "model", "build"),
-        space=searcher.space,
-        settings={**searcher.describe(), **plan_settings},
-        topics=topic_set.name,
-        **values_of(topic_set, "topics_hash", "qrels_hash"),
-    )

@@ -70,8 +70,18 @@ def read_lexicons(sources: Sequence[str]) -> Lexicons:
         if match is None:
             if model is not None:
                 raise BadInput(f"--lexicon {source} is a second model; give one Cr5 folder, and files for other pairs")
-            model, name = _read_model(Path(source))
-            names.append(name)
+            folder = Path(source)
+            if not folder.is_dir():
+                raise BadInput(
+                    f"--lexicon {folder} is no lexicon; give a pair and its file, such as en-de=FILE, or a Cr5 folder"
+                )
+            from encoders.cr5.bags_of_words import is_cr5, load_model  # noqa: PLC0415 - only for a Cr5 model
+
+            model_folder = ModelFolder.open(folder)
+            if not is_cr5(model_folder):
+                raise BadInput(f"{folder} has no vectors of words; make some: dragoman train cr5 SOURCE… -o FOLDER")
+            model = load_model(model_folder)
+            names.append(f"{model_folder.config.name} ({model_folder.config.graph[:16]})")
             continue
         pair, path = (normalise(match[1]), normalise(match[2])), Path(match[3])
         if pair in tables:
@@ -95,19 +105,6 @@ def read_lexicon(path: Path) -> Translations:
     if not table:
         raise BadInput(f"the lexicon {file.shown} is empty; give lines of: word, tab, translation")
     return {word: _scaled(row, max(1.0, math.fsum(row.values()))) for word, row in table.items()}
-
-
-def _read_model(folder: Path) -> tuple[Cr5Model, str]:
-    from encoders.cr5.bags_of_words import is_cr5, load_model  # noqa: PLC0415 - only for a Cr5 model
-
-    if not folder.is_dir():
-        raise BadInput(
-            f"--lexicon {folder} is no lexicon; give a pair and its file, such as en-de=FILE, or a Cr5 folder"
-        )
-    model_folder = ModelFolder.open(folder)
-    if not is_cr5(model_folder):
-        raise BadInput(f"{folder} has no vectors of words; make some: dragoman train cr5 SOURCE… -o FOLDER")
-    return load_model(model_folder), f"{model_folder.config.name} ({model_folder.config.graph[:16]})"
 
 
 def _from_json(text: str, shown: str) -> Mapping[str, Mapping[str, float]]:

@@ -68,19 +68,15 @@ class TermCounts:
         """The expected term frequencies of a structured term, and its expected document frequency."""
         postings, document_frequency = list[_Postings](), 0.0
         for term, probability in expectation.items():
-            rows, frequencies = self._of_term(term)
+            if term.endswith("*"):
+                columns = [column for known, column in self._columns.items() if known.startswith(term[:-1])]
+            else:
+                columns = [self._columns[term]] if term in self._columns else []
+            places = [slice(*self._by_term.indptr[column : column + 2]) for column in columns]
+            rows, frequencies = _summed([(self._by_term.indices[place], self._by_term.data[place]) for place in places])
             postings.append((rows, probability * frequencies))
             document_frequency += probability * len(rows)
         return _summed(postings), min(document_frequency, float(len(self.doc_ids)))
-
-    def _of_term(self, term: str) -> _Postings:
-        """The frequencies of a term, or of all terms with a prefix that ends with ``*``."""
-        if term.endswith("*"):
-            columns = [column for known, column in self._columns.items() if known.startswith(term[:-1])]
-        else:
-            columns = [self._columns[term]] if term in self._columns else []
-        places = [slice(*self._by_term.indptr[column : column + 2]) for column in columns]
-        return _summed([(self._by_term.indices[place], self._by_term.data[place]) for place in places])
 
 
 def _summed(postings: Sequence[_Postings]) -> _Postings:
@@ -109,7 +105,10 @@ class QueryTranslation:
 
     def query(self, text: str) -> list[Expectation]:
         """The structured terms of a query; a term that the lexicon lacks stands for itself."""
-        terms = self._terms(text)
+        terms: list[tuple[str, str]] = []
+        for run, size in runs(folded(text, self._lang)):
+            of_run = self._source.query_terms(run)
+            terms += [(term, term if size and len(run) > size else run) for term in of_run]
         query: dict[tuple[str, ...], Expectation] = {}
         place = 0
         while place < len(terms):
@@ -122,18 +121,6 @@ class QueryTranslation:
                 query[(terms[place][0],)] = self._spread(terms[place][1], 1.0)
             place += max(len(key), 1)
         return list(query.values())
-
-    def _terms(self, text: str) -> list[tuple[str, str]]:
-        """The query's terms in order, each with the word or n-gram that it was made of."""
-        pairs: list[tuple[str, str]] = []
-        for run, size in runs(folded(text, self._lang)):
-            terms = self._source.query_terms(run)
-            pairs += [(term, term if size and len(run) > size else run) for term in terms]
-        return pairs
-
-    def _longest_known(self, terms: Sequence[str]) -> tuple[str, ...]:
-        sizes = range(len(terms), 0, -1)
-        return next((tuple(terms[:size]) for size in sizes if tuple(terms[:size]) in self._expectations), ())
 
     def _mean(self, rows: Sequence[Mapping[str, float]]) -> Expectation:
         mean = defaultdict[str, float](float)

@@ -72,7 +72,12 @@ def learn_map(sample: PairedSample, seed: int) -> tuple[FloatArray, MapRecipe, M
     A fifth of the concepts is held out; every second of them chooses the recipe, the others measure its quality. An old
     vector without its language's mean is multiplied by the (dim, new dim) weights from the right.
     """
-    choosing, measuring = _held_out(sample.documents, seed)
+    concepts = [str(document.fields.get("concept") or f"document {document.doc_id}") for document in sample.documents]
+    if len(set(concepts)) < 2 * _HELD_OUT:  # categories, not concepts
+        concepts = [document.doc_id for document in sample.documents]
+    shuffled = np.random.default_rng(seed).permutation(sorted(set(concepts)))
+    held_out = shuffled[: len(shuffled) // _HELD_OUT]
+    choosing, measuring = np.isin(concepts, held_out[::2]), np.isin(concepts, held_out[1::2])
     seen = ~(choosing | measuring)
     asked = sample.old_queries.any(axis=1) & sample.new_queries.any(axis=1)
     choosing, measuring = choosing & asked, measuring & asked
@@ -90,16 +95,6 @@ def learn_map(sample: PairedSample, seed: int) -> tuple[FloatArray, MapRecipe, M
         int(measuring.sum()),
     )
     return map_learner(sample, np.ones_like(seen))(best), best, quality
-
-
-def _held_out(documents: Sequence[Document], seed: int) -> tuple[BoolArray, BoolArray]:
-    """(n,) whether a document is of the held-out concepts that choose the recipe, and of those that measure it."""
-    concepts = [str(document.fields.get("concept") or f"document {document.doc_id}") for document in documents]
-    if len(set(concepts)) < 2 * _HELD_OUT:  # categories, not concepts
-        concepts = [document.doc_id for document in documents]
-    shuffled = np.random.default_rng(seed).permutation(sorted(set(concepts)))
-    held_out = shuffled[: len(shuffled) // _HELD_OUT]
-    return np.isin(concepts, held_out[::2]), np.isin(concepts, held_out[1::2])
 
 
 def map_learner(sample: PairedSample, seen: BoolArray) -> Callable[[MapRecipe], FloatArray]:

@@ -6,7 +6,6 @@ Meanwhile searches use the old vectors through the map; afterwards the second fi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -27,7 +26,6 @@ from indexer.collection.settings import Settings
 from indexer.index_sources import collection_lock
 from indexer.indexing.pipeline import IndexReport
 from indexer.ledger.database import open_database, read_database_id, transaction
-from indexer.ledger.findings import Finding
 from indexer.ledger.index_runs import refuse_while_workers
 from indexer.reencode import hand_out_stored, reencode
 from indexer.workers.hints import Hints
@@ -117,7 +115,14 @@ def finish_migration(
             opened = OpenCollection(engine, switched, store, device, console, collection)
             opened.encoder = new
             run = _encode_all(opened, query_encoder, settings)
-            _refuse_gaps(name, query_encoder, run.refused)
+            if reasons := Counter(refusal.text for refusal in run.refused if not refusal.is_nothing_known):
+                ((reason, count),) = reasons.most_common(1)
+                without = counted(reasons.total(), "document has", "documents have")
+                raise BadInput(
+                    f"{name} is not changed to {query_encoder.encoder} yet, because {without} no vector of it "
+                    f"({count:,}: {reason}); all are found as before. See which: dragoman status -c {name}; see to the "
+                    "reason, or delete them (dragoman delete), and give the same command again"
+                )
             if not store.count(query_encoder.model):
                 raise BadInput(
                     f"{query_encoder.encoder} knows nothing of any document of {name}; dragoman rollback -c {name}"
@@ -128,21 +133,14 @@ def finish_migration(
             options = RankingOptions(calibration=origin_id)
             with Searcher.open(name, settings, device=device, ranking=options, console=console) as searcher:
                 comparison = compare(searcher, new, opened.calibration(), settings)
-            _switch(opened, collection, query_encoder, origin_id, settings)
+            with transaction(engine) as session:
+                collections.hold(session, collection)
+                _require_migration(engine, name, query_encoder)
+                calibration_table.activate(session, name, collection.model, origin_id)
+                dropped = generations.switch_model(session, name, query_encoder.encoder, new.spec)
+            if dropped:
+                collection.location(settings, read_database_id(engine)).drop(dropped)
     return ReencodingReport(query_encoder, run, comparison)
-
-
-def _refuse_gaps(name: str, query_encoder: QueryEncoderSpec, refused: Sequence[Finding]) -> None:
-    """Raise ``BadInput`` if a document without a new vector has words that the encoder knows."""
-    reasons = Counter(refusal.text for refusal in refused if not refusal.is_nothing_known)
-    if reasons:
-        ((reason, count),) = reasons.most_common(1)
-        without = counted(reasons.total(), "document has", "documents have")
-        raise BadInput(
-            f"{name} is not changed to {query_encoder.encoder} yet, because {without} no vector of it "
-            f"({count:,}: {reason}); all are found as before. See which: dragoman status -c {name}; see to the reason, "
-            "or delete them (dragoman delete), and give the same command again"
-        )
 
 
 def _encode_all(opened: OpenCollection, query_encoder: QueryEncoderSpec, settings: Settings) -> IndexReport:
@@ -173,17 +171,3 @@ def _require_migration(engine: sa.Engine, name: str, query_encoder: QueryEncoder
             f"{query_encoder.encoder} no longer encodes the queries of {name}, so encoding the documents again ends "
             "here; the new vectors stay for a later migration to this encoder"
         )
-
-
-def _switch(
-    opened: OpenCollection, collection: Collection, query_encoder: QueryEncoderSpec, origin_id: str, settings: Settings
-) -> None:
-    """Make the second field the one that is searched; the old field and its calibration stay for ``rollback``."""
-    engine, name = opened.engine, collection.name
-    with transaction(engine) as session:
-        collections.hold(session, collection)
-        _require_migration(engine, name, query_encoder)
-        calibration_table.activate(session, name, collection.model, origin_id)
-        dropped = generations.switch_model(session, name, query_encoder.encoder, opened.encoder.spec)
-    if dropped:
-        collection.location(settings, read_database_id(engine)).drop(dropped)

@@ -47,7 +47,16 @@ def paired_sample(
     cutter, other = new, old
     if sum(_counts(passages)) < sum(_counts(old_passages)):
         cutter, other, passages = old, new, old_passages
-    pieces = _pieces(documents, passages, titled=cutter.spec.titled)
+    pieces = [
+        Document(
+            document.doc_id,
+            document.lang,
+            document.content[start:end],
+            document.title if cutter.spec.titled and start >= len(document.title) > 0 else "",
+        )
+        for document, of_document in zip(documents, passages, strict=True)
+        for start, end in of_document.offsets.tolist()
+    ]
     by_cutter = unit_rows(np.concatenate([of_document.vectors for of_document in passages]))
     by_other, _ = _encoded(other, pieces, console, "passages")
     return PairedSample(
@@ -79,20 +88,6 @@ def _first(passages: Passages) -> Passages:
 
 def _counts(passages: Sequence[Passages]) -> list[int]:
     return [len(of_document.offsets) for of_document in passages]
-
-
-def _pieces(documents: Sequence[Document], passages: Sequence[Passages], *, titled: bool) -> list[Document]:
-    """The documents' passages, each as a document; ``titled``: with the title, where it was read before them."""
-    return [
-        Document(
-            document.doc_id,
-            document.lang,
-            document.content[start:end],
-            document.title if titled and start >= len(document.title) > 0 else "",
-        )
-        for document, of_document in zip(documents, passages, strict=True)
-        for start, end in of_document.offsets.tolist()
-    ]
 
 
 def _pseudo_query_vectors(encoder: Encoder, documents: Sequence[Document]) -> FloatArray:

@@ -141,7 +141,12 @@ def logged_topic_set(
                 f"the log has no query of {collection} of which a hit was opened; judge some: dragoman queries "
                 f"-c {collection} -o FILE, then dragoman evaluate --from-log --qrels JUDGED -c {collection}"
             )
-        qrels = _opened(searches)
+        from ir_measures import Qrel  # noqa: PLC0415 - half a second
+
+        qrels = [
+            Qrel(qid, doc_id, 1)
+            for qid, doc_id in sorted({(search.qid, doc_id) for search in searches for doc_id in search.relevant})
+        ]
     topics = {search.qid: Topic(search.qid, search.lang, clean_line(search.query)) for search in searches}
     topic_set = TopicSet(
         by_language(list(topics.values()), langs),
@@ -153,16 +158,6 @@ def logged_topic_set(
         else _content_hash(f"{qrel.query_id} 0 {qrel.doc_id} {qrel.relevance}\n" for qrel in qrels),
     )
     return topic_set, by_week(searches)
-
-
-def _opened(searches: Iterable[LoggedSearch]) -> list[Qrel]:
-    """The relevant documents of the searches as judgements, each query and document once."""
-    from ir_measures import Qrel  # noqa: PLC0415 - half a second
-
-    return [
-        Qrel(qid, doc_id, 1)
-        for qid, doc_id in sorted({(search.qid, doc_id) for search in searches for doc_id in search.relevant})
-    ]
 
 
 def _content_hash(lines: Iterable[str]) -> str:

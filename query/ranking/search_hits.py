@@ -351,21 +351,17 @@ def best_passages(
     plain = parts.plain_cosines(unit_rows(passages.vectors[best]), query[None])[:, 0]
     ranked = []
     for number, cosine in zip(best.tolist(), plain.tolist(), strict=True):
-        start, end = _whole_sentences(document, *(int(offset) for offset in passages.offsets[number]))
+        # borders for a reader: of whole words, and without a cut-off first sentence if half remains
+        first, last = (int(offset) for offset in passages.offsets[number])
+        start, end = word_around(document.content, first)[0], word_around(document.content, last)[1]
+        if document.title and start == 0 and end > len(document.title) + 1:
+            start = len(document.title) + 1  # a hit shows the title anyway
+        text = document.content[start:end]
+        spans = sentences(text, document.lang)
+        if spans:
+            whole = start == 0 or document.content[start - 1] in "\n.!?。！？" or len(spans) == 1
+            shown = spans[0] if whole or len(text) - spans[1][0] < len(text) // 2 else spans[1]
+            start, end = start + shown[0], start + spans[-1][1]
         compared = float(detail.cosines[number])
         ranked.append(Passage(document.content[start:end], start, end, cosine, number, compared))
     return ranked
-
-
-def _whole_sentences(document: Document, start: int, end: int) -> tuple[int, int]:
-    """Borders of a passage for a reader: of whole words, and without a cut-off first sentence if half remains."""
-    start, end = word_around(document.content, start)[0], word_around(document.content, end)[1]
-    if document.title and start == 0 and end > len(document.title) + 1:
-        start = len(document.title) + 1  # a hit shows the title anyway
-    text = document.content[start:end]
-    spans = sentences(text, document.lang)
-    if not spans:
-        return start, end
-    whole = start == 0 or document.content[start - 1] in "\n.!?。！？" or len(spans) == 1
-    first = spans[0] if whole or len(text) - spans[1][0] < len(text) // 2 else spans[1]
-    return start + first[0], start + spans[-1][1]
