@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -21,9 +21,6 @@ from query.commands.options.help import Command
 from query.commands.options.option_types import PATH, Decorator, default_option
 from query.commands.options.source_options import aligned_options, reading_options
 from query.evaluation.drawing import save_figure
-
-if TYPE_CHECKING:
-    from encoders.maps.parallel import Parallel
 
 
 def _numbers(_context: click.Context, _option: click.Parameter, value: str) -> tuple[int, ...]:
@@ -122,27 +119,23 @@ def command(sweep: Sweep, plot: Path | None, mapping: Path | None, aligned: Alig
         values: list[Any] = [{"method": method, **asdict(mates)} for method, mates in measured.items()]
     else:
         values = points = run_sweep(parallel, sweep, console)
-        table = _sweep_table(points, sweep, spec.name, parallel)
+        langs = len(parallel.rows)
+        rows = [
+            [
+                point.method,
+                point.value_text,
+                f"{point.mean.rate:.3f} ± {point.spread.rate:.3f}",
+                f"{point.mean.mrr:.3f} ± {point.spread.mrr:.3f}",
+            ]
+            for point in points
+        ]
+        title = (
+            f"Mate retrieval of {spec.name}: {langs * (langs - 1)} ordered pairs of {langs} languages, "
+            f"{counted(len(parallel.concepts), 'concept')}, {counted(sweep.splits, 'split')}"
+        )
+        table = Table(["method", sweep.swept or "", ">rate", ">MRR"], rows, title)
     languages, concepts = list(parallel.rows), len(parallel.concepts)
     console.show({"encoder": spec.name, "languages": languages, "concepts": concepts, "points": values}, [table])
     if plot:
         save_figure(mates_figure(points, sweep), plot)
         console.say(f"drawn: {plot}")
-
-
-def _sweep_table(points: Sequence[Point], sweep: Sweep, name: str, parallel: Parallel) -> Table:
-    langs = len(parallel.rows)
-    rows = [
-        [
-            point.method,
-            point.value_text,
-            f"{point.mean.rate:.3f} ± {point.spread.rate:.3f}",
-            f"{point.mean.mrr:.3f} ± {point.spread.mrr:.3f}",
-        ]
-        for point in points
-    ]
-    title = (
-        f"Mate retrieval of {name}: {langs * (langs - 1)} ordered pairs of {langs} languages, "
-        f"{counted(len(parallel.concepts), 'concept')}, {counted(sweep.splits, 'split')}"
-    )
-    return Table(["method", sweep.swept or "", ">rate", ">MRR"], rows, title)

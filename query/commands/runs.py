@@ -30,6 +30,7 @@ from query.commands.output.comparisons import comparison_json, comparison_parts,
 from query.commands.output.evaluations import show_compared
 from query.commands.output.logged_runs import show_logged_run, show_logged_runs
 from query.evaluation import evaluation_log
+from query.evaluation.evaluation_log import LoggedRun
 from query.evaluation.foreign_run import document_languages, import_run
 from query.evaluation.pair_matrix import MATRICES, pair_matrix, write_matrix
 from query.evaluation.run_settings import differences
@@ -189,7 +190,7 @@ def compare_runs(
     )
 
 
-def _judged_otherwise(run: evaluation_log.LoggedRun, other: evaluation_log.LoggedRun) -> Alert:
+def _judged_otherwise(run: LoggedRun, other: LoggedRun) -> Alert:
     return Alert(f"{run.id} and {other.id} were scored by different judgements; part of the difference is theirs")
 
 
@@ -229,7 +230,7 @@ def pairs_of_run(
     console.show({**pair_matrix_json(matrix), "files": files}, parts)
 
 
-def _measures(runs: Sequence[evaluation_log.LoggedRun], names: str) -> list[str]:
+def _measures(runs: Sequence[LoggedRun], names: str) -> list[str]:
     shared = [name for name in runs[0].means if name != JUDGED and all(name in run.means for run in runs)]
     named = [standard_name(name) for name in names.replace(",", " ").split()]
     if OWN_LANGUAGE in named and len({run.targets for run in runs}) > 1:
@@ -265,8 +266,7 @@ def export_run(
     lines = evaluation_log.export(engine, run_id)
     judgements = None
     if output and qrel_files:
-        judgements = output.with_name(f"{output.name}.qrels")
-        _write_judgements(engine, run, judgements, output, expand(qrel_files, "qrels"), settings, console)
+        judgements = _write_judgements(engine, run, output, expand(qrel_files, "qrels"), settings, console)
     if output:
         write_lines(output, lines)
         values = {"run": run.id, "file": output, "qrels": judgements}
@@ -279,14 +279,9 @@ def export_run(
 
 
 def _write_judgements(
-    engine: sa.Engine,
-    run: evaluation_log.LoggedRun,
-    judgements: Path,
-    output: Path,
-    qrels: Sequence[Path],
-    settings: Settings,
-    console: Console,
-) -> None:
+    engine: sa.Engine, run: LoggedRun, output: Path, qrels: Sequence[Path], settings: Settings, console: Console
+) -> Path:
+    judgements = output.with_name(f"{output.name}.qrels")
     if run.reproduced:
         raise BadInput(
             f"run {run.id} is of a table of python -m papers, whose data has the judgements; export it without --qrels"
@@ -305,3 +300,4 @@ def _write_judgements(
         raise BadInput(f"these qrels judge none of the topics of run {run.id}; give those that scored it")
     write_lines(judgements, lines)
     console.say(f"Judgements of run {run.id} written to {judgements}")
+    return judgements

@@ -6,7 +6,7 @@ import os
 import secrets
 import signal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +20,10 @@ from query.commands.options.common_options import collections_option, common_opt
 from query.commands.options.encoder_options import device_option, rerank_option
 from query.commands.options.help import Command
 from query.commands.options.option_types import FILE, PORT, default_option, seconds
+
+if TYPE_CHECKING:
+    from query.service.access import TokenFile
+    from query.web_server.http_server import Server
 
 
 @click.command("serve", cls=Command)
@@ -117,17 +121,21 @@ def command(
         for signal_number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(signal_number, lambda *_: None)  # uvicorn raises the signal again after an orderly stop
         if hasattr(signal, "SIGHUP"):
-            # a closed terminal stops the service, not under nohup; without a terminal the tokens' file is read again
-            if token_file is not None and not os.isatty(0):
-                signal.signal(signal.SIGHUP, lambda *_: token_file.read_again())
-            elif signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-                signal.signal(signal.SIGHUP, http_server.handle_exit)
+            _handle_hangup(http_server, token_file)
         try:
             http_server.run(sockets)
         except SystemExit as error:  # uvicorn exits if the application does not start
             raise StoreError("the service did not start; the lines above say why") from error
     if application.failure:
         raise application.failure
+
+
+def _handle_hangup(http_server: Server, token_file: TokenFile | None) -> None:
+    """Stop as the terminal was closed, except under ``nohup``; without a terminal read the tokens' file again."""
+    if token_file is not None and not os.isatty(0):
+        signal.signal(signal.SIGHUP, lambda *_: token_file.read_again())
+    elif signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, http_server.handle_exit)
 
 
 def _hosts(host: str, named: tuple[str, ...], *, local: bool) -> tuple[str, ...]:

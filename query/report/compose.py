@@ -94,7 +94,11 @@ def _page(subject: _Subject, console: Console) -> ReportPage:
             advance(1)
     title = f"How {subject.name} treats its languages"
     footer = f"Made by dragoman {version('dragoman')} on {now():%Y-%m-%d %H:%M} UTC: dragoman report -c {subject.name}"
-    table, note = _table(subject), _note(subject)
+    table, note = _table(subject), _how_to_evaluate(subject)
+    if subject.evaluations:
+        peer = "PEER is 1 where equally relevant documents stand at equal ranks whatever their language, 0 where not."
+        has_peer = any(PEER in evaluation.means for evaluation in subject.evaluations)
+        note = f"{common_topics(subject.evaluations)} {peer if has_peer else ''}".strip()
     return ReportPage(title, _summary(subject, counts), table, note, _facts(subject, counts), shown_sections, footer)
 
 
@@ -217,14 +221,6 @@ def _table(subject: _Subject) -> Table | None:
     if any(peer is not None for peer in peers):
         rows.append(("PEER@100", [f"{peer:.3f}" if peer is not None else "–" for peer in peers]))
     return Table([evaluation.title for evaluation in subject.evaluations], rows)
-
-
-def _note(subject: _Subject) -> str:
-    if not subject.evaluations:
-        return _how_to_evaluate(subject)
-    peer = "PEER is 1 where equally relevant documents stand at equal ranks whatever their language, 0 where not."
-    has_peer = any(PEER in evaluation.means for evaluation in subject.evaluations)
-    return f"{common_topics(subject.evaluations)} {peer if has_peer else ''}".strip()
 
 
 def _facts(subject: _Subject, counts: dict[str, int]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -66,6 +66,8 @@ def inline_svg(draw: Callable[[], Figure], name: str, description: str) -> str:
 
 def languages_figure(panels: Panels, langs: npt.NDArray[np.str_]) -> Figure:
     """Documents as dots, a panel for each title; ``langs`` (n,) decides the colour and form of a dot."""
+    from matplotlib.patheffects import withStroke  # noqa: PLC0415
+
     languages = sorted(set(langs.tolist()))
     columns = 12
     height = 4.5 + 0.22 * math.ceil(len(languages) / columns)
@@ -85,7 +87,16 @@ def languages_figure(panels: Panels, langs: npt.NDArray[np.str_]) -> Figure:
                 rasterized=True,
                 label=lang,
             )
-        _name_clusters(axes, points, langs, languages)
+        # a language's code stands at the median of its dots, if no other language's median is near
+        middles = {lang: np.median(points[langs == lang], axis=0) for lang in languages}
+        least_distance = 0.045 * float(np.ptp(points, axis=0).max())
+        for lang, middle in middles.items():
+            other_middles = [other_middle for code, other_middle in middles.items() if code != lang]
+            if all(np.abs(middle - other_middle).max() > least_distance for other_middle in other_middles):
+                halo = withStroke(linewidth=2.5, foreground=_PAPER)
+                axes.annotate(
+                    lang, tuple(middle), ha="center", va="center", fontsize=10, fontweight="bold", path_effects=[halo]
+                )
         axes.set_title(title, loc="left")
         axes.set(xticks=[], yticks=[], xlabel="first component", ylabel="second component")
         middle, reach = (points.max(axis=0) + points.min(axis=0)) / 2, 0.53 * float(np.ptp(points, axis=0).max()) or 1.0
@@ -105,21 +116,6 @@ def languages_figure(panels: Panels, langs: npt.NDArray[np.str_]) -> Figure:
         columnspacing=1.2,
     )
     return figure
-
-
-def _name_clusters(axes: Axes, points: FloatArray, langs: npt.NDArray[np.str_], languages: Sequence[str]) -> None:
-    """Write a language's code at the median of its dots, if no other language's median is near."""
-    from matplotlib.patheffects import withStroke  # noqa: PLC0415
-
-    middles = {lang: np.median(points[langs == lang], axis=0) for lang in languages}
-    least_distance = 0.045 * float(np.ptp(points, axis=0).max())
-    for lang, middle in middles.items():
-        other_middles = [other_middle for code, other_middle in middles.items() if code != lang]
-        if all(np.abs(middle - other_middle).max() > least_distance for other_middle in other_middles):
-            halo = withStroke(linewidth=2.5, foreground=_PAPER)
-            axes.annotate(
-                lang, tuple(middle), ha="center", va="center", fontsize=10, fontweight="bold", path_effects=[halo]
-            )
 
 
 def balance_figure(shares: Mapping[float, float], chosen: float, fair: float) -> Figure:

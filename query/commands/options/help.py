@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -41,8 +41,11 @@ class Command(click.Command):
             if ctx.meta.get(_ALL) or not (ctx.info_name in _BRIEF and option.name in _FURTHER)
         ]
         common = [option for option in options if isinstance(option, CommonOption) or option is help_option]
-        _write_options("Options", [option for option in options if option not in common], ctx, formatter)
-        _write_options("Common options", common, ctx, formatter)
+        own = [option for option in options if option not in common]
+        for title, listed in (("Options", own), ("Common options", common)):
+            if records := [record for option in listed if (record := option.get_help_record(ctx))]:
+                with formatter.section(title):
+                    formatter.write_dl(records)
         if len(options) < len(every):
             formatter.write(f"\nFurther options: {ctx.command_path} --help --all\n")
 
@@ -120,15 +123,6 @@ class LazyGroup(Group):
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:  # noqa: D102
         items = [CompletionItem(name, help=line) for name, line in self.lines.items() if name.startswith(incomplete)]
         return items or click.Command.shell_complete(self, ctx, incomplete)
-
-
-def _write_options(
-    title: str, options: Sequence[click.Option], ctx: click.Context, formatter: click.HelpFormatter
-) -> None:
-    records = [record for option in options if (record := option.get_help_record(ctx))]
-    if records:
-        with formatter.section(title):
-            formatter.write_dl(records)
 
 
 def _sentence(command: click.Command) -> str:

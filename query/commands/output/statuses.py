@@ -45,19 +45,6 @@ def _status_lines(status: dict[str, Any], *, full: bool) -> Iterator[str]:
         yield (
             f"  {counted(absent, 'of them has', 'of them have')} no vector of this model: not found until indexed again"
         )
-    yield from _generations(status)
-    yield from _calibrations(status, full=full)
-    yield from _runs(status, full=full)
-    for kind in ("refused", "remarks"):
-        notes = status[kind]
-        if notes:
-            how = "" if full else f": dragoman status -c {status['collection']}"
-            yield f"  {counted(len(notes), kind.removesuffix('s'), kind)}{how}"
-        for note in notes if full else []:
-            yield f"    {one_line(note['place'])}: {one_line(note['text'])}"
-
-
-def _generations(status: dict[str, Any]) -> Iterator[str]:
     if previous := status["previous"]:
         rebuilt = previous["number"] != status["generation"]  # encoding again keeps both vectors in the same generation
         yield (
@@ -71,6 +58,15 @@ def _generations(status: dict[str, Any]) -> Iterator[str]:
             f"  being rebuilt as generation {building['number']}, {building['encoder']} by {building['method']}"
             + ("" if at_work else "; if no process is at it, give the same dragoman index --rebuild again")
         )
+    yield from _calibrations(status, full=full)
+    yield from _runs(status, full=full)
+    for kind in ("refused", "remarks"):
+        notes = status[kind]
+        if notes:
+            how = "" if full else f": dragoman status -c {status['collection']}"
+            yield f"  {counted(len(notes), kind.removesuffix('s'), kind)}{how}"
+        for note in notes if full else []:
+            yield f"    {one_line(note['place'])}: {one_line(note['text'])}"
 
 
 def _runs(status: dict[str, Any], *, full: bool) -> Iterator[str]:

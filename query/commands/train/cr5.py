@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import click
 
@@ -19,9 +19,6 @@ from query.commands.options.help import Command
 from query.commands.options.option_types import choice_option, default_option
 from query.commands.options.source_options import reading_options, training_options
 from query.commands.output.reports import show_training
-
-if TYPE_CHECKING:
-    from indexer.training.cr5_training import Cr5Report
 
 _MAX_RIDGE = 1e30
 """A ridge that shrinks every document to nothing, and is still finite in float32."""
@@ -85,24 +82,22 @@ def command(
         raise click.UsageError("--pairs transitive and --pivot belong together; give both")
     read = Sources(sources, options, languages)
     for report in train_cr5(read, output, settings=training, precision=precision, console=console):
-        _show_report(report, console)
-
-
-def _show_report(report: Cr5Report, console: Console) -> None:
-    rows = [[lang, f"{count:,}", f"{report.vocabulary[lang]:,}"] for lang, count in report.documents.items()]
-    table = [] if console.quiet else [Table(["language", ">documents", ">words"], rows)]
-    selection = f" (mean reciprocal rank of held-out mates {max(report.tried.values()):.3f})" if report.tried else ""
-    dim = report.folder.config.dim
-    show_training(
-        report.folder,
-        {
-            "dimensions": dim,
-            "ridge": report.ridge,
-            "tried": {f"{ridge:g}": round(value, 6) for ridge, value in report.tried.items()},
-            **values_of(report, "read", "concepts", "documents", "vocabulary", "remarks"),
-        },
-        [*map(Alert, report.remarks), *table],
-        f"{counted(report.concepts, 'concept')}, {counted(dim, 'dimension')}, ridge {report.ridge:g}{selection}",
-        console,
-        refused=report.refused,
-    )
+        rows = [[lang, f"{count:,}", f"{report.vocabulary[lang]:,}"] for lang, count in report.documents.items()]
+        table = [] if console.quiet else [Table(["language", ">documents", ">words"], rows)]
+        selection = (
+            f" (mean reciprocal rank of held-out mates {max(report.tried.values()):.3f})" if report.tried else ""
+        )
+        dim = report.folder.config.dim
+        show_training(
+            report.folder,
+            {
+                "dimensions": dim,
+                "ridge": report.ridge,
+                "tried": {f"{ridge:g}": round(value, 6) for ridge, value in report.tried.items()},
+                **values_of(report, "read", "concepts", "documents", "vocabulary", "remarks"),
+            },
+            [*map(Alert, report.remarks), *table],
+            f"{counted(report.concepts, 'concept')}, {counted(dim, 'dimension')}, ridge {report.ridge:g}{selection}",
+            console,
+            refused=report.refused,
+        )

@@ -170,17 +170,6 @@ def _searched(
         return None
 
 
-def _searched_part(searched: Comparison) -> Part:
-    found = (
-        f"as users search, {counted(searched.pages, 'page')} of {counted(searched.concepts, 'held-out concept')} "
-        f"are found with MAP {searched.trained:.3f}, by windows without training {searched.untrained:.3f}"
-    )
-    if searched.verdict == "better":
-        return Note(f"{found}: the training helped")
-    judged = "the training did harm" if searched.verdict == "worse" else "the difference may be chance"
-    return Alert(f"{found}: {judged}; train on more concepts, or index without the trained encoder")
-
-
 def _show_report(report: HmdeReport, searched: Comparison | None, console: Console, *, held_out: float) -> None:
     curve, triples = report.curve, report.triples
     values = {
@@ -206,7 +195,16 @@ def _show_report(report: HmdeReport, searched: Comparison | None, console: Conso
         if curve.validated
         else f"{steps}, loss {curve.points[-1].loss:.3f}, {curve.points[0].loss:.3f} before the first"
     )
-    parts = [*_parts(report, held_out=held_out, quiet=console.quiet), *([_searched_part(searched)] if searched else [])]
+    parts = list(_parts(report, held_out=held_out, quiet=console.quiet))
+    if searched:
+        found = (
+            f"as users search, {counted(searched.pages, 'page')} of {counted(searched.concepts, 'held-out concept')} "
+            f"are found with MAP {searched.trained:.3f}, by windows without training {searched.untrained:.3f}"
+        )
+        judged = "the training did harm" if searched.verdict == "worse" else "the difference may be chance"
+        advice = f"{judged}; train on more concepts, or index without the trained encoder"
+        helped = searched.verdict == "better"
+        parts.append(Note(f"{found}: the training helped") if helped else Alert(f"{found}: {advice}"))
     show_training(report.folder, values, parts, outcome, console, refused=report.refused, remarks=report.remarks)
 
 

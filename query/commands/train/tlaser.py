@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import click
 
@@ -20,9 +20,6 @@ from query.commands.options.help import Command
 from query.commands.options.option_types import choice_option
 from query.commands.options.source_options import training_options
 from query.commands.output.reports import show_training
-
-if TYPE_CHECKING:
-    from indexer.training.tlaser_training import TlaserReport
 
 _SIZES = {
     "dim": FieldOption("Width of the vectors.  [default: the preset's]", least=8),
@@ -97,29 +94,6 @@ def command(
         force=force,
         console=console,
     )
-    _show_report(report, variant, console)
-
-
-def _plan(plan: TlaserPlan, stated: Mapping[str, Any]) -> TlaserPlan:
-    """The preset's plan with the stated settings in place of its own; the inner widths scale with ``dim``."""
-    sizes = plan.sizes
-    if dim := stated.get("dim"):
-        if dim % sizes.heads:
-            raise click.UsageError(f"--dim is divided among {sizes.heads} heads; give a multiple of {sizes.heads}")
-        scaled = {name: getattr(sizes, name) * dim // sizes.dim for name in ("token_width", "ffn", "decoder")}
-        if not sizes.shared and scaled["decoder"] <= sizes.language:
-            raise click.UsageError(
-                f"--dim must be above {sizes.language}, the width of a language, with --preset paper"
-            )
-        sizes = replace(sizes, **scaled)
-    return replace(
-        plan,
-        sizes=replace(sizes, **{name: value for name, value in stated.items() if name in _SIZES}),
-        training=replace(plan.training, **{name: value for name, value in stated.items() if name not in _SIZES}),
-    )
-
-
-def _show_report(report: TlaserReport, variant: Variant, console: Console) -> None:
     step, error = report.best
     speed = f" ({report.words:,.0f} words/s)" if report.rate else ""
     show_training(
@@ -139,4 +113,23 @@ def _show_report(report: TlaserReport, variant: Variant, console: Console) -> No
         f"search error {100 * error:.1f} % on held-out sentences{speed}",
         console,
         refused=report.refused,
+    )
+
+
+def _plan(plan: TlaserPlan, stated: Mapping[str, Any]) -> TlaserPlan:
+    """The preset's plan with the stated settings in place of its own; the inner widths scale with ``dim``."""
+    sizes = plan.sizes
+    if dim := stated.get("dim"):
+        if dim % sizes.heads:
+            raise click.UsageError(f"--dim is divided among {sizes.heads} heads; give a multiple of {sizes.heads}")
+        scaled = {name: getattr(sizes, name) * dim // sizes.dim for name in ("token_width", "ffn", "decoder")}
+        if not sizes.shared and scaled["decoder"] <= sizes.language:
+            raise click.UsageError(
+                f"--dim must be above {sizes.language}, the width of a language, with --preset paper"
+            )
+        sizes = replace(sizes, **scaled)
+    return replace(
+        plan,
+        sizes=replace(sizes, **{name: value for name, value in stated.items() if name in _SIZES}),
+        training=replace(plan.training, **{name: value for name, value in stated.items() if name not in _SIZES}),
     )
