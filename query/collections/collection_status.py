@@ -19,10 +19,9 @@ from query.calibration.calibration_summary import Summary
 
 def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> dict[str, Any]:
     """Status of a collection, as JSON carries it."""
-    languages, searchable, trouble = dict[str, int](), dict[str, int](), ""
     try:
         with closing(collection.open_store(settings)) as store:
-            languages, searchable = store.count(), store.count(collection.model)
+            languages, searchable, trouble = store.count(), store.count(collection.model), ""
     except DragomanError as error:  # a broken store must not hide other collections
         languages, searchable, trouble = {}, {}, str(error)
     runs = index_runs.runs(engine, collection.name)
