@@ -128,7 +128,8 @@ class AttachedStore(JoinedStore):
                 admission.older.add(doc_id)
             else:
                 content = self._layout.update(model, item, document.source, self._mapped.of(model))
-                actions[doc_id] = _update(self.index, doc_id, {"doc": content}, document)
+                action = {"_op_type": "update", "_index": self.index, "_id": doc_id, "doc": content}
+                actions[doc_id] = {**action, **document.unchanged}
         return actions
 
     def _has_text_of(self, stored: ServerDocument, encoded: Document) -> bool:
@@ -204,7 +205,7 @@ class AttachedStore(JoinedStore):
 
     def forget(self, doc_ids: Sequence[str]) -> int:
         """Empty our object in documents; another writer's concurrent change stays."""
-        return _empty(self._index, self._layout, doc_ids)
+        return _empty(self._index, self._layout, doc_ids, {}) if doc_ids else 0
 
     def drop(self) -> None:
         """Empty our object in every document; the documents stay."""
@@ -235,7 +236,7 @@ def detach(attachment: Attachment, credentials: Credentials, *, index: str = "",
         uuids = {entry["settings"]["index"]["uuid"] for entry in indices.values()} if "error" not in indices else set()
         if not uuids or (uuid and uuid not in uuids):
             return Detached(name, gone=True)
-        layout = Layout(attachment.field)
+        layout = Layout(attachment.field, abilities=cluster_client.abilities(client, server))
         try:
             opened = (server_index(client, attachment, index_name) for index_name in sorted(indices))
             counts = [_empty_all(users_index, layout) for users_index in opened]
@@ -258,24 +259,24 @@ def _empty_all(index: ServerIndex, layout: Layout) -> tuple[int, int]:
                 search = index_changes.shard_search(index.client, index.server, index.name, shard)
                 for hits in index_changes.pages(search, body, PAGE, above=index_changes.NOTHING, upto=top.seq_no):
                     kept += sum(1 for hit in hits if attach_checks.is_external(hit))
-                    routing = {hit["_id"]: hit["_routing"] for hit in hits if "_routing" in hit}
-                    emptied += _empty(index, layout, [hit["_id"] for hit in hits], routing)
+                    places = {hit["_id"]: {"routing": hit["_routing"]} for hit in hits if "_routing" in hit}
+                    emptied += _empty(index, layout, [hit["_id"] for hit in hits], places)
         total += emptied
         if not emptied:
             return total, kept
 
 
-def _empty(index: ServerIndex, layout: Layout, doc_ids: Sequence[str], routing: Mapping[str, str] | None = None) -> int:
+def _empty(index: ServerIndex, layout: Layout, doc_ids: Sequence[str], places: Mapping[str, Action]) -> int:
     """Empty our object in documents; documents with external versions keep it, for a write would raise the version."""
-    routing_by_id = routing or {}
-    # a partial document would leave the field as null
-    removal = {"script": {"source": "ctx._source.remove(params.field)", "params": {"field": layout.ours}}}
+    read_settings = partial(index.client.indices.get_settings, index=index.name, name="index.final_pipeline")
+    # a final pipeline would change the owner's fields in a source that is written anew
+    keeps_null = bool(index.retry_while_away(read_settings).body)
 
     def decide(page_ids: Sequence[str]) -> dict[str, Action]:
-        fields = [layout.name("id"), layout.name("text_hash")]
-        stored = index.read(page_ids, fields, routing=routing_by_id)
+        stored = index.read_with_vectors(page_ids, layout.abilities, places=places)
         return {
-            doc_id: _update(index.name, doc_id, removal, document, routing_by_id.get(doc_id))
+            doc_id: {"_index": index.name, "_id": doc_id, **document.unchanged, **places.get(doc_id, {})}
+            | _removal(layout.ours, document.source, keeps_null=keeps_null)
             for doc_id, document in stored.items()
             if layout.held(document.source).get("id") is not None
             and not attach_checks.is_external({"_version": document.version, "_seq_no": document.seq_no})
@@ -290,8 +291,12 @@ def _empty(index: ServerIndex, layout: Layout, doc_ids: Sequence[str], routing: 
     return len(outcome.done)
 
 
-def _update(
-    index: str, doc_id: str, content: Mapping[str, Any], stored: ServerDocument, routing: str | None = None
-) -> Action:
-    placement = {"routing": routing} if routing is not None else {}
-    return {"_op_type": "update", "_index": index, "_id": doc_id, **content, **stored.unchanged, **placement}
+def _removal(field: str, source: Mapping[str, Any], *, keeps_null: bool) -> Action:
+    """The write of a source without a field, past the index's default pipeline; or of null in the field's place.
+
+    A partial document can't remove a field, and scripts may be forbidden.
+    """
+    if keeps_null:
+        return {"_op_type": "update", "doc": {field: None}}
+    kept = {name: value for name, value in source.items() if name != field}
+    return {"_op_type": "index", "pipeline": "_none", "_source": kept}

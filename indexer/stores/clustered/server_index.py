@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from indexer.cluster import cluster_client, cluster_errors
@@ -87,26 +88,14 @@ class ServerIndex:
             self.client.indices.put_mapping(index=self.name, properties=properties)
 
     def read(
-        self,
-        doc_ids: Sequence[str],
-        fields: Sequence[str],
-        *,
-        excludes: Sequence[str] = (),
-        routing: Mapping[str, str] | None = None,
-        as_searched: bool = False,
+        self, doc_ids: Sequence[str], fields: Sequence[str], *, excludes: Sequence[str] = (), as_searched: bool = False
     ) -> dict[str, ServerDocument]:
-        """Current documents by id, also before a refresh; ids that the index does not have are left out.
-
-        ``routing`` has the routing values by id; ``as_searched``: the documents as they were at the last refresh.
-        """
+        """Current documents by id, ``as_searched`` those of the last refresh; ids without a document are left out."""
         if not doc_ids:
             return {}
-        routing = routing or {}
-        routed = {doc_id: {"routing": routing[doc_id]} for doc_id in doc_ids if doc_id in routing}
-        requests = [{"_id": doc_id, **routed.get(doc_id, {})} for doc_id in doc_ids]
         answer = self.client.mget(
             index=self.name,
-            docs=requests,
+            docs=[{"_id": doc_id} for doc_id in doc_ids],
             source_includes=list(fields),
             source_excludes=list(excludes),
             realtime=not as_searched,
@@ -124,16 +113,23 @@ class ServerIndex:
         return documents
 
     def read_with_vectors(
-        self, doc_ids: Sequence[str], abilities: Abilities, field: str = ""
+        self,
+        doc_ids: Sequence[str],
+        abilities: Abilities,
+        field: str = "",
+        places: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     ) -> dict[str, ServerDocument]:
-        """Current documents by id with their vectors; if a field is named, the sources have this field alone."""
+        """Current documents by id with their vectors; if a field is named, the sources have this field alone.
+
+        ``places`` has ``routing`` by id.
+        """
         parameters = {"_source_exclude_vectors": "false"} if abilities.hidden_vectors else {}
         answer = self.client.perform_request(
             "POST",
             f"/{self.name}/_mget",
             params=parameters | ({"_source_includes": field} if field else {}),
             headers=JSON,
-            body={"ids": list(doc_ids)},
+            body={"docs": [{"_id": doc_id, **places.get(doc_id, {})} for doc_id in doc_ids]},
         )
         return self._existing(answer.body["docs"])
 

@@ -404,13 +404,13 @@ def test_what_vanishes_around_detaching_is_gone(in_place: Owner, settings: Setti
     assert (done.gone, done.emptied) == (True, 0)
     assert find(in_place.engine, "c") is None
     in_place.begin()
-    read = ServerIndex.read
+    read = ServerIndex.read_with_vectors
 
     def vanishing(index: Any, *arguments: Any, **more: Any) -> Any:
         in_place.client.indices.delete(index=in_place.index, ignore_unavailable=True)
         return read(index, *arguments, **more)
 
-    monkeypatch.setattr(ServerIndex, "read", vanishing)
+    monkeypatch.setattr(ServerIndex, "read_with_vectors", vanishing)
     assert detach_from(in_place.attachment, Credentials()).gone
     assert not in_place.client.indices.exists(index=in_place.index)
 
@@ -589,6 +589,19 @@ def test_an_alias_of_a_part_is_refused_and_copies_placed_by_routing_are_emptied(
         in_place.write("secret", copied, routing=value)
     assert detach_from(in_place.attachment, Credentials()).emptied >= 2
     assert left(in_place) == []
+
+
+def test_detaching_leaves_sources_as_they_were_without_a_script_or_pipeline(in_place: Owner) -> None:
+    """The pipelines do not exist: a write through them would be refused."""
+    written = {"a": source("one", own_vector=[0.6, 0.8, 0.0, 0.0]), "b": source("two", year=1990)}
+    in_place.begin(written)
+    for pipeline, instead in (("default_pipeline", {}), ("final_pipeline", {"dragoman": None})):
+        in_place.client.indices.put_settings(index=in_place.index, settings={pipeline: "none-such"})
+        in_place.follow()
+        assert detach_from(in_place.attachment, Credentials()).emptied == 2
+        assert left(in_place) == []
+        for doc_id, document in written.items():
+            assert in_place.read_whole(doc_id) == document | instead
 
 
 def test_after_an_alias_moved_on_the_index_that_got_vectors_is_emptied(in_place: Owner, settings: Settings) -> None:
