@@ -19,6 +19,9 @@ from trials import DEMO
 from trials.command import require_done
 from trials.servers.elastic import client_of
 
+Stored = tuple[str, bytes, bytes, bytes]
+"""A document's text, and the bytes of its vector, of its passages' vectors and of their offsets."""
+
 
 def sentences(documents: int, revision: int = 0) -> list[dict[str, object]]:
     """Records of short real texts in ten languages; every document and every revision has a different text."""
@@ -79,12 +82,12 @@ def poison(revision: int) -> list[bytes]:
     return [*lines[:-2], *torn, b"\n".join(lines[-2:])]
 
 
-def stored(item: StoredDocument) -> tuple[str, bytes, bytes, bytes]:
+def stored(item: StoredDocument) -> Stored:
     passages = item.passages
     return item.document.text, item.vector.tobytes(), passages.vectors.tobytes(), passages.offsets.tobytes()
 
 
-def contents(settings: Settings, name: str) -> dict[str, tuple[str, bytes, bytes, bytes]]:
+def contents(settings: Settings, name: str) -> dict[str, Stored]:
     with open_database(settings.database) as engine:
         collection = collections.require(engine, name)
     with closing(collection.open_store(settings)) as store:
