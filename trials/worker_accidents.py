@@ -24,7 +24,7 @@ from indexer.collection.settings import Settings
 from indexer.index_sources import index
 from indexer.ledger import index_runs, tables
 from indexer.ledger.database import open_database, open_engine, transaction, upgrade
-from indexer.ledger.tables import DONE, LEASED, READING, RUNNING, SPLIT, Chunk
+from indexer.ledger.tables import DONE, LEASED, READING, RUNNING, Chunk
 from indexer.workers.hints import Hints, queue_of
 from trials import ROOT
 from trials.clock import Clock
@@ -340,15 +340,14 @@ class Trial:
     def _compare(self) -> str:
         """What the run left otherwise than an undisturbed run of one process.
 
-        A chunk that fell five times is halved. So its batches are others, and its vectors differ by rounding.
+        A chunk that fell five times is halved. So its batches are others, and its vectors may differ by rounding.
         """
         home = self.folder / f"alone-{self.revision}"
         alone = Settings.read(home, str(home / "store"), f"sqlite:///{home / 'dragoman.db'}")
         index([str(self.source)], self.name, settings=alone, device="cpu", on_duplicate="last")
         expected, actual = contents(alone, self.name), contents(self.settings, self.name)
-        if self._chunks(Chunk.run_id > self._before, Chunk.state == SPLIT):
-            both = expected.keys() & actual.keys()
-            actual |= {doc_id: expected[doc_id] for doc_id in both if _are_near(expected[doc_id], actual[doc_id])}
+        both = expected.keys() & actual.keys()
+        actual |= {doc_id: expected[doc_id] for doc_id in both if _are_near(expected[doc_id], actual[doc_id])}
         wrong_documents, left = different(expected, actual), findings(self.engine, self.name)
         store_of_workers = closing(collections.require(self.engine, self.name).open_store(self.settings))
         with store_of_workers as store, open_database(alone.database) as engine:
