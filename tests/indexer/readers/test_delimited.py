@@ -31,11 +31,7 @@ TWICE = "its header names the column 'text' more than once; rename all but one"
         ("id,lang,text\n4,de,\n1,,a\n", {}, [("a.csv:2", "its title and text are empty"), X]),
         ("key,body\n1,a\n", {"fields": {"id": "key", "text": "body"}}, [X]),
         ("key,body\n1,a\n", {"fields": {"id": "key"}}, [("a.csv:1", MISSING.format("text", "text"))]),
-        (
-            "key,body\n1,a\n",
-            {"fields": {"id": "_id", "text": "body"}},
-            [("a.csv:1", MISSING.format("_id", "id"))],
-        ),
+        ("key,body\n1,a\n", {"fields": {"id": "_id", "text": "body"}}, [("a.csv:1", MISSING.format("_id", "id"))]),
         ("id,text,text,,\n1,a,b,,\n", {}, [("a.csv:1", TWICE)]),
         ("id,text,,\n1,a,,\n", {}, [X]),
         (

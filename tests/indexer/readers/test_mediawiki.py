@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer.readers.formats import fingerprint, read_all
+from indexer.readers.formats import fingerprint
 from indexer.readers.records.files import RECORD_LIMIT
 from indexer.readers.records.source import ReadOptions
 from indexer.readers.wikis.wikitext import plain_text
@@ -262,17 +262,3 @@ def test_hostile_markup_of_a_large_page_is_read_in_seconds(start: str, repeated:
     begin = time.process_time()
     plain_text(start + repeated * 60_000)
     assert time.process_time() - begin < 6  # in quadratic time it would take minutes
-
-
-def test_triples_are_drawn_of_a_dump(tmp_path: Path) -> None:
-    from encoders.hmde.triples import Triples, page_of
-
-    for lang, names in (("de", NAMES), ("it", ("File", "Categoria"))):
-        articles = [page(number, f"P{number}", f"Text {number}.\n[[{names[1]}:K]]") for number in range(1, 5)]
-        (tmp_path / f"{lang}wiki-20260101-pages-articles.xml").write_bytes(dump(lang, names, *articles))
-        rows = ",".join(f"({number},'wikibase_item','Q{number}',NULL)" for number in range(1, 5))
-        (tmp_path / f"{lang}wiki-20260101-page_props.sql").write_text(f"(0,'x','',NULL),{rows};\n")
-    sources = [str(tmp_path / f"{lang}wiki-20260101-pages-articles.xml") for lang in ("de", "it")]
-    pages = [page_of(document.lang, document.fields) for document in documents(read_all(sources, OPTIONS))]
-    triples = Triples(pages, drawing="shuffled")
-    assert triples.possible == {("de", "it"): 4, ("it", "de"): 4}

@@ -22,7 +22,6 @@ from hypothesis import strategies as st
 from encoders.document import Document
 from encoders.errors import BadInput, StoreError
 from indexer.readers.formats import fingerprint, read
-from indexer.readers.jsonl import _elements
 from indexer.readers.records.files import SourceFile
 from indexer.readers.records.record import FIELDS_LIMIT, make_document
 from indexer.readers.records.source import ReadOptions, Refusal
@@ -297,18 +296,6 @@ def test_a_json_array_is_read_like_json_lines(
     found = given(tmp_path / name, gzip.compress(array) if name.endswith("gz") else array)
     assert found == given(tmp_path / "lines.jsonl", "".join(f"{json.dumps(record)}\n" for record in TRICKY))
     assert [document.place for document in documents(found)] == [f"{tmp_path / name}#1", f"{tmp_path / name}#2"]
-
-
-@settings(max_examples=100)
-@any_of(st.lists(st.deferred(lambda: json_values), min_size=1), st.none() | st.just(2), st.integers(1, 9))
-def test_the_elements_of_any_array_are_cut_where_they_end(
-    tmp_path_factory: pytest.TempPathFactory, array: list[Any], indent: int | None, chunk: int
-) -> None:
-    path = tmp_path_factory.getbasetemp() / "array.json"
-    path.write_text(json.dumps(array, indent=indent), encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("indexer.readers.jsonl._CHUNK", chunk)
-        assert [json.loads(element or b"") for element in _elements(SourceFile(path, "array.json"))] == array
 
 
 @pytest.mark.parametrize(

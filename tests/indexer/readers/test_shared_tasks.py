@@ -170,10 +170,7 @@ ONE, TWO = Document("1", "und", "One"), Document("2", "und", "Two")
             for code, lang in CODES.items()
         ),
         ("<root>\n</root>", [("a.sgml", "it holds no <DOC> record; say --format if it is of another format")]),
-        (
-            DECLARED.encode("iso-8859-2"),
-            [Document("1", "und", "Łódź")],
-        ),
+        (DECLARED.encode("iso-8859-2"), [Document("1", "und", "Łódź")]),
         (record(1, "word " * 1_000_000), [Document("1", "und", "word " * 999_999 + "word")]),
     ],
 )

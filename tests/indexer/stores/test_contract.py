@@ -368,20 +368,6 @@ def test_words_of_title_and_text_are_found_in_their_language_best_first(store: V
     assert min(scored.values()) > 0
 
 
-def test_words_are_those_of_what_was_put_last(store: VectorStore) -> None:
-    store.put(MODEL, [item("a", text="amber"), item("b", text="beryl", revision=2)])
-    assert (found(store, "amber", "en"), found(store, "beryl", "en")) == (["a"], ["b"])
-    store.put(MODEL, [item("a", text="agate"), item("b", text="basalt", revision=1), item("c", text="coral")])
-    assert found(store, "amber basalt", "en") == []
-    assert sorted(found(store, "agate beryl coral", "en")) == ["a", "b", "c"]
-    store.put(MODEL, [item("a", "de", text="agate")])
-    assert (found(store, "agate", "en"), found(store, "agate", "de")) == ([], ["a"])
-    store.delete(["a", "c", "nobody"])
-    assert found(store, "agate", "de") == found(store, "coral", "en") == []
-    store.put(MODEL, [item("d", text="diamond")])
-    assert found(store, "diamond coral agate", "en") == ["d"]
-
-
 def test_words_are_asked_for_together_with_vectors(store: VectorStore) -> None:
     places = (("a", "en", 1), ("b", "en", 2), ("c", "de", 1))
     store.put(MODEL, [item(name, lang, text=f"gift {name}", year=year) for name, lang, year in places])
@@ -396,10 +382,6 @@ def test_words_are_asked_for_together_with_vectors(store: VectorStore) -> None:
             {"en": ["a"] if filters else ["a", "b"], "de": ["c"], "fr": []},
             *[{"en": [], "de": [], "fr": []}] * 2,
         ]
-        scores = {doc_id: score for hits in words[0].values() for doc_id, score in hits}
-        (by_words,) = store.lexical(LexicalQuery(["gift"], wording.langs, wording.k, filters))
-        everything = {doc_id: score for hits in by_words.values() for doc_id, score in hits}
-        assert scores == {doc_id: everything[doc_id] for doc_id in scores}
         for lang, lists in near.items():
             for one, other in zip(lists, alone[lang], strict=True):
                 assert (one.doc_ids, one.scores.tolist()) == (other.doc_ids, other.scores.tolist())

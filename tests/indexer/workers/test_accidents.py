@@ -37,10 +37,6 @@ def wide(on_redis: Field) -> Field:
     return on_redis
 
 
-def chunks(field: Field) -> dict[str, int]:
-    return run_progress(field.engine, 1).chunks
-
-
 def is_done(field: Field) -> bool:
     return field.states() == ["done"]
 
@@ -54,14 +50,14 @@ def owners(field: Field) -> set[str | None]:
 @pytest.mark.parametrize("concurrency", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_second_ctrl_c_returns_the_chunk_at_once_and_blames_nobody(busy: Field, concurrency: int) -> None:
     worker = busy.act("slow", concurrency=concurrency, grace=300)
-    until(lambda: chunks(busy) == {"leased": 1})
+    until(lambda: busy.chunks() == {"leased": 1})
     os.killpg(worker.pid, signal.SIGINT)
     until(lambda: "asked to end" in busy.log.read_text())
     asked = time.monotonic()
     os.killpg(worker.pid, signal.SIGINT)
     assert worker.wait(60) == 0
     assert time.monotonic() - asked < 45
-    until(lambda: chunks(busy) == {"pending": 1})  # the last process may be at it still
+    until(lambda: busy.chunks() == {"pending": 1})  # the last process may be at it still
     assert run_progress(busy.engine, 1).errors == []
     assert "attempt" not in busy.log.read_text()
 
@@ -72,7 +68,7 @@ def test_a_worker_ends_while_a_server_is_away(away: str, killable_postgres: Post
     with running(RedisServer) as broker, closing(Field(new_database(killable_postgres), broker.url, tmp_path)) as field:
         field.begin(3)
         worker = field.act("slow", grace=1)
-        until(lambda: chunks(field) == {"leased": 1})
+        until(lambda: field.chunks() == {"leased": 1})
         try:
             (broker if away == "broker" else killable_postgres).kill()
             worker.terminate()
@@ -83,12 +79,12 @@ def test_a_worker_ends_while_a_server_is_away(away: str, killable_postgres: Post
             if away == "database":
                 killable_postgres.start()
         # a database that is killed may forget who has a chunk, not that there is one
-        assert chunks(field) in ([{"pending": 1}] if away == "broker" else [{"pending": 1}, {"leased": 1}])
+        assert field.chunks() in ([{"pending": 1}] if away == "broker" else [{"pending": 1}, {"leased": 1}])
 
 
 def test_a_worker_asked_to_end_with_time_enough_finishes_its_chunk(busy: Field) -> None:
     worker = busy.act("held", grace=300)
-    until(lambda: chunks(busy) == {"leased": 1})
+    until(lambda: busy.chunks() == {"leased": 1})
     worker.terminate()
     until(lambda: "asked to end" in busy.log.read_text())
     (busy.settings.home / "go").touch()
@@ -108,12 +104,12 @@ def test_a_worker_asked_to_end_with_time_enough_finishes_its_chunk(busy: Field) 
 def test_sighup_and_sigterm_end_workers_alike(on_redis: Field, how: int, processes: int, lanes: int) -> None:
     """Every process is asked at once. Celery would begin anew at SIGHUP, and its pool break off what a child is at."""
     on_redis.begin(3 if lanes == 1 else 200)
-    before = chunks(on_redis)
+    before = on_redis.chunks()
     worker = on_redis.act("slow", concurrency=processes, lanes=lanes, grace=1)
     until(lambda: len(owners(on_redis)) == lanes)
     os.killpg(worker.pid, how)
     assert worker.wait(60) == 0
-    until(lambda: chunks(on_redis) == before)
+    until(lambda: on_redis.chunks() == before)
     until(lambda: run_progress(on_redis.engine, 1).workers == [])
     assert on_redis.log.read_text().count("the chunk goes back") == lanes
     assert on_redis.settings.broker not in on_redis.log.read_text()
@@ -122,9 +118,9 @@ def test_sighup_and_sigterm_end_workers_alike(on_redis: Field, how: int, process
 @pytest.mark.parametrize(("processes", "lanes"), [(1, 1), pytest.param(2, 1, marks=pytest.mark.long), (1, 2)])
 def test_a_worker_that_encodes_nothing_any_more_ends_with_an_error(wide: Field, processes: int, lanes: int) -> None:
     """So that whatever looks after it starts another process; the chunk waits, and nothing is counted against it."""
-    before, worker = chunks(wide), wide.act("sick", concurrency=processes, lanes=lanes, lease=4.0)
+    before, worker = wide.chunks(), wide.act("sick", concurrency=processes, lanes=lanes, lease=4.0)
     assert worker.wait(120) == 1
-    until(lambda: chunks(wide) == before)
+    until(lambda: wide.chunks() == before)
     assert "3 chunks in a row went back because nothing is encoded: the worker ends" in wide.log.read_text()
     assert "Traceback" not in wide.log.read_text()
 

@@ -150,11 +150,13 @@ def test_what_an_encoder_says_while_it_is_opened_is_logged(
     assert "works on the CPU: it is in int8, which cards can't run" in caplog.text
 
 
-def _fail_once(file: Path) -> int:
-    """Fail in the first process, end well in the second."""
+def _bad_once(file: Path, *, kill: bool) -> int:
+    """Fail or be killed in the first process, end well in the second."""
     if file.exists():
         return 0
     file.touch()
+    if kill:
+        os.kill(os.getpid(), signal.SIGKILL)
     return 3
 
 
@@ -174,17 +176,10 @@ def _loading(file: Path) -> int:
     return 0
 
 
-def _killed(file: Path) -> int:
-    if not file.exists():
-        file.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return 0
-
-
 def test_a_process_that_fails_or_is_killed_is_started_again(tmp_path: Path) -> None:
-    work = {"cuda:0": partial(_fail_once, tmp_path / "failed"), "cuda:1": partial(_killed, tmp_path / "killed")}
+    work = {f"cuda:{kill:d}": partial(_bad_once, tmp_path / f"{kill}", kill=kill) for kill in (False, True)}
     assert run_for_each_card(work, pause=0.1) == 0
-    assert {file.name for file in tmp_path.iterdir()} == {"failed", "killed"}
+    assert {file.name for file in tmp_path.iterdir()} == {"False", "True"}
 
 
 def test_a_signal_ends_all_and_what_waits_to_be_started_again(tmp_path: Path) -> None:

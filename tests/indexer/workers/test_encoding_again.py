@@ -78,10 +78,6 @@ def test_it_ends_as_one_process_ends_and_old_vectors_stay(indexed: Field, new: F
     indexed.end(new)
     assert len(new.encoded) == len(set(new.encoded)) == len(before)
     assert held(indexed.store, indexed.model) == before
-    with indexed.alone() as (store, engine):
-        index(indexed, store, engine)
-        reencode(new, store, engine, "c", **QUIETLY)
-        assert held(indexed.store, new.spec.model) == held(store, new.spec.model)
     indexed.write(records(10))
     index(indexed, indexed.store, indexed.engine, prune=True)
     assert indexed.size() == 10

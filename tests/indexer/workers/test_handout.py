@@ -2,8 +2,6 @@
 
 import json
 import random
-import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -25,7 +23,7 @@ from indexer.indexing import pipeline
 from indexer.indexing.duplicates import OnDuplicate
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger import tables
-from indexer.ledger.database import connect, open_database, open_engine, transaction, upgrade
+from indexer.ledger.database import connect, open_database, transaction
 from indexer.ledger.findings import findings_of
 from indexer.ledger.index_runs import RunLedger
 from indexer.ledger.spool import pack, unpack
@@ -33,9 +31,8 @@ from indexer.ledger.tables import ABANDONED, READING, REFUSED, REMARK, Chunk, Se
 from indexer.readers.records.source import ReadOptions
 from indexer.workers import sweeps
 from indexer.workers.run_control import cancel
-from tests.conftest import Capture, Log, until
-from tests.indexer.workers.conftest import QUIET, Field, Poisoned, new_database, one_document, records
-from trials.servers.postgres import PostgresServer
+from tests.conftest import Capture, Log
+from tests.indexer.workers.conftest import QUIET, Field, Poisoned, one_document, records
 
 
 @pytest.fixture
@@ -253,35 +250,3 @@ def test_of_two_publishers_with_one_database_the_second_is_refused(field: Field,
             collection_lock("c", other).__enter__()
         with collection_lock("c", other):
             pass
-
-
-_LOCKS = """
-import sys, time
-from indexer.index_sources import collection_lock
-from indexer.ledger.database import open_engine
-with collection_lock("c", open_engine(sys.argv[1])):
-    print("locked", flush=True)
-    time.sleep(600)
-"""
-
-
-def test_a_publisher_that_was_killed_leaves_no_lock(postgres: PostgresServer) -> None:
-    url = new_database(postgres)
-    engine = open_engine(url)
-    upgrade(engine)
-    process = subprocess.Popen([sys.executable, "-c", _LOCKS, url], stdout=subprocess.PIPE, text=True)
-    assert process.stdout
-    assert process.stdout.readline() == "locked\n"
-
-    def is_free() -> bool:
-        try:
-            with collection_lock("c", engine):
-                return True
-        except StoreError:
-            return False
-
-    assert not is_free()
-    process.kill()
-    process.communicate()
-    until(is_free)
-    engine.dispose()

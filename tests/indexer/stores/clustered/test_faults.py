@@ -256,28 +256,10 @@ def test_documents_too_large_are_refused_and_those_too_large_together_are_writte
     holds_exactly(opened(), several)
 
 
-_TAKEN_BY_8 = pytest.mark.skipif(VERSION.startswith("8."), reason="version 8 counts less for a document, and takes it")
-
-
-@_TAKEN_BY_8
+@pytest.mark.skipif(VERSION.startswith("8."), reason="version 8 counts less for a document, and takes it")
 def test_a_document_that_takes_more_memory_than_the_server_has_is_refused(opened: Opener) -> None:
     large = items(range(6, 7), "x" * (PRESSURE // 4))
     refuses_alone(opened(), large, "more memory than the server has for writes")
-
-
-@pytest.mark.elastic
-@pytest.mark.long
-@pytest.mark.parametrize("part", ["coordinating", pytest.param("primary", marks=_TAKEN_BY_8)])
-def test_a_document_that_takes_more_memory_than_a_little_server_ever_has_is_refused(part: str) -> None:
-    with ExitStack() as stack:
-        try:
-            server = stack.enter_context(running({f"indexing_pressure.memory.{part}.limit": "1mb"}, lambda _: None))
-        except ServerMissing as missing:
-            skip_or_fail(str(missing))
-        address = Address.parse(f"{server.url}/small?replicas=0")
-        store = stack.enter_context(closing(ElasticStore(address, "c", Credentials())))
-        store.create(MODEL, DIM)
-        refuses_alone(store, items(range(6, 7), "x" * 2_000_000), "more memory than the server has for writes")
 
 
 @pytest.mark.parametrize("away", [0, pytest.param(30, marks=pytest.mark.long)])
@@ -346,45 +328,6 @@ def test_an_unreachable_server_is_given_up_and_a_hopeless_write_at_once(monkeypa
         monkeypatch.setattr(writing, "PATIENCE", 0.5)
         with pytest.raises(StoreError, match="can't be reached"):
             writing.write(client, url, ["a"], deleting)
-
-
-@pytest.mark.long
-def test_a_server_that_stays_away_is_given_up(shop: Shop, opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = opened()
-    monkeypatch.setattr(writing, "PATIENCE", 1.0)
-    shop.server.kill()
-    with pytest.raises(StoreError, match="can't be reached"):
-        store.put(MODEL, items(range(5)))
-    monkeypatch.undo()
-    shop.server.start()
-    assert (store.count(), store.put(MODEL, items(range(5))).stored) == ({}, 5)
-
-
-_WRITER = """
-import sys
-from indexer.cluster.cluster_address import Address, Credentials
-from indexer.stores.clustered.store import ElasticStore
-from tests.indexer.stores.clustered.test_faults import MODEL, items
-address, user, password, ca = sys.argv[1:]
-store = ElasticStore(Address.parse(address), "c", Credentials(user, password, ca=ca))
-for start in range(0, 1000, 100):
-    store.put(MODEL, items(range(start, start + 100)))
-    print(start, flush=True)
-"""
-
-
-@pytest.mark.long
-def test_a_client_killed_in_the_middle_of_writes_does_them_again(shop: Shop, opened: Opener) -> None:
-    place, who = f"{shop.server.url}/{shop.address.prefix}", shop.credentials
-    command = [sys.executable, "-c", _WRITER, place, who.user, who.password, who.ca]
-    for batches in (2, 5):
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as client:
-            assert client.stdout is not None
-            for _ in range(batches):
-                assert client.stdout.readline()
-            client.kill()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=ROOT)
-    holds_exactly(opened(), items(range(1000)))
 
 
 @pytest.mark.elastic

@@ -1,7 +1,6 @@
 """What an Elasticsearch store is told at the door, and what it makes of trouble: each of it one sentence."""
 
 import json
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +16,7 @@ import numpy as np
 import pytest
 from elasticsearch import Elasticsearch
 
-from encoders.document import Document, Encoder, Passages, unit_rows
+from encoders.document import Document, Passages, unit_rows
 from encoders.errors import BadInput, StoreError
 from indexer.cluster import cluster_client, cluster_errors
 from indexer.cluster.cluster_address import INDEX_TYPES, Address, Credentials, without_credentials
@@ -32,7 +31,6 @@ from indexer.stores.clustered import mapped_fields, writing
 from indexer.stores.clustered.document_layout import Layout, vector_bytes
 from indexer.stores.clustered.store import ElasticStore
 from indexer.stores.contract import MissingDocuments, StoredDocument, VectorQuery
-from tests.conftest import read_documents
 from trials.fake_encoder import FakeEncoder
 from trials.servers.elastic import VERSION, ElasticServer, client_of
 
@@ -328,37 +326,10 @@ def test_a_language_has_a_field_and_a_graph_once_it_is_large(
         fields = reader._mapped.of(MODEL, langs)
         kinds = {lang: field.kind for lang, field in fields.of_languages.items()}
         assert (kinds, fields.shared.kind) == ({"de": "int8_hnsw", "en": "int8_flat"}, "int8_hnsw")
-        filtered = {
-            lang: bool(body["query"]["knn"]["filter"])
-            for lang, body in zip(langs, reader.bodies(VectorQuery(MODEL, asking, 5)), strict=True)
-        }
-        assert filtered == {"en": False, "de": False, "und": True, "ceb": True}
         store.put(MODEL, [in_language("de0", "en")])
         langs |= {"en": 4, "de": 4}
         assert all_found(store)
         assert store.vectors(MODEL, ["ceb1", "de0"]).tobytes() == np.stack([items["ceb"][1].vector] * 2).tobytes()
-
-
-@pytest.mark.data
-@pytest.mark.parametrize("pages", [60, pytest.param(400, marks=pytest.mark.long)])
-def test_ten_nearest_of_real_vectors_are_found(elastic_url: str, data_dir: Path, encoder: Encoder, pages: int) -> None:
-    model, dim = encoder.spec.model, encoder.spec.dim
-    found, queries, held = 0, {}, {}
-    with closing(ElasticStore(Address.parse(elastic_url), "c", Credentials())) as store:
-        store.create(model, dim)
-        for lang in ("en", "ja"):
-            read = read_documents(data_dir / "lohelp" / f"docs.{lang}.jsonl.gz", pages)
-            texts = [replace(page, text=page.text[:200]) for page in read]
-            encoded = encoder.encode_documents(texts)
-            store.put(model, [StoredDocument.of(one, encoded, at) for at, one in enumerate(texts)])
-            held[lang] = {one.doc_id: row for one, row in zip(texts, encoded.vectors, strict=True)}
-            titles = [Document(one.doc_id, lang, one.title) for one in texts[: pages // 4]]
-            queries[lang] = encoder.encode_queries(titles)
-        for lang, other in (("en", queries["ja"]), ("ja", queries["en"])):
-            for query, near in zip(other, store.search(VectorQuery(model, {lang: other}, 10))[lang], strict=True):
-                tenth = np.sort(np.stack(list(held[lang].values())) @ query)[-10]
-                found += sum(held[lang][doc_id] @ query >= tenth - 1e-6 for doc_id in near.doc_ids)
-    assert found >= 0.99 * 2 * (pages // 4) * 10
 
 
 def test_documents_are_read_as_searches_find_them(store: ElasticStore, client: Elasticsearch, elastic_url: str) -> None:
@@ -433,19 +404,6 @@ def test_a_red_index_is_said(elastic_url: str, prefix: str, client: Elasticsearc
     with templated(client, prefix, {"settings": nowhere}), pytest.raises(StoreError, match=r"\(red: "):
         StoreLocation(elastic_url, "other").open()
     assert not client.indices.exists(index=f"{prefix}-other-000001"), "an index that can hold nothing stays"
-
-
-def test_an_index_whose_shard_is_lost_is_said(
-    elastic: ElasticServer, elastic_url: str, store: ElasticStore, client: Elasticsearch, monkeypatch: Patch
-) -> None:
-    monkeypatch.setattr("indexer.stores.clustered.own_index._YELLOW_WITHIN", "100ms")
-    store.publish()
-    uuid = client.indices.get_settings(index=store.index)[store.index]["settings"]["index"]["uuid"]
-    client.indices.close(index=store.index)
-    shutil.rmtree(elastic.folder / "server" / "data" / "indices" / uuid / "0")
-    client.indices.open(index=store.index, wait_for_active_shards="0")
-    with pytest.raises(StoreError, match=r"\(red: [^.]*cop(y|ies) [^.]*\); see"):
-        StoreLocation(elastic_url, "c").open()
 
 
 def test_what_the_server_takes_not_is_refused_alone(store: ElasticStore, client: Elasticsearch) -> None:
