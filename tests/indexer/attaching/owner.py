@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 import numpy as np
 import sqlalchemy as sa
@@ -45,9 +44,7 @@ class Owner:
     """Somebody with an index, and us beside them."""
 
     def __init__(self, url: str, engine: sa.Engine, *, companion: bool) -> None:
-        parts = urlsplit(url)
-        self.server = f"{parts.scheme}://{parts.netloc}"
-        self.prefix = parts.path.strip("/")
+        self.server, _, self.prefix = url.rpartition("/")
         self.index = f"{self.prefix}-theirs"
         self.client = client_of(self.server)
         self.engine = engine

@@ -1,4 +1,7 @@
-"""An index made by somebody else gets vectors, and keeps its owner's writes: on a real server."""
+"""An index made by somebody else gets vectors, and keeps its owner's writes: on real servers, with rights.
+
+``python -m benchmarks.attack --only "an owner's writes"`` is a longer trial.
+"""
 
 import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +17,8 @@ import pytest
 import sqlalchemy as sa
 
 from encoders.document import Document, Encoded
-from encoders.errors import BadInput, DragomanError, StoreError
+from encoders.errors import BadInput, StoreError
+from encoders.folder.model_folder import ModelFolder
 from encoders.inference.batch_checkpoint import current_checkpoint
 from indexer.attaching import attached_collection as attaching
 from indexer.attaching.attached_collection import AttachedCollection, detach
@@ -26,6 +30,8 @@ from indexer.collection.collection import find, register
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.ledger.database import connect, read_database_id
+from indexer.readers.formats import count_distinct, read
+from indexer.readers.records.source import ReadOptions
 from indexer.stores.attached import attach_checks
 from indexer.stores.attached.attached_address import Attachment, is_attached
 from indexer.stores.attached.in_place import detach as detach_from
@@ -33,7 +39,10 @@ from indexer.stores.attached.users_index import UsersIndex, only_index
 from indexer.stores.clustered.server_index import ServerIndex
 from indexer.stores.contract import LexicalQuery, MissingDocuments
 from tests.indexer.attaching.owner import MAPPING, Owner, source, texts
+from trials.attach_race import race, race_with_follow
 from trials.fake_encoder import FakeEncoder
+from trials.servers.elastic import PASSWORD, ElasticServer
+from trials.servers.secured import admin, credentials
 
 Patch = pytest.MonkeyPatch
 OwnerOf = Callable[..., Owner]
@@ -418,10 +427,6 @@ def test_what_vanishes_around_detaching_is_gone(in_place: Owner, settings: Setti
 def test_dropping_takes_our_field_from_every_document_and_leaves_the_rest(owner: Owner) -> None:
     before = texts(30)
     owner.begin(before)
-    owner.client.indices.close(index=owner.index)
-    with pytest.raises(DragomanError, match=f"{owner.index} is closed; open it"):
-        owner.follow()
-    owner.client.indices.open(index=owner.index)
     StoreLocation(owner.attachment.url, "c").drop()
     for doc_id, document in before.items():
         assert {name: value for name, value in owner.read(doc_id).items() if value is not None} == document
@@ -695,3 +700,77 @@ def test_forged_parts_are_mended(in_place: Owner, part: str, caplog: pytest.LogC
     assert ("the passages of d1 are damaged; index or attach mends them" in caplog.text) == damaged
     assert in_place.encoded_by_following() == ["d1"]
     in_place.check()
+
+
+@pytest.fixture(scope="module")
+def server(secured: ElasticServer) -> Iterator[ElasticServer]:
+    """The secured server, with two indices of somebody's."""
+    with admin(secured) as client:
+        for index in ("theirs", "untouched"):
+            client.index(index=index, id="a", document={"body": "one", "lang": "en"}, refresh=True)
+        yield secured
+        client.indices.delete(index=["theirs", "untouched"])
+
+
+def attach(server: ElasticServer, engine: sa.Engine, user: str, companion: str = "", index: str = "theirs") -> int:
+    attachment = Attachment(server.url, index, "body", lang_field="lang", companion=companion)
+    who = credentials(server, user)
+    store = StoreLocation(attachment.url, "c", who).open_attached(make=True)
+    try:
+        encoded = catch_up(store, FakeEncoder(), engine, "c").encoded
+        assert store.get(["a"])[0].text == "one"
+    finally:
+        store.close()
+    StoreLocation(attachment.url, "c", who).drop()
+    return encoded
+
+
+def test_rights_on_the_index_or_to_read_it_are_enough(server: ElasticServer, engine: sa.Engine) -> None:
+    assert (attach(server, engine, "in_place"), attach(server, engine, "beside", companion="ours")) == (1, 1)
+
+
+def test_missing_rights_are_said_before_anything_is_written(server: ElasticServer, engine: sa.Engine) -> None:
+    with pytest.raises(StoreError, match=r"no right to index, manage on untouched; attaching needs .* or --companion"):
+        attach(server, engine, "reader", index="untouched")
+    with admin(server) as client:
+        mapping = client.indices.get_mapping(index="untouched")["untouched"]["mappings"]["properties"]
+    assert "dragoman" not in mapping
+
+
+def test_an_index_is_read_with_the_rights_of_the_guide(server: ElasticServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("USER", "source"), ("PASSWORD", PASSWORD), ("CA", str(server.ca))):
+        monkeypatch.setenv(f"DRAGOMAN_ELASTIC_{name}", value)
+    place, options = f"elastic:{server.url}/theirs", ReadOptions(fields={"text": "body"})
+    assert [one.doc_id for one in read(place, options) if isinstance(one, Document)] == ["a"]
+    assert count_distinct(place, options) == 1
+    monkeypatch.setenv("DRAGOMAN_ELASTIC_USER", "reader")
+    with pytest.raises(StoreError, match=r"does not allow it .*indices:monitor/stats"):
+        read(place, options)
+
+
+@pytest.mark.parametrize(
+    "companion", [False, pytest.param(True, marks=pytest.mark.long)], ids=["in place", "companion"]
+)
+def test_after_a_race_every_text_has_its_own_vector(elastic_url: str, tmp_path: Path, *, companion: bool) -> None:
+    server, _, prefix = elastic_url.rpartition("/")
+    outcome = race(server, prefix, f"sqlite:///{tmp_path / 'race.db'}", 250, companion=companion)
+    assert (outcome.writes, outcome.wrong) == (500, [])
+    assert outcome.documents > 50
+
+
+@pytest.mark.parametrize(
+    ("per_second", "companion"),
+    [(30, False), pytest.param(30, True, marks=pytest.mark.long), pytest.param(4, False, marks=pytest.mark.long)],
+    ids=["30 a second", "30 a second, companion", "4 a second"],
+)
+@pytest.mark.long
+def test_an_owner_who_writes_while_it_is_followed_and_calibrated_ends_nothing(
+    elastic_url: str, settings: Settings, small: ModelFolder, interruptible: None, *, per_second: float, companion: bool
+) -> None:
+    server, _, prefix = elastic_url.rpartition("/")
+    outcome = race_with_follow(
+        server, settings, prefix, seconds=10, per_second=per_second, companion=companion, encoder=str(small.path)
+    )
+    assert outcome.writes / per_second in range(10, 200, 2)  # two seconds more at a time until one is calibrated
+    assert outcome.wrong == []
+    assert outcome.calibrations > 0

@@ -1,6 +1,6 @@
 """An Elasticsearch index is a source like any other: on a real server."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Any
 
@@ -20,7 +20,6 @@ from indexer.readers.formats import count_distinct, fingerprint, read
 from indexer.readers.records.source import ReadOptions, Refusal
 from tests.indexer.attaching.owner import Owner, source
 from trials.fake_encoder import FakeEncoder
-from trials.servers.elastic import ElasticServer
 
 
 class Place(Owner):
@@ -94,17 +93,6 @@ def test_it_is_the_same_source_until_something_is_written(place: Place) -> None:
     assert fingerprint(place.source, place.options) not in {before, changed}
 
 
-def reads_all(place: Place, lose: Callable[[], object]) -> None:
-    """See that nothing is missed though the points in time are lost in the middle of reading."""
-    place.fill(900, shards=1)
-    readings = read(place.source, place.options)
-    met = [next(readings) for _ in range(300)]
-    lose()
-    met += list(readings)
-    ids = [one.doc_id for one in met if isinstance(one, Document)]
-    assert sorted(ids) == [f"d{at:04d}" for at in range(900)]
-
-
 def test_a_lost_point_in_time_is_replaced_and_nothing_is_missed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     points: set[str] = set()
     searched = elastic_source._View._searched
@@ -116,23 +104,15 @@ def test_a_lost_point_in_time_is_replaced_and_nothing_is_missed(place: Place, mo
 
     monkeypatch.setattr(elastic_source._View, "_searched", remembering)
 
-    def lose() -> None:
-        for point in points:
-            assert place.client.close_point_in_time(id=point)["num_freed"] == 1
-        points.clear()
-
-    reads_all(place, lose)
+    place.fill(900, shards=1)
+    readings = read(place.source, place.options)
+    met = [next(readings) for _ in range(300)]
+    for point in points:
+        assert place.client.close_point_in_time(id=point)["num_freed"] == 1
+    points.clear()
+    met += list(readings)
+    assert sorted(one.doc_id for one in met if isinstance(one, Document)) == [f"d{at:04d}" for at in range(900)]
     assert points, "no point in time took the place of the one that was lost"
-
-
-@pytest.mark.long
-def test_a_server_that_restarts_is_read_on(killable: ElasticServer, killable_url: str, engine: sa.Engine) -> None:
-    def restart() -> None:
-        killable.kill()
-        killable.start()
-
-    with closing(Place(killable_url, engine, companion=False)) as place:
-        reads_all(place, restart)
 
 
 def index(place: Place, settings: Settings, engine: sa.Engine, encoder: FakeEncoder) -> pipeline.IndexReport:

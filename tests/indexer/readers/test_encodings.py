@@ -1,7 +1,8 @@
-"""The encoding of a file, decided over all of its bytes, for every reader."""
+"""The encoding of a file, decided over all of its bytes, and the language of documents that name none."""
 
 import codecs
 import gzip
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,11 @@ import pytest
 
 from encoders.document import Document
 from encoders.errors import BadInput
+from indexer.readers.document_languages import with_languages
 from indexer.readers.formats import read_all
 from indexer.readers.records.encodings import known_encoding
 from indexer.readers.records.source import ReadOptions, Remark
-from tests.indexer.readers.reading import given, notes, readings
+from tests.indexer.readers.reading import given, notes, readings, remarks
 
 TEXTS = {
     "ru": "Паром отошёл от причала на рассвете. Капитан проверил груз и записал погоду в журнал.",
@@ -106,11 +108,6 @@ def test_a_declared_label_is_read_as_browsers_read_it(label: str, encoding: str,
     assert only(tmp_path / "a.trec", markup.encode(encoding)) == (text, [])
 
 
-def test_what_is_alike_in_all_of_windows_encodings_needs_no_guess(tmp_path: Path) -> None:
-    quoted = "It’s the baker’s “bread” – 2 €…"
-    assert only(tmp_path / "a.txt", quoted.encode("cp1252"))[0] == quoted
-
-
 def test_a_wrong_mark_or_declaration_and_half_of_a_guess_are_not_believed(tmp_path: Path) -> None:
     german = TEXTS["de"].encode("cp1252")
     assert given(tmp_path / "a.txt", codecs.BOM_UTF8 + german) == [
@@ -120,6 +117,8 @@ def test_a_wrong_mark_or_declaration_and_half_of_a_guess_are_not_believed(tmp_pa
     assert only(tmp_path / "dos.txt", TEXTS["de"].encode("cp850"))[0] == TEXTS["de"]
     french = "Le capitaine a vérifié la cargaison, noté la météo et salué les passagers."
     assert only(tmp_path / "mac.txt", french.encode("mac_roman"))[0] == french
+    quoted = "It’s the baker’s “bread” – 2 €…"  # alike in all of Windows' encodings
+    assert only(tmp_path / "a.txt", quoted.encode("cp1252"))[0] == quoted
 
 
 @pytest.mark.parametrize("start", [b"<!--", b"<script>x<\\/script>", b"<", b"<style"])
@@ -168,3 +167,89 @@ def test_a_pattern_that_fits_no_file_is_told_once(tmp_path: Path) -> None:
     options = ReadOptions(encoding="*.old=koi8-r,*.txt=utf-8")
     (said,) = [one for one in read_all([str(tmp_path)] * 2, options) if isinstance(one, Remark)]
     assert said.place == "--encoding *.old=koi8-r"
+
+
+WARES = (
+    "green tea;garlic press;wool hat;bread bin;lamp shade;iron pan;bean bag;tin opener;rain boots;soap dish;salt mill"
+)
+WAREN = "grüner Tee;Knoblauchpresse;Wollmütze;Brotkasten;Lampenschirm;Eisenpfanne;Sitzsack;Regenstiefel;Seifenschale"
+
+
+def languages(path: Path) -> list[str]:
+    return [one.lang for one in with_languages(readings(path)) if isinstance(one, Document)]
+
+
+def records(path: Path, *texts: str) -> Path:
+    path.write_text("".join(json.dumps({"id": str(at), "text": text}) + "\n" for at, text in enumerate(texts)))
+    return path
+
+
+def test_names_of_wares_are_in_the_language_of_their_file(tmp_path: Path) -> None:
+    assert set(languages(records(tmp_path / "en.jsonl", *WARES.split(";")))) == {"en"}
+    assert set(languages(records(tmp_path / "de.jsonl", *WAREN.split(";")))) == {"de"}
+    assert set(languages(tmp_path)) == {"en", "de"}
+    assert languages(records(tmp_path / "one.jsonl", "Gift")) == ["und"]
+
+
+def test_a_short_file_is_in_the_language_of_its_folder(tmp_path: Path) -> None:
+    for lang in ("de", "pl"):
+        (tmp_path / lang).mkdir()
+        for number in range(5):
+            (tmp_path / lang / f"{number}.txt").write_text(TEXTS[lang])
+        (tmp_path / lang / "short.txt").write_text("park")
+    assert languages(tmp_path) == ["de"] * 6 + ["pl"] * 6
+
+
+def test_other_languages_of_a_file_stay_what_they_are_and_the_order_stays(tmp_path: Path) -> None:
+    texts = [text for pair in zip(["tea"] * 13, TEXTS.values(), strict=True) for text in pair]
+    found = list(with_languages(readings(records(tmp_path / "a.jsonl", *texts))))
+    assert [one.text for one in found if isinstance(one, Document)] == texts
+    assert [one.lang for one in found if isinstance(one, Document)][1::2] == list(TEXTS)
+    many = records(tmp_path / "many.jsonl", *["salt mill"] * 300, *[TEXTS["de"]] * 20)
+    assert languages(many)[300:] == ["de"] * 20
+
+
+@pytest.mark.parametrize(
+    ("text", "lang"),
+    [
+        ("ⴰⵣⵓⵍ ⴼⵍⵍⴰⵡⵏ ⴰ ⵉⵎⴷⴷⵓⴽⴰⵍ ⵉⵎⴰⵣⵉⵖⵏ", "und"),
+        ("ᎣᏏᏲ ᎣᎩᎾᎵᎢ ᎠᏂᏴᏫᏯ ᎤᏂᏬᏂᎯᏍᏗ", "und"),
+        ("Trajekt je isplovio iz luke u zoru, kapetan je proverio teret i seo da beleži lepo vreme, sneg.", "sr-Latn"),
+        ("Трајект је испловио из луке у зору, а капетан је проверио терет и забележио време у дневник.", "sr"),
+        ("12 345 67", "und"),
+        ("🎉", "und"),
+        ("for (i = 0; i < n; i++) { a[i] += b[i] * c[i]; }", "und"),
+        (f"{'This file may be copied by anybody, in whole or in part. ' * 40}{TEXTS['pl'] * 120}", "pl"),
+    ],
+)
+def test_scripts_and_the_whole_text_decide(text: str, lang: str, tmp_path: Path) -> None:
+    assert languages(records(tmp_path / "a.jsonl", text)) == [lang]
+
+
+def test_a_page_of_another_language_than_its_template_says_is_in_its_own(tmp_path: Path) -> None:
+    page = tmp_path / "a.html"
+    page.write_text(f"<html lang='en-US'><p>{TEXTS['ru']}</p></html>")
+    assert languages(page) == ["ru"]
+    assert remarks(readings(page)) == ["its <html lang> says en, and its text is in another language"]
+    page.write_text(f"<html lang='de'><p>{TEXTS['de']}</p></html>")
+    assert (languages(page), remarks(readings(page))) == (["de"], [])
+    page.write_text("<html lang='fi'><p>tea</p></html>")
+    assert languages(page) == ["fi"]
+
+
+def test_chrome_and_readings_of_characters_are_no_text(tmp_path: Path) -> None:
+    page = tmp_path / "a.html"
+    page.write_text(
+        "<html><body class='cookie-free'><header>Shop</header><div role=navigation>Home</div><article><header><h1>Ferry"
+        "</h1></header><p>The <ruby>渡<rp>(</rp><rt>わた</rt><rp>)</rp></ruby> leaves at dawn, and "
+        "the captain looks after the load.</p></article><div id=cookieBar>"
+        "We use cookies</div><section id=cookie-notice>Accept</section><select><option>de</select>"
+        "<table class=navfooter><td>Next</table><footer>2026</footer></body></html>"
+    )
+    (document,) = readings(page)
+    assert isinstance(document, Document)
+    assert document.text == "Ferry\nThe 渡 leaves at dawn, and the captain looks after the load."
+    page.write_text(f"<html><body><div class='cookie-recipes'><p>{TEXTS['de']}</p></div></body></html>")
+    (document,) = readings(page)
+    assert isinstance(document, Document)
+    assert document.text == TEXTS["de"]

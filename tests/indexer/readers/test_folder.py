@@ -1,17 +1,21 @@
-"""Folders of text and HTML, and what stands between the files one wants."""
+"""Folders of text and HTML, what stands between the files one wants, and Word, OpenDocument, EPUB and PDF."""
 
 import errno
 import gzip
 import io
 import os
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pypdf import PdfWriter
+from pypdf.generic import DecodedStreamObject, NameObject, read_object
 
 from encoders.document import Document
 from indexer.readers.formats import read_all
+from indexer.readers.records.files import RECORD_LIMIT
 from indexer.readers.records.source import ReadOptions, Refusal
 from indexer.readers.source_documents import SourceDocuments, Sources
 from tests.indexer.readers.reading import Seen, given, ids, notes, readings, seen
@@ -99,12 +103,12 @@ def test_texts_and_pages_are_read_by_their_declarations_and_ours(
     assert given(tmp_path / name, content, **options) == expected
 
 
-def zipped(**members: str) -> bytes:
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        for name, content in members.items():
-            archive.writestr(name.replace("__", "/"), content)
-    return packed.getvalue()
+def packed(files: dict[str, str]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
 
 
 BROKEN: dict[str, tuple[bytes, str]] = {
@@ -113,7 +117,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "none.jsonl": (b"", "is empty"),
     "photo.jpg": (b"\xff\xd8\xff\xe0\0\0\0\0", "binary"),
     "late.txt": (b"text " * 2000 + b"\0", "binary"),
-    "pack.zip": (zipped(**{"doc.txt": "x"}), "a zip archive, or a broken document; unpack it first"),
+    "pack.zip": (packed({"doc.txt": "x"}), "a zip archive, or a broken document; unpack it first"),
     "torn.zip": (b"PK\x03\x04....", "unpack it first"),
     "old.Z": (b"\x1f\x9d\x90....", "gzip -d"),
     "z.dtd": (b"<!ELEMENT DOC ANY>", "it is a DTD and was left out"),
@@ -174,10 +178,10 @@ UNREAD = {
     "a.pdf": (b"%PDF-1.4\n(a text without binary bytes)\n%%EOF\n", "it is a PDF that can't be read"),
     "pdf_by_another_name.txt": (b"%PDF-1.7\nx", "it is a PDF"),
     "packed.pdf.gz": (gzip.compress(b"%PDF-1.4\nx"), "it is a PDF"),
-    "word_by_another_name.jsonl": (zipped(**{"word__document.xml": "x"}), "open it in its program, and save it again"),
-    "a.ods": (zipped(mimetype="application/vnd.oasis.opendocument.spreadsheet"), "an OpenDocument file"),
-    "a.pptx": (zipped(**{"ppt__presentation.xml": "x"}), "a PowerPoint presentation"),
-    "a.xlsx": (zipped(**{"xl__workbook.xml": "x"}), "an Excel workbook"),
+    "word_by_another_name.jsonl": (packed({"word/document.xml": "x"}), "open it in its program, and save it again"),
+    "a.ods": (packed({"mimetype": "application/vnd.oasis.opendocument.spreadsheet"}), "an OpenDocument file"),
+    "a.pptx": (packed({"ppt/presentation.xml": "x"}), "a PowerPoint presentation"),
+    "a.xlsx": (packed({"xl/workbook.xml": "x"}), "an Excel workbook"),
     "a.doc": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0\0", "a file of Word (.doc) or another Office program"),
     "a.rtf": (b"{\\rtf1\\ansi A text.}", "RTF; convert it first: pandoc"),
     "a.ps": (b"%!PS-Adobe-3.0\n(x) show", "PostScript; convert it first: ps2ascii"),
@@ -213,3 +217,88 @@ def test_the_id_of_a_file_is_its_path_from_its_source_on(tmp_path: Path, monkeyp
     assert met("x", "./y/") == met(x, y)
     monkeypatch.chdir(x)
     assert met(".") == met("../x") == met("./") == met(x) == ["x/doc.txt"]
+
+
+WORD = (
+    '<w:document xmlns:w="w"><w:body><w:p><w:r><w:t>The ferry</w:t></w:r><w:r><w:tab/><w:t xml:space="preserve">left '
+    "&amp; sank.</w:t><w:instrText>PAGE</w:instrText></w:r></w:p><w:tbl><w:tr><w:tc><w:p><w:r><w:t>A cell</w:t></w:r>"
+    "</w:p></w:tc></w:tr></w:tbl><w:p><w:r><w:t>Kept</w:t><w:noBreakHyphen/><w:t>up</w:t><Fallback><w:t>x</w:t></Fallback>"
+    "</w:r></w:p></w:body></w:document>"
+)
+TITLE = '<c xmlns:dc="dc"><dc:title>Ships</dc:title></c>'
+OPEN = (
+    '<o:document-content xmlns:o="o" xmlns:text="t"><o:automatic-styles><text:p>no</text:p></o:automatic-styles>'
+    "<o:body><o:text><text:tracked-changes><text:p>gone</text:p></text:tracked-changes><text:h>Head</text:h><text:p>One"
+    "<text:s/>sentence<text:note><text:note-citation>1</text:note-citation><text:note-body><text:p>A note</text:p>"
+    "</text:note-body></text:note>.<o:annotation><text:p>Psst</text:p></o:annotation></text:p></o:text></o:body>"
+    "</o:document-content>"
+)
+PACKAGE = (
+    '<package xmlns:dc="dc"><metadata><dc:title>Ships</dc:title></metadata><manifest><item id="b" href="t%201.xhtml"/>'
+    '<item id="a" href="x/2.xhtml"/></manifest><spine><itemref idref="a"/><itemref idref="b"/></spine></package>'
+)
+BOOK = {
+    "mimetype": "application/epub+zip",
+    "META-INF/container.xml": '<c><rootfile full-path="O/c.opf"/></c>',
+    "O/c.opf": f"<!DOCTYPE package>{PACKAGE}",
+    "O/t 1.xhtml": "<html><body><p>Two</p></body></html>",
+    "O/x/2.xhtml": "<html><body><h1>One</h1></body></html>",
+}
+WORD_FILES = {"word/document.xml": WORD, "docProps/core.xml": TITLE}
+OPEN_FILES = {"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": OPEN, "meta.xml": TITLE}
+
+
+def pdf(text: str, key: str = "") -> bytes:
+    """A page with a text, which a key encrypts; without a text, an empty page."""
+    writer, stream, buffer = PdfWriter(), DecodedStreamObject(), io.BytesIO()
+    stream.set_data(f"BT /F1 18 Tf 20 200 Td ({text}) Tj ET".encode() if text else b"")
+    fonts = io.BytesIO(b"<< /Font << /F1 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >>")
+    page = writer.add_blank_page(300, 300)
+    page[NameObject("/Contents")], page[NameObject("/Resources")] = stream, read_object(fonts, writer)
+    if key:
+        writer.encrypt(key, algorithm="RC4-128")
+    writer.write(buffer)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "title", "text"),
+    [
+        ("a.docx", packed(WORD_FILES), "Ships", "The ferry left & sank.\nA cell\nKept-up"),
+        ("a.odt", packed(OPEN_FILES), "Ships", "Head\nOne sentence\nA note\n."),
+        ("a.epub", packed(BOOK), "Ships", "One\nTwo"),
+        ("a.pdf", pdf("The ferry left."), "", "The ferry left."),
+        ("named wrongly.txt", packed(WORD_FILES), "Ships", "The ferry left & sank.\nA cell\nKept-up"),
+    ],
+)
+def test_a_file_is_a_document_of_its_text(name: str, content: bytes, title: str, text: str, tmp_path: Path) -> None:
+    assert given(tmp_path / name, content) == [Document(name, "und", text, title)]
+
+
+BOMB = packed({"word/document.xml": "<w>" + " " * (RECORD_LIMIT + 1) + "</w>"})
+ENTITIES = packed({"word/document.xml": '<!DOCTYPE w [<!ENTITY a "aaaa">]><w><body><p>&a;</p></body></w>'})
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (packed(WORD_FILES | {"word/document.xml": WORD[:200]}), "it can't be read (unclosed token"),
+        (packed(BOOK | {"O/c.opf": PACKAGE.replace("t%201", "gone")}), "it can't be read ("),
+        (packed({"mimetype": "application/epub+zip"}), "it can't be read ("),
+        (packed(WORD_FILES)[:300], "it is a zip archive, or a broken document"),
+        (BOMB, "it unpacks to more than 16 MB; split it"),
+        (ENTITIES, "it declares entities"),
+        (b"%PDF-1.4\nrubbish" * 9, "it is a PDF that can't be read ("),
+        (pdf(""), "it is a PDF without text, perhaps a scan"),
+        (pdf("The ferry left.", key="x"), "it is a PDF with a password; save it without"),
+    ],
+)
+def test_what_gives_no_text_is_a_sentence(content: bytes, reason: str, tmp_path: Path) -> None:
+    ((_, said),) = given(tmp_path / "a", content)  # type: ignore[misc]
+    assert said.startswith(reason)
+
+
+def test_without_pypdf_a_pdf_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pypdf", None)
+    ((_, said),) = given(tmp_path / "a.pdf", pdf("The ferry left."))  # type: ignore[misc]
+    assert "make install EXTRAS=documents" in said

@@ -11,6 +11,7 @@ import numpy as np
 
 from encoders.console import Console
 from encoders.document import Document, Encoded, Encoder, FloatArray
+from encoders.errors import BadInput
 from encoders.inference.batch_checkpoint import current_checkpoint
 from indexer.collection.settings import Settings
 from indexer.workers import celery_worker, chunk_worker
@@ -20,8 +21,8 @@ from trials.fake_encoder import FakeEncoder
 class Actor(FakeEncoder):
     """Encodes at once (``well``), in a minute (``slow``), never (``sick``), or after a file ``go`` is made (``held``).
 
-    The behaviour ``kills`` ends it at a text with that word, and ``tires`` after every second of six batches of a very
-    long text; the numbers of the batches stand in the file ``batches`` of the home.
+    It ``fails`` to be loaded. The behaviour ``kills`` ends it at a text with that word, and ``tires`` after every
+    second of six batches of a very long text; the numbers of the batches stand in the file ``batches`` of the home.
     """
 
     def __init__(self, behaviour: str, model: str) -> None:
@@ -56,11 +57,12 @@ def main() -> int:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     behaviour, model, concurrency, grace, lease, lanes, *log = sys.argv[1:]
 
-    def load(plan: celery_worker.WorkerPlan, threads: int) -> Encoder:
+    def load(*_: object) -> Encoder:
+        if behaviour == "fails":
+            raise BadInput("the graph can't be loaded here")
         return Actor(behaviour, model)
 
-    celery_worker._load = load
-    celery_worker._spec_elsewhere = lambda plan: load(plan, 1).spec
+    celery_worker._load, celery_worker._spec_elsewhere = load, lambda _: Actor(behaviour, model).spec
     celery_worker.make_models = lambda *_: None  # type: ignore[attr-defined]
     chunk_worker._PAUSE, chunk_worker._SWEEP = 0.1, 0.2
     plan = celery_worker.WorkerPlan(

@@ -161,7 +161,6 @@ def refuses_alone(store: VectorStore, large: list[StoredDocument], reason: str) 
 
 @pytest.fixture
 def file(tmp_path: Path) -> str:
-    """A file with a document."""
     (tmp_path / "docs.jsonl").write_text('{"id": "a", "lang": "en", "text": "The river rose."}\n')
     return str(tmp_path / "docs.jsonl")
 
@@ -392,11 +391,10 @@ OPTIONS = ReadOptions(fields={"text": "content.body", "title": "headline"})
 @pytest.fixture
 def theirs(elastic_url: str, engine: sa.Engine) -> Iterator[Owner]:
     """An owner with forty documents in two shards."""
-    made = Owner(elastic_url, engine, companion=False)
-    made.make()
-    made.write_all(texts(40))
-    yield made
-    made.close()
+    with closing(Owner(elastic_url, engine, companion=False)) as made:
+        made.make()
+        made.write_all(texts(40))
+        yield made
 
 
 class Shard:

@@ -1,6 +1,5 @@
 """What an Elasticsearch store is told at the door, and what it makes of trouble: each of it one sentence."""
 
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -28,7 +27,7 @@ from indexer.ledger.database import open_database
 from indexer.readers.formats import read
 from indexer.readers.records.source import ReadOptions
 from indexer.stores.clustered import mapped_fields, writing
-from indexer.stores.clustered.document_layout import Layout, vector_bytes
+from indexer.stores.clustered.document_layout import Layout
 from indexer.stores.clustered.store import ElasticStore
 from indexer.stores.contract import MissingDocuments, StoredDocument, VectorQuery
 from trials.fake_encoder import FakeEncoder
@@ -156,16 +155,6 @@ def test_requests_name_no_version_and_wrong_addresses_are_said(stranger: str, mo
         StoreLocation(stranger, "c").open()
 
 
-def test_a_vector_that_is_sent_as_numbers_is_the_same_as_a_packed_one_and_no_longer_than_it_must_be() -> None:
-    vector = unit_rows(np.random.default_rng(0).standard_normal((1, 384)).astype(np.float32))[0]
-    packed, numbers = Layout().sent_vector(vector), Layout(abilities=Abilities(False, False)).sent_vector(vector)
-    assert isinstance(packed, str)
-    assert isinstance(numbers, list)
-    assert vector_bytes(packed) == vector_bytes(numbers) == vector.astype(">f4").tobytes()
-    assert np.array_equal(np.array(numbers, dtype=np.float32), vector)
-    assert len(json.dumps(numbers)) < 5_100
-
-
 @pytest.mark.parametrize("kind", INDEX_TYPES)
 def test_vectors_come_back_bit_for_bit_and_cosines_are_exact(elastic_url: str, kind: str) -> None:
     chance = np.random.default_rng(5)
@@ -220,8 +209,7 @@ def test_what_another_put_has_vectors_at_once(store: ElasticStore, elastic_url: 
         ("host:9200/a/b", "is no store"),
         *((f"host:9200/{prefix}", "in small letters") for prefix in ("News", "x*", "-p")),
         ("host:9200/p?shard=2", "has no option 'shard'"),
-        ("host:9200/p?shards=two", "shards=two in the store's URL is no number"),
-        ("host:9200/p?shards=²", "shards=² in the store's URL is no number"),
+        *((f"host:9200/p?shards={two}", f"shards={two} in the store's URL is no number") for two in ("two", "²")),
         *((f"host:9200/p?{option}", "is no number") for option in ("replicas=٣", f"shards={'9' * 5000}")),
         ("host:9200/p?vectors=ivf", "there is no vector index 'ivf'"),
         ("host:9200/p?field=a.b", "can't be named 'a.b'"),
@@ -278,8 +266,6 @@ def test_an_api_key_goes_with_each_request(stranger: str) -> None:
 
 
 SECRET = "c2VjcmV0a2V5"  # noqa: S105 - of nobody
-
-
 UNSENDABLE = [("API_KEY", f"{SECRET} {SECRET}"), ("API_KEY", f"ключ{SECRET}"), ("USER", f"{SECRET}\x07")]
 UNSENDABLE += [(variable, f"{SECRET}\n{SECRET}") for variable in ("API_KEY", "PASSWORD")]
 
@@ -435,7 +421,6 @@ def templated(client: Elasticsearch, prefix: str, template: dict[str, Any]) -> I
 
 
 def names(client: Elasticsearch, prefix: str) -> list[str]:
-    """Indices under a prefix."""
     return sorted(client.indices.get(index=f"{prefix}*", expand_wildcards="all").body)
 
 
