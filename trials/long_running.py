@@ -275,7 +275,7 @@ def sample(pid: int) -> Mapping[str, float]:
     status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines())
     memory, own_memory = (int(status[name].split()[0]) / 1024 for name in ("VmRSS", "RssAnon"))
     descriptors = sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
-    uses = {MEMORY: memory, OWN_MEMORY: own_memory, DESCRIPTORS: descriptors, THREADS: status["Threads"]}
+    uses = {MEMORY: memory, OWN_MEMORY: own_memory, DESCRIPTORS: descriptors, THREADS: int(status["Threads"])}
     return {name: float(figure) for name, figure in uses.items()}
 
 

@@ -254,7 +254,8 @@ def pdf(text: str, key: str = "") -> bytes:
     stream.set_data(f"BT /F1 18 Tf 20 200 Td ({text}) Tj ET".encode() if text else b"")
     fonts = io.BytesIO(b"<< /Font << /F1 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >>")
     page = writer.add_blank_page(300, 300)
-    page[NameObject("/Contents")], page[NameObject("/Resources")] = stream, read_object(fonts, writer)
+    resources = read_object(fonts, writer)  # type: ignore[arg-type]
+    page[NameObject("/Contents")], page[NameObject("/Resources")] = stream, resources
     if key:
         writer.encrypt(key, algorithm="RC4-128")
     writer.write(buffer)

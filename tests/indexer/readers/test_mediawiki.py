@@ -137,9 +137,11 @@ def test_files_named_latest_belong_together_and_the_index_of_an_archive_is_no_do
 
 
 def test_parts_of_a_dump_share_one_table_which_changes_the_source(tmp_path: Path) -> None:
-    for number in (5, 3):
-        part = tmp_path / f"dewiki-20260101-pages-articles{number}.xml-p{number}p{number}.bz2"
+    numbers = (5, 3)
+    parts = [tmp_path / f"dewiki-20260101-pages-articles{number}.xml-p{number}p{number}.bz2" for number in numbers]
+    for number, part in zip(numbers, parts, strict=True):
         part.write_bytes(bz2.compress(dump("de", NAMES, page(number, f"P{number}", "Text."))))
+    part = parts[-1]
     before = fingerprint(str(part), OPTIONS)
     (tmp_path / "dewiki-20260101-page_props.sql").write_text(PROPS)
     assert fingerprint(str(part), OPTIONS) != before

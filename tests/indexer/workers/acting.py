@@ -62,8 +62,10 @@ def main() -> int:
             raise BadInput("the graph can't be loaded here")
         return Actor(behaviour, model)
 
-    celery_worker._load, celery_worker._spec_elsewhere = load, lambda _: Actor(behaviour, model).spec
-    celery_worker.make_models = lambda *_: None  # type: ignore[attr-defined]
+    for name, stand_in in (
+        ("_load", load), ("_spec_elsewhere", lambda _: Actor(behaviour, model).spec), ("make_models", lambda *_: None)
+    ):  # fmt: skip
+        setattr(celery_worker, name, stand_in)
     chunk_worker._PAUSE, chunk_worker._SWEEP = 0.1, 0.2
     plan = celery_worker.WorkerPlan(
         "acting", None, "cpu", int(concurrency), float(lease), float(grace), lanes=int(lanes)
