@@ -124,7 +124,6 @@ def test_records_that_cannot_be_read_are_said_and_the_rest_is_aligned(dragoman: 
         (["mini:en", "{empty}"], 1, "has no documents to align"),
         (["mini:en", "mini:de", "--threshold", "nan"], 2, "'nan' is not a finite number"),
         (["mini:en", "mini:de", "--debias", "-3"], 2, "--debias takes none, mean, or a rank"),
-        (["mini:en", "mini:de", "--neighbours", "0"], 2, "0 is not in the range"),
         (["mini:en", "mini:de", "--gold", "nothing"], 1, "no document of mini:en has a field 'nothing'"),
         (["mini:en", "mini:de", "--gold", "x", "--gold-file", "y"], 2, "give one of them"),
         (["mini:en", "mini:de", "--gold-file", "{empty}"], 1, "states no pairs"),

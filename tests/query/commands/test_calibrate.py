@@ -10,7 +10,6 @@ import pytest
 from encoders.console import Console
 from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
-from query.calibration.calibration import BALANCE
 from query.calibration.calibration_summary import CommonSpaceSummary, DecidedBy, MatesSummary, Summary
 from query.calibration.calibration_table import StoredCalibration
 from query.calibration_fitting.calibration_fit import CalibrationReport
@@ -24,14 +23,6 @@ LANGUAGES = {lang: {"documents": 100, "pseudo_queries": 100} for lang in ("de", 
 MATES = MatesSummary(True, 0.98, 0.96, 120, 0.4, 0.5)
 SPACE = CommonSpaceSummary(300, 3.0, 0.4, 0.6)
 Shown = Callable[..., tuple[str, str]]
-
-
-def test_a_person_decides_the_balance(home: Settings, dragoman: Command) -> None:
-    for options, expected in (([], (BALANCE, "documents")), (["--balance", "1"], (1.0, "you"))):
-        made = dragoman.one("calibrate", *options, "-q", "-c", "demo")
-        assert (made["balance"], made["decided_by"]) == expected
-        assert made["mates"]["queries"] > 20
-        assert (made["taken_over"], made["taught"]) == (False, {})
 
 
 def test_a_balance_is_between_0_and_1_and_judgements_decide_it_too(on_demo: Command) -> None:

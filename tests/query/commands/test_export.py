@@ -94,16 +94,6 @@ def test_builds_of_one_model_share_its_id_and_differ_in_theirs(
     assert (stated["folder"], stated["parity"]["passed"]) == (str(tmp_path / "made"), True)
 
 
-def test_without_an_output_the_folder_goes_to_the_model_cache_under_its_name(
-    hugging_face: Mapping[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path))
-    result = run(hugging_face["bert"], "--precision", "fp32", "--name", "mine", "--pooling", "cls")
-    assert result.stdout.splitlines()[-1] == str(tmp_path / "models" / "mine-fp32")
-    config = ModelFolder.open(tmp_path / "models" / "mine-fp32").config
-    assert (config.name, config.pooling) == ("mine", "cls")
-
-
 def test_below_the_bar_nothing_is_published_unless_it_is_forced(save_model: SaveModel, tmp_path: Path) -> None:
     folder, made = save_model("bert", "outliers", change=outliers), tmp_path / "made"
     sentence = refusal(BadInput, folder, "-o", made)

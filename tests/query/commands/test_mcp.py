@@ -7,10 +7,11 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
+from unittest.mock import patch
 
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
@@ -91,29 +92,23 @@ def test_ctrl_c_ends_it_though_it_waits_for_input(calibrated_by_words: Settings,
 
 
 def test_it_opens_collections_at_once_and_closes_all(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    done: list[str] = []
     opened = threading.Event()
-
-    def record(owner: type, name: str, act: Callable[[Any], Any]) -> None:
-        def recorded(*own: Any) -> None:
-            done.append(f"{owner.__name__}.{name}")
-            act(own[0])
-
-        monkeypatch.setattr(owner, name, recorded)
 
     async def failing(_: object) -> None:
         assert opened.wait(5)
         raise RuntimeError
 
     monkeypatch.setattr(OpenCollections, "names", lambda _: ["news"])
-    for owner, name in ((OpenCollections, "close_unused"), (SearchThreads, "close"), (OpenCollections, "close")):
-        record(owner, name, getattr(owner, name))
-    record(OpenCollections, "warm", lambda _: opened.set())
+    monkeypatch.setattr(OpenCollections, "warm", lambda *_: opened.set())
     monkeypatch.setattr(agent_transports, "_serve", failing)
-    with pytest.raises(RuntimeError):
-        agent_transports.serve_agent(ServiceOptions(settings, device="cpu"))
-    closed = ["SearchThreads.close", "OpenCollections.close"]
-    assert done == ["OpenCollections.close_unused", "OpenCollections.warm", *closed]
+    with ExitStack() as stack:
+        closes = [
+            stack.enter_context(patch.object(owner, "close", autospec=True, side_effect=owner.close))
+            for owner in (SearchThreads, OpenCollections)
+        ]
+        with pytest.raises(RuntimeError):
+            agent_transports.serve_agent(ServiceOptions(settings, device="cpu"))
+    assert [close.call_count for close in closes] == [1, 1]
 
 
 def test_without_its_parts_it_says_so(settings: Settings, dragoman: Command, monkeypatch: pytest.MonkeyPatch) -> None:

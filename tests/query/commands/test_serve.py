@@ -83,8 +83,6 @@ def test_it_is_killed_and_another_goes_on(calibrated: Settings) -> None:
         before = httpx.post(f"{url}/api/search", json={"query": "coffee"}).json()["hits"]
         started.kill()
         started.wait()
-        with pytest.raises(httpx.TransportError):
-            httpx.get(f"{url}/api/health")
     with process(calibrated.home, DRAGOMAN_TOKEN=SECRET) as (_, url):
         assert httpx.post(f"{url}/api/search", json={"query": "coffee"}).status_code == 401
         again = httpx.post(f"{url}/api/search", json={"query": "coffee"}, headers={"Authorization": f"Bearer {SECRET}"})

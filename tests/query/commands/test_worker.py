@@ -61,7 +61,6 @@ def test_two_processes_write_what_one_writes(site: Site, broker: str, request: p
         socket.create_connection(("127.0.0.2", port), timeout=10)
     assert re.search(r"^dragoman_documents_total 640\.0$", metrics, re.MULTILINE)
     assert 'dragoman_chunks_total{end="done"} 10.0' in metrics
-    assert "dragoman_documents_refused_total 0.0" in metrics
     for step in ("claim", "read", "encode", "put", "mark"):
         assert f'dragoman_step_seconds_count{{step="{step}"}} 10.0' in metrics
     worker.terminate()
@@ -70,10 +69,8 @@ def test_two_processes_write_what_one_writes(site: Site, broker: str, request: p
     stored = [event for event in events if "documents stored" in event["event"]]
     assert sorted(event["chunk"] for event in stored) == list(range(10))
     assert {event["run"] for event in stored} == {number}
-    assert all(event["worker"] for event in events)
     looks = [json.loads(line) for line in watching.communicate(timeout=120)[0].splitlines()]
     assert (looks[-1]["state"], looks[0]["documents"], looks[-1]["documents"]) == ("done", 640, 640)
-    assert looks[-1]["done"] == 640
     assert min(look["rate"] for look in looks) >= 0
 
 
