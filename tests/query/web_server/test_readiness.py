@@ -53,8 +53,6 @@ def test_it_follows_what_happens(own: Settings) -> None:
         until(lambda: not readiness(client)["ready"])
         away.rename(store)
         until(lambda: readiness(client)["ready"])
-        change(own, generation=7)
-        until(lambda: not readiness(client)["ready"])
 
 
 def test_a_model_that_does_not_fit_is_not_loaded_over_and_over(own: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
