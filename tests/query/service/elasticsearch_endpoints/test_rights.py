@@ -141,18 +141,6 @@ def test_nobody_becomes_somebody_else(service: httpx.Client) -> None:
         client.options(headers={"es-security-runas-user": "admin"}).count(index="others")
 
 
-def test_wrong_credentials_of_an_address_are_bounded_and_right_ones_pass(site: Site) -> None:
-    with serving(site.options) as service:
-        wrong = [service.get("/pages/_count", auth=("pages", f"wrong {at}")).status_code for at in range(30)]
-        assert set(wrong) == {401, 429}
-        assert wrong[:5] == [401] * 5
-        assert service.get("/pages/_count").status_code == 200
-    with serving(site.options) as service:
-        for _ in range(30):  # the same ones are asked about once
-            assert service.get("/pages/_count", auth=("pages", "wrong")).status_code == 401
-            assert service.get("/pages/_count", auth=("pages", PASSWORD)).status_code == 200
-
-
 @pytest.mark.parametrize("name", LONG_NAMES)
 @pytest.mark.parametrize("length", LENGTHS)
 def test_no_header_and_no_path_stops_other_callers(service: httpx.Client, name: str, length: int) -> None:
@@ -196,7 +184,6 @@ def test_with_tokens_the_cluster_vouches_for_its_own_users_alone(site: Site) -> 
             assert service.post("/api/search", json={"query": "a"}, auth=(user, PASSWORD)).status_code == 401
             for path in ("/mcp", "/metrics", "/openapi.json"):
                 assert service.post(path, auth=(user, PASSWORD)).status_code == 401
-                assert service.post(f"{path}%0A", auth=(user, PASSWORD)).status_code == 400
 
 
 @pytest.mark.long
