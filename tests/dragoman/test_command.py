@@ -94,4 +94,3 @@ def test_products_of_a_search_are_computed_on_one_core_unless_the_user_says_othe
 
 def test_commands_of_large_products_and_the_script_exist() -> None:
     assert set(_ON_ALL_CORES) <= set(root.lines)
-    assert 'dragoman = "dragoman.command:main"' in (ROOT / "pyproject.toml").read_text("utf-8")
