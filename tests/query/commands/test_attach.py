@@ -5,7 +5,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -121,60 +122,40 @@ def test_a_text_edited_since_is_shown_whole_and_no_passage_cut_out_of_it(site: S
         assert all(after[doc_id].passage == before[doc_id].passage for doc_id in others)
 
 
-@dataclass(frozen=True)
-class Following:
-    """``dragoman attach --follow`` in a process of its own, which looks five times a second."""
-
-    process: subprocess.Popen[str]
-
-    def says(self) -> str:
-        """Its next line."""
-        assert self.process.stdout is not None
-        return self.process.stdout.readline()
-
-    def warns(self, what: str) -> None:
-        """Wait for a warning."""
-        assert self.process.stderr is not None
-        while what not in self.process.stderr.readline():
-            assert self.process.poll() is None
-
-
-@pytest.fixture
-def following(attached: Site, interruptible: None) -> Iterator[Following]:
-    command = [sys.executable, "-c", "from query.cli import main; main()", "attach", "--follow", "--every", "0.2"]
-    with subprocess.Popen(
-        [*command, *attached.dragoman.place, "--device", "cpu", "--no-calibration"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            yield Following(process)
-        finally:
-            process.kill()
-
-
 @pytest.mark.data
-def test_following_goes_on_over_a_block_and_an_index_made_anew(site: Site, following: Following) -> None:
+def test_following_goes_on_over_a_block_and_an_index_made_anew(attached: Site, interruptible: None) -> None:
+    """``dragoman attach --follow`` in a process of its own, which looks five times a second."""
+    program, pipe = [sys.executable, "-c", "from query.cli import main; main()"], subprocess.PIPE
+    command = [*program, "attach", "--follow", "--every", "0.2", *attached.dragoman.place, "--device", "cpu"]
     page = {"headline": "A new page", "body": "of text", "language": "en"}
     blocked = {"index.blocks.write": True}  # a block of a full disk is lifted by the server, too
-    assert following.says().startswith("help: 0 encoded")
-    following.process.send_signal(signal.SIGSTOP)
-    site.client.index(index=site.index, id="new", document=page)
-    site.client.indices.put_settings(index=site.index, settings=blocked)
-    following.process.send_signal(signal.SIGCONT)
-    following.warns("trying again")
-    site.client.indices.put_settings(index=site.index, settings=dict.fromkeys(blocked))
-    assert following.says().startswith("help: 1 encoded")
-    mapping = site.client.indices.get_mapping(index=site.index)[site.index]["mappings"]
-    site.client.indices.delete(index=site.index)
-    following.warns("has no index")
-    mapping["properties"].pop("dragoman")
-    site.client.indices.create(index=site.index, mappings=mapping)
-    site.client.index(index=site.index, id="first", document=page)
-    assert following.says().startswith("help: 1 encoded")
-    following.process.send_signal(signal.SIGINT)
-    assert following.process.wait(60) == 130
+    index, client, stack = attached.index, attached.client, ExitStack()
+    with subprocess.Popen([*command, "--no-calibration"], stdout=pipe, stderr=pipe, text=True) as process, stack:
+        stack.callback(process.kill)
+
+        def warns(what: str) -> None:
+            assert process.stderr
+            while what not in process.stderr.readline():
+                assert process.poll() is None
+
+        assert process.stdout
+        assert process.stdout.readline().startswith("help: 0 encoded")
+        process.send_signal(signal.SIGSTOP)
+        client.index(index=index, id="new", document=page)
+        client.indices.put_settings(index=index, settings=blocked)
+        process.send_signal(signal.SIGCONT)
+        warns("trying again")
+        client.indices.put_settings(index=index, settings=dict.fromkeys(blocked))
+        assert process.stdout.readline().startswith("help: 1 encoded")
+        mapping = client.indices.get_mapping(index=index)[index]["mappings"]
+        client.indices.delete(index=index)
+        warns("has no index")
+        mapping["properties"].pop("dragoman")
+        client.indices.create(index=index, mappings=mapping)
+        client.index(index=index, id="first", document=page)
+        assert process.stdout.readline().startswith("help: 1 encoded")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
 
 
 def test_a_collection_of_a_server_that_is_gone_is_forgotten(site: Site, capsys: pytest.CaptureFixture[str]) -> None:

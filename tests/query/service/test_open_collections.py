@@ -112,16 +112,6 @@ def test_a_calibration_that_is_made_after_the_clock_was_put_back_is_noticed(home
             assert again is after is not calibrated
 
 
-def test_a_deleted_collection_is_closed_though_nobody_asks_for_it(home: Home) -> None:
-    home.make()
-    home.first_text()
-    home.remove()
-    home.served.close_unused()
-    assert not home.open_files()
-    with pytest.raises(BadInput, match="there is no collection 'c'"):
-        home.first_text()
-
-
 def test_a_search_in_a_collection_that_is_deleted_meanwhile_makes_no_file_in_its_place(home: Home) -> None:
     home.make()
     with home.served.searcher("c") as searcher:
@@ -131,6 +121,8 @@ def test_a_search_in_a_collection_that_is_deleted_meanwhile_makes_no_file_in_its
             searcher.search("coffee", lang="en")  # it opens one more connection
     assert not home.open_files()
     assert not list((home.settings.home / "store").iterdir())
+    with pytest.raises(BadInput, match="there is no collection 'c'"):
+        home.first_text()
 
 
 @pytest.mark.parametrize("error", [StoreError("away"), RuntimeError("a defect")])
