@@ -183,7 +183,6 @@ UNKNOWN = ("frobnicate", "margin", "weights", "passages", "mates", "fold")
 @pytest.mark.parametrize(
     ("asked", "status", "sentence"),
     [
-        ({"query": ""}, 422, "query: String should have at least 1 character"),
         ({"query": "  "}, 422, "the query is empty"),
         ({"query": "coffee", "to": ["fi"]}, 409, "no documents in 'fi'; it has ar, de, en"),
         ({"query": "coffee", "lang": "klingonian"}, 409, "is no (language code|known language)"),
@@ -191,19 +190,16 @@ UNKNOWN = ("frobnicate", "margin", "weights", "passages", "mates", "fold")
         ([], 422, "the body: Input should be a valid dictionary"),
         ({"query": "coffee", "calibration": "ffff"}, 409, "no calibrations of demo begin with 'ffff'"),
         ({"query": "coffee", "calibration": "none", "balance": 0.5}, 409, "plain cosine has no balance"),
-        ({"query": "coffee", "prefer": []}, 422, "prefer: List should have at least 1 item"),
         ({"query": "coffee", "hybrid": True}, 409, "dragoman serve --hybrid"),
         ({"query": "\ud800"}, 422, "half of a surrogate pair"),
         ({"query": "coffee", "filters": {"label": {"gt": 1}}}, 422, "gte"),
         ({"query": "coffee", "filters": {"label": {"gte": 1, "lte": "b"}}}, 409, "or bounds as in"),
         ({"query": "coffee", "filters": {"\ud800": "a"}}, 422, "half of a surrogate pair"),
         ({"query": "coffee", "filters": {"label": ["a", "\udfff"]}}, 422, "half of a surrogate pair"),
-        ({"query": "coffee", "filters": {"label": ["a"] * 1001}}, 422, "at most 1000 items"),
         ({"query": "coffee", "\ud800": 1}, 422, "half of a surrogate pair"),
         *(({"query": "coffee", name: True}, 422, f"{name}: Extra inputs are not permitted") for name in UNKNOWN),
         *(({"query": "coffee", "balance": balance}, 422, "balance") for balance in (1.5, float("nan"))),
         ({"query": "coffee", "facets": ["labels"]}, 409, "^no document has the field 'labels',"),
-        ({"query": "coffee", "facets": ["lang"] * 11}, 422, "facets"),
         *(({"query": "coffee", "k": k}, 422, "k: Input should be a valid integer") for k in (3.5, "10", True)),
         ({"query": "coffee", "collection": "a\x00"}, 422, "collection"),
     ],
@@ -230,7 +226,6 @@ def test_collections_are_described(service: httpx.Client) -> None:
     (demo,) = answer["collections"]
     assert (demo["name"], demo["documents"], answer["away"]) == ("demo", 235, {})
     assert sum(demo["languages"].values()) == 235
-    assert 0 <= demo["calibration"]["balance"] <= 1
     assert demo["calibration"].items() >= {("mates", True)}
 
 

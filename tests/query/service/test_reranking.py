@@ -111,12 +111,9 @@ def test_commands_open_the_reranker_before_they_answer(
         assert "there is no reranker 'nowhere'" in capsys.readouterr().err
 
 
-def test_it_is_served_in_both_shapes(calibrated_by_words: Settings, reranker: ModelFolder, api: Api) -> None:
+def test_the_clause_is_reranked_too(calibrated_by_words: Settings, reranker: ModelFolder, api: Api) -> None:
     expected = [hit.id for hit in search(api, rerank=True).hits]
     with serving(ServiceOptions(calibrated_by_words, device="cpu", rerank=str(reranker.path))) as served:
-        found = served.post("/api/search", json={**QUERY, "k": 40, "rerank": True, "subjects": False}).json()
-        assert [hit["id"] for hit in found["hits"]] == expected
-        assert found["reranking"] >= 0
         clause = {"cross_lingual": {**QUERY, "rerank": True}}
         body = served.post("/demo/_search", json={"query": clause, "size": 40}).json()
         assert [hit["_id"] for hit in body["hits"]["hits"]] == expected

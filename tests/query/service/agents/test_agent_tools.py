@@ -156,7 +156,6 @@ def test_similar_finds_what_the_service_finds(api: Api) -> None:
     assert (found["collection"], found["id"], found["lang"]) == ("demo", "demo:de:sourdough", "de")
     expected = [(hit.id, hit.score, hit.lang) for hit in answer.hits]
     assert [(hit["id"], hit["score"], hit["lang"]) for hit in found["hits"]] == expected
-    assert len(found["hits"]) == 4
     assert text(result).startswith("4 documents of demo like demo:de:sourdough [de]\n\n1. [")
     assert f"Why: Its similarity, with what its mates add, is {answer.hits[0].score:.3f}." in text(result)
     assert {hit["lang"] for hit in call(api, "similar", id=asked["id"], to=["ja"]).structured_content["hits"]} == {"ja"}
