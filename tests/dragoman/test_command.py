@@ -41,13 +41,12 @@ finally:
 
 @pytest.fixture
 def users_folder(tmp_path: Path) -> Path:
-    """A folder with a query.py, an encoders package, and a document."""
+    """A folder with a query.py, an encoders package, and a module of the user's."""
     folder = tmp_path / "work"
     (folder / "encoders").mkdir(parents=True)
     for name in ("query.py", "encoders/__init__.py"):
         (folder / name).write_text("raise SystemExit('this is the module of the user')\n")
     (folder / "helper.py").write_text("")
-    (folder / "docs.jsonl").write_text('{"id": "a", "lang": "en", "text": "The river rose."}\n')
     return folder
 
 

@@ -145,13 +145,7 @@ def test_values_that_json_lacks_are_dates_numbers_and_texts_or_missing(settings:
         "count": np.int64(3), "tags": np.array(["a", "b"]), "in": {"y", "x"}, "path": Path("a/b"),
         "hour": np.datetime64("2026-01-02T03"), "size": Decimal(7),
     }  # fmt: skip
-    missing: dict[str, Any] = {
-        "title": float("nan"),
-        "n": np.float32("inf"),
-        "m": np.datetime64("NaT"),
-        "o": Missing(),
-        "lang": None,
-    }
+    missing = {"title": float("nan"), "n": np.float32("inf"), "m": np.datetime64("NaT"), "o": Missing(), "lang": None}
     record: dict[str, Any] = {"id": 1.0, "text": "x", **values, **missing}
     with source_names(record, "c", settings, dragoman.ReadOptions()) as (name,):
         document, remark = readings(Path(name))
@@ -199,11 +193,7 @@ def test_a_dict_that_can_not_be_indexed_is_refused_and_the_others_are_indexed(in
         ([], {}, "there is nothing to index; give names of files"),
         ([*RECORDS, {"id": "d", "text": "t", "of": object()}], {}, "record 4 can't be written as JSON .*a object"),
         ([*RECORDS, 5], {}, "source 4 is a int; give a name, a dict, or a data frame"),
-        (
-            pd.DataFrame([["1", "a", "b"]], columns=["id", "text", "text"]),
-            {},
-            "names the column 'text' more than once",
-        ),
+        (pd.DataFrame([["1", "a", "b"]], columns=["id", "text", "text"]), {}, "the column 'text' more than once"),
         (pd.DataFrame(RECORDS)["text"], {}, "a Series is one column; give the frame that it is of"),
         ("no-such-file.jsonl", {}, "no-such-file.jsonl"),
         (RECORDS, {"format": "csv"}, "dicts have no format and no encoding"),

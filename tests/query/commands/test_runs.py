@@ -183,12 +183,10 @@ def test_list_shows_main_runs_and_all_on_request(dragoman: Command) -> None:
         (["evaluate", "--langs", "fi"], 1, "no topic in 'fi'; the topics are in de, en"),
         (["evaluate", "--fields", "titel"], 1, "a topic has no 'titel'"),
         (["evaluate", "--fields", ","], 1, "--fields names no part"),
-        (["evaluate", "--depth", "0"], 2, "--depth"),
         (["evaluate", "--run-file", "no/run.txt"], 1, "there is no folder"),
         (["evaluate", "--compare", "broken.run"], 1, "broken.run:1 has 3 columns"),
         (["evaluate", "--compare", "none-such"], 1, "none-such"),
         (["evaluate", "--qrels", "nothing*.txt"], 1, "is no file and no pattern of files with qrels"),
-        (["evaluate", "--topics", "nothing.tsv"], 1, "is no file and no pattern of files with topics"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(dragoman: Command, arguments: list[str], status: int, said: str) -> None:
@@ -324,15 +322,12 @@ def test_runs_compare_shows_measures_ids_and_every_p(dragoman: Command, width: i
 
 
 def test_calibrations_hits_and_the_status_show_ids_and_languages(on_demo: Command, width: int) -> None:
-    listed = on_demo.json("status", "--calibration")
-    is_whole(
-        {f"{one['calibration']}," for one in listed} | {"active", "balance"}, on_demo("status", "--calibration"), width
-    )
+    names = {f"{one['calibration']}," for one in on_demo.json("status", "--calibration")} | {"active", "balance"}
+    is_whole(names, on_demo("status", "--calibration"), width)
     search = ["search", "Garten", "--lang", "de", "--flat"]
     hits = on_demo.one(*search)["hits"]
-    is_whole(
-        {f"[{hit['id']}]" for hit in hits} | {hit["lang"] for hit in hits}, on_demo(*search).replace(" …", ""), width
-    )
+    names = {f"[{hit['id']}]" for hit in hits} | {hit["lang"] for hit in hits}
+    is_whole(names, on_demo(*search).replace(" …", ""), width)
     status = on_demo.one("status")
     is_whole({status["calibrations"][0]["calibration"] + ":", *status["languages"]}, on_demo("status"), width)
 
