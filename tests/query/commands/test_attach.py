@@ -94,20 +94,6 @@ def test_an_index_is_attached_calibrated_searched_and_detached(site: Site, compa
 
 
 @pytest.mark.data
-def test_an_attached_index_ranks_as_one_of_our_own_does(attached: Site, capsys: pytest.CaptureFixture[str]) -> None:
-    """Elasticsearch as a source, into the embedded store, beside the same documents attached."""
-    source, settings = f"elastic:{attached.server}/{attached.index}", attached.settings
-    fields = [f"--field={names}" for names in ("text=body", "title=headline", "lang=language")]
-    Command(capsys, "--home", str(settings.home))("index", source, "-c", "own", *fields, *PLAIN)
-    with Searcher.open("help", settings) as theirs, Searcher.open("own", settings) as own:
-        for text, lang in (("sort rows of a table", "en"), ("Makros debuggen", "de"), ("日付の関数", "ja")):
-            found, expected = (
-                {hit.doc_id: hit.cosine for hit in one.search(text, lang=lang, k=36)} for one in (theirs, own)
-            )
-            assert found == pytest.approx(expected, abs=0.01)
-
-
-@pytest.mark.data
 @pytest.mark.parametrize("companion", [[], ["--companion"]], ids=["in place", "companion"])
 def test_a_text_edited_since_is_shown_whole_and_no_passage_cut_out_of_it(site: Site, companion: list[str]) -> None:
     site.attach(*PLAIN, *companion)

@@ -134,7 +134,6 @@ def test_making_a_reranker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
 
 def test_with_a_pooling_it_becomes_an_encoder_and_without_one_it_takes_no_prefixes(tmp_path: Path) -> None:
     source, prefix = save_reranker(tmp_path / "tiny-ranker", labels=3), ("--query-prefix", "q: ")
-    assert "has 3 labels" in refusal(BadInput, source, "-o", tmp_path / "made")
     result = run(source, "-o", tmp_path / "made", "--precision", "fp32", "--pooling", "mean", *prefix)
     assert result.exception is None, result.output
     config = ModelFolder.open(tmp_path / "made").config

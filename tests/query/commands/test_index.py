@@ -23,13 +23,11 @@ RECORDS = [
 
 @pytest.fixture
 def dragoman(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Commands on the collection *c*."""
     return Command(capsys, "-c", "c", "--home", str(tmp_path / "home"))
 
 
 @pytest.fixture
 def first(small: ModelFolder) -> list[str]:
-    """Options of the first index run."""
     return ["--encoder", str(small.path), *PLAIN]
 
 

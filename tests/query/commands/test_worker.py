@@ -54,7 +54,6 @@ def test_two_processes_write_what_one_writes(site: Site, broker: str, request: p
     assert (report.encoded, report.refused, report.resumed) == (640, [], False)
     index([source], "alone", settings=Settings.read(site.settings.home), device="cpu")
     assert contents(site.settings, "c") == contents(site.settings, "alone")
-
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
         metrics = answer.read().decode()
     with pytest.raises(ConnectionRefusedError):

@@ -139,17 +139,11 @@ def test_words_count_where_it_is_served_so(calibrated: Settings) -> None:
         Searcher.open("demo", calibrated, device="cpu", ranking=RankingOptions(hybrid=True)) as hybrid,
         Searcher.open("demo", calibrated, device="cpu") as usual,
     ):
-        (demo,) = client.get("/api/collections").json()["collections"]
-        assert demo["hybrid"]
-        differ = 0
-        for lang, text in (*QUERIES, ("fr", "Le Teil")):
-            asked = {"lang": lang, "k": 30, "explain": True, "subjects": False}
-            found = [search(client, text, **asked, **more)["hits"] for more in ({}, {"hybrid": False})]
-            ours = [searcher.search(text, lang=lang, k=30, explain=True) for searcher in (hybrid, usual)]
-            for hits, expected in zip(found, ours, strict=True):
-                assert hits == rounded(expected)
-            differ += found[0] != found[1]
-        assert differ
+        assert client.get("/api/collections").json()["collections"][0]["hybrid"]
+        asked: dict[str, Any] = {"lang": "fr", "k": 30, "explain": True}
+        found = [search(client, "Le Teil", **asked, subjects=False, **more)["hits"] for more in ({}, {"hybrid": False})]
+        assert found == [rounded(searcher.search("Le Teil", **asked)) for searcher in (hybrid, usual)]
+        assert found[0] != found[1]
 
 
 @pytest.fixture
@@ -191,10 +185,8 @@ UNKNOWN = ("frobnicate", "margin", "weights", "passages", "mates", "fold")
         ({"query": "coffee", "calibration": "ffff"}, 409, "no calibrations of demo begin with 'ffff'"),
         ({"query": "coffee", "calibration": "none", "balance": 0.5}, 409, "plain cosine has no balance"),
         ({"query": "coffee", "hybrid": True}, 409, "dragoman serve --hybrid"),
-        ({"query": "\ud800"}, 422, "half of a surrogate pair"),
         ({"query": "coffee", "filters": {"label": {"gt": 1}}}, 422, "gte"),
         ({"query": "coffee", "filters": {"label": {"gte": 1, "lte": "b"}}}, 409, "or bounds as in"),
-        ({"query": "coffee", "filters": {"\ud800": "a"}}, 422, "half of a surrogate pair"),
         ({"query": "coffee", "filters": {"label": ["a", "\udfff"]}}, 422, "half of a surrogate pair"),
         ({"query": "coffee", "\ud800": 1}, 422, "half of a surrogate pair"),
         *(({"query": "coffee", name: True}, 422, f"{name}: Extra inputs are not permitted") for name in UNKNOWN),

@@ -66,7 +66,6 @@ def ask(page: Any, text: str) -> None:
 
 
 def see(page: Any, address: str, selector: str = "#hits h2") -> None:
-    """Open an address, until something is there."""
     page.goto(address)
     page.wait_for_selector(selector)
 
@@ -105,7 +104,6 @@ def documents(page: Any) -> list[int]:
 
 
 def reasons(why: Any) -> list[tuple[str, float]]:
-    """The rows of a score's explanation."""
     numbers = (float(value.replace("−", "-")) for value in why.locator("dd").all_inner_texts())
     return list(zip(why.locator("dt").all_inner_texts(), numbers, strict=True))
 
