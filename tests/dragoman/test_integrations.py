@@ -32,8 +32,6 @@ def rivers(tmp_path_factory: pytest.TempPathFactory, default_opened_once: None) 
 
 
 class TestLangChainRetriever(RetrieversIntegrationTests):
-    """LangChain's standard tests of retrievers."""
-
     @property
     def retriever_constructor(self) -> type[langchain.DragomanRetriever]:
         return langchain.DragomanRetriever
@@ -48,8 +46,6 @@ class TestLangChainRetriever(RetrieversIntegrationTests):
 
 
 class TestLangChainEmbeddings(EmbeddingsIntegrationTests):
-    """LangChain's standard tests of embeddings that encode."""
-
     @property
     def embeddings_class(self) -> type[langchain.DragomanEmbeddings]:
         return langchain.DragomanEmbeddings

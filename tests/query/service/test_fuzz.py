@@ -14,8 +14,7 @@ from indexer.collection.settings import Settings
 from query.service.access import Token
 from query.service.service_options import ServiceOptions
 from trials.servers.service import serving
-
-SECRET = "a-token-of-thirty-two-characters"  # noqa: S105
+from trials.service_attacks import SECRET
 
 
 @pytest.mark.parts

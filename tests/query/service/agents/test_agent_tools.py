@@ -35,8 +35,8 @@ from query.service.search_threads import SearchThreads
 from query.service.service_metrics import Metrics
 from query.service.service_options import ServiceOptions
 from trials.servers.service import serving
+from trials.service_attacks import SECRET
 
-SECRET = "a-token-of-thirty-two-characters"  # noqa: S105
 QUERY = {"query": "Wie backe ich Brot ohne gekaufte Hefe?", "lang": "de"}
 
 

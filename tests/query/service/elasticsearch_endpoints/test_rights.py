@@ -21,9 +21,7 @@ from tests.conftest import fallen, read_documents, until
 from trials.servers.elastic import PASSWORD, ElasticServer, client_of
 from trials.servers.secured import admin, credentials
 from trials.servers.service import serving
-from trials.service_attacks import LENGTHS, LONG_NAMES, long_header, served
-
-SECRET = "a-token-of-thirty-two-characters"  # noqa: S105
+from trials.service_attacks import LENGTHS, LONG_NAMES, SECRET, long_header, served
 
 
 @dataclass
@@ -38,7 +36,6 @@ class Site:
 def site(
     secured: ElasticServer, tmp_path_factory: pytest.TempPathFactory, data_dir: Path, default_folder: ModelFolder
 ) -> Iterator[Site]:
-    """The server that knows users, with an index of pages, attached."""
     with admin(secured) as client:
         _fill(client, data_dir)
         home, url = tmp_path_factory.mktemp("rights"), secured.url.replace("://", f"://admin:{quote(PASSWORD)}@")

@@ -44,7 +44,6 @@ class Site:
         self.options = ServiceOptions(Settings.read(home=home), device="cpu")
 
     def write(self, client: Elasticsearch, index: str, documents: Sequence[Document]) -> None:
-        """Write help pages, as their owner does."""
         actions = ({"_index": index, **self._page(at, document)} for at, document in enumerate(documents))
         helpers.bulk(client, actions, refresh=True)
 
@@ -70,7 +69,6 @@ def service(site: Site) -> Iterator[httpx.Client]:
 
 @pytest.fixture
 def direct(site: Site) -> Iterator[Elasticsearch]:
-    """A client of the cluster itself."""
     with client_of(site.server) as client:
         yield client
 
