@@ -2,11 +2,9 @@
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
-from mcp import Client
 
 from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
@@ -14,46 +12,24 @@ from query.cli import run
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.search_hits import as_json
 from query.ranking.searcher import Searcher
-from query.service.agents.agent_tools import AgentTools
 from query.service.api_messages import SearchAnswer, SearchRequest
 from query.service.api_routes import Api
-from query.service.open_collections import OpenCollections
 from query.service.refusals import Refused
-from query.service.search_threads import SearchThreads
-from query.service.service_metrics import Metrics
 from query.service.service_options import ServiceOptions
+from tests.query.service.agents.test_agent_tools import call, opened, refused, text
 from trials.servers.service import serving
 
 QUERY = {"query": "Der Imker Karl von Frisch und die Bienen im Garten", "lang": "de"}
 
 
-@contextmanager
-def opened(settings: Settings, reranker: ModelFolder | None = None) -> Iterator[Api]:
-    """The service without HTTP."""
-    options, metrics = (
-        ServiceOptions(settings, device="cpu", rerank=str(reranker.path) if reranker else None),
-        Metrics(),
-    )
-    with closing(OpenCollections(options, metrics)) as served, closing(SearchThreads(options, metrics)) as threads:
-        yield Api(served, threads, metrics, None, hybrid=False)
-
-
 @pytest.fixture(scope="module")
 def api(calibrated_by_words: Settings, reranker: ModelFolder) -> Iterator[Api]:
-    with opened(calibrated_by_words, reranker) as api:
-        yield api
+    with opened(calibrated_by_words, str(reranker.path)) as made:
+        yield made
 
 
 def search(api: Api, **more: Any) -> SearchAnswer:
     return asyncio.run(api.search(SearchRequest.model_validate({**QUERY, "k": 40, "subjects": False, **more})))
-
-
-def call(api: Api, **arguments: Any) -> Any:
-    async def called() -> Any:
-        async with Client(AgentTools(api).server()) as client:
-            return await client.call_tool("search", {**QUERY, **arguments})
-
-    return asyncio.run(called())
 
 
 @pytest.mark.parametrize("calibration", ["", "none"])
@@ -82,13 +58,13 @@ def test_a_search_that_does_not_ask_for_it_is_not_reranked(calibrated_by_words: 
 
 
 def test_an_agent_s_search_is_reranked_and_says_so(api: Api) -> None:
-    found = call(api, rerank=True, k=5)
+    found = call(api, "search", **QUERY, rerank=True, k=5)
     expected = [hit.id for hit in search(api, rerank=True, subjects=True).hits[:5]]
     assert [hit["id"] for hit in found.structured_content["hits"]] == expected
     assert found.structured_content["reranking"] >= 0
-    assert "; reranking took " in found.content[0].text
+    assert "; reranking took " in text(found)
     assert "; the reranker gives" in found.structured_content["hits"][0]["why"]
-    assert call(api).structured_content["reranking"] is None
+    assert call(api, "search", **QUERY).structured_content["reranking"] is None
 
 
 def test_where_there_is_no_reranker_a_sentence_refuses(calibrated_by_words: Settings) -> None:
@@ -97,9 +73,7 @@ def test_where_there_is_no_reranker_a_sentence_refuses(calibrated_by_words: Sett
         with pytest.raises(Refused, match=sentence) as refusal:
             search(api, rerank=True)
         assert refusal.value.status == 400
-        refused = call(api, rerank=True)
-        assert refused.is_error
-        assert refused.content[0].text == sentence
+        assert refused(api, "search", **QUERY, rerank=True) == sentence
         assert asyncio.run(api.collections()).collections[0].reranker is None
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, contextmanager
 from typing import Any
 
 import httpx
@@ -40,11 +40,18 @@ from trials.service_attacks import SECRET
 QUERY = {"query": "Wie backe ich Brot ohne gekaufte Hefe?", "lang": "de"}
 
 
+@contextmanager
+def opened(settings: Settings, rerank: str | None = None) -> Iterator[Api]:
+    """The service without HTTP."""
+    options, metrics = ServiceOptions(settings, device="cpu", rerank=rerank), Metrics()
+    with closing(OpenCollections(options, metrics)) as served, closing(SearchThreads(options, metrics)) as threads:
+        yield Api(served, threads, metrics, None, hybrid=False)
+
+
 @pytest.fixture
 def api(calibrated_by_words: Settings) -> Iterator[Api]:
-    options, metrics = ServiceOptions(calibrated_by_words, device="cpu"), Metrics()
-    with closing(OpenCollections(options, metrics)) as opened, closing(SearchThreads(options, metrics)) as threads:
-        yield Api(opened, threads, metrics, None, hybrid=False)
+    with opened(calibrated_by_words) as made:
+        yield made
 
 
 def text(result: CallToolResult) -> str:
