@@ -91,5 +91,5 @@ def test_products_of_a_search_are_computed_on_one_core_unless_the_user_says_othe
     assert done.stdout.splitlines()[-1] == str({threads or cores})
 
 
-def test_commands_of_large_products_and_the_script_exist() -> None:
+def test_commands_of_large_products_exist() -> None:
     assert set(_ON_ALL_CORES) <= set(root.lines)

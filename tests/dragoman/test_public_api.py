@@ -6,8 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -65,21 +64,14 @@ def test_importing_it_imports_nothing_else() -> None:
     assert subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
-@dataclass
-class Index:
-    """Indexes into the collection *c*, by an encoder that takes milliseconds."""
-
-    settings: dragoman.Settings
-    encoder: Path
-
-    def __call__(self, sources: Any, **options: Any) -> dragoman.IndexReport:
-        options = {"settings": self.settings, "encoder": self.encoder, **options}
-        return dragoman.index(sources, "c", calibrate=False, **options)
+Index = Callable[..., dragoman.IndexReport]
 
 
 @pytest.fixture
 def index(settings: dragoman.Settings, word_model: ModelFolder) -> Index:
-    return Index(settings, word_model.path)
+    """Indexes into the collection *c*, by an encoder that takes milliseconds."""
+    known: dict[str, Any] = {"settings": settings, "encoder": word_model.path, "calibrate": False}
+    return lambda sources, **options: dragoman.index(sources, "c", **known, **options)
 
 
 def test_files_and_dicts_are_indexed_and_searched(settings: dragoman.Settings, word_model: ModelFolder) -> None:
@@ -106,13 +98,13 @@ def test_what_is_no_search_is_a_sentence(
         searcher.search(**asked)
 
 
-def test_dicts_may_come_from_a_generator_and_only_what_changed_is_encoded_again(index: Index) -> None:
+def test_dicts_may_be_of_a_generator_and_only_changes_are_encoded(settings: dragoman.Settings, index: Index) -> None:
     first = index(iter(RECORDS))
     assert (first.encoded, first.unchanged) == (3, 0)
     second = index([RECORDS[0], {**RECORDS[1], "text": "Rye bread."}], prune=True)
     assert (second.encoded, second.unchanged, second.pruned) == (1, 1, 1)
-    assert dragoman.status("c", settings=index.settings)["languages"] == {"de": 1, "en": 1}
-    assert not list(index.settings.home.glob("*.jsonl"))
+    assert dragoman.status("c", settings=settings)["languages"] == {"de": 1, "en": 1}
+    assert not list(settings.home.glob("*.jsonl"))
 
 
 FRAMES: dict[str, Any] = {
@@ -170,10 +162,10 @@ def test_the_id_of_a_dict_without_one_depends_on_the_dict_alone(settings: dragom
     assert made({"docid": 7, "text": "a"}) == ["7"]
 
 
-def test_names_of_fields_are_for_dicts_too_and_one_dict_is_a_source(index: Index) -> None:
+def test_names_of_fields_are_for_dicts_too_and_one_dict_is_a_source(settings: dragoman.Settings, index: Index) -> None:
     options = dragoman.ReadOptions(lang="en", fields={"id": "key", "text": "body"})
     index({"key": 7, "body": "The volcano erupts \ud800 again.", "year": 1995}, options=options)
-    with dragoman.Searcher.open("c", index.settings) as searcher:
+    with dragoman.Searcher.open("c", settings) as searcher:
         (hit,) = searcher.search("volcano", filters={"year": 1995})
     assert (hit.doc_id, hit.document.text) == ("7", "The volcano erupts \ufffd again.")
 

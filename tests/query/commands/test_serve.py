@@ -6,7 +6,6 @@ import signal
 import socket
 from contextlib import nullcontext
 from dataclasses import fields, replace
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -127,17 +126,12 @@ def test_every_option_of_the_command_is_the_service_s(
 ) -> None:
     told: list[tuple[ServiceOptions, str, int]] = []
 
-    class Server:
-        def __init__(self, service: SimpleNamespace, options: ServiceOptions) -> None:
-            assert service.options is options
-            self.options = options
+    def server(_: object, options: ServiceOptions) -> SimpleNamespace:
+        return SimpleNamespace(run=lambda place: told.append((options, *place)))
 
-        def run(self, place: tuple[str, int]) -> None:
-            told.append((self.options, *place))
-
-    unfailing = partial(SimpleNamespace, failure=None)
-    monkeypatch.setattr("query.web_server.application.Service", lambda options: unfailing(options=options))
-    monkeypatch.setattr("query.web_server.http_server.server", Server)
+    unfailing = SimpleNamespace(failure=None)
+    monkeypatch.setattr("query.web_server.application.Service", lambda _: unfailing)
+    monkeypatch.setattr("query.web_server.http_server.server", server)
     arenas: list[int] = []
     monkeypatch.setattr("query.commands.serve.share_arenas", arenas.append)
     tokens.write_text(f"me {SECRET}\nyou {SECRET}2 write\n")

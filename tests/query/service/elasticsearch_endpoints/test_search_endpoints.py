@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from elasticsearch import ApiError, AuthorizationException, BadRequestError, Elasticsearch, helpers
+from elasticsearch import ApiError, AuthorizationException, BadRequestError, Elasticsearch
 
 from encoders.document import Document
 from encoders.folder.model_folder import ModelFolder
@@ -44,12 +44,10 @@ class Site:
         self.options = ServiceOptions(Settings.read(home=home), device="cpu")
 
     def write(self, client: Elasticsearch, index: str, documents: Sequence[Document]) -> None:
-        actions = ({"_index": index, **self._page(at, document)} for at, document in enumerate(documents))
-        helpers.bulk(client, actions, refresh=True)
-
-    def _page(self, at: int, document: Document) -> dict[str, Any]:
-        source = {"headline": document.title, "body": document.text[:300], "language": document.lang}
-        return {"_id": document.doc_id, "_source": {**source, "year": 2000 + at % 5, "shelf": {"row": at % 2}}}
+        for at, one in enumerate(documents):
+            source = {"headline": one.title, "body": one.text[:300], "language": one.lang, "year": 2000 + at % 5}
+            client.index(index=index, id=one.doc_id, document={**source, "shelf": {"row": at % 2}})
+        client.indices.refresh(index=index)
 
 
 @pytest.fixture(scope="module")

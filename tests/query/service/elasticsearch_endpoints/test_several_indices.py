@@ -78,12 +78,9 @@ def test_several_indices_are_reranked_as_one_collection(halves: Settings, rerank
     assert [hit.doc_id for hit in hits] != [hit.doc_id for hit in fair]
 
 
-def test_the_total_of_several_indices_is_of_all(service: httpx.Client) -> None:
+def test_the_total_is_of_all_and_filters_and_least_scores_hold_in_each_index(service: httpx.Client) -> None:
     whole, both = search(service, "whole", size=0), search(service, "north,south", size=0)
     assert both["hits"]["total"] == whole["hits"]["total"]
-
-
-def test_filters_and_least_scores_hold_in_each_index(service: httpx.Client) -> None:
     query = {"bool": {"must": CLAUSE, "filter": {"term": {"label": "health"}}}}
     both, whole = (search(service, index, query, size=200) for index in ("north,south", "whole"))
     assert {doc_id for _, doc_id in places(both)} == {doc_id for _, doc_id in places(whole)}
