@@ -32,7 +32,6 @@ __version__ calibrate delete delete_collection evaluate index status
 
 GERMAN = len((DEMO / "docs.de.jsonl").read_text("utf-8").splitlines())
 JUDGED: dict[str, Any] = {"topics": DEMO / "topics.tsv", "qrels": [DEMO / "qrels.txt"]}
-DAY = dt.date(2026, 1, 1)
 RECORDS: list[dict[str, Any]] = [
     {"id": "d1", "lang": "de", "title": "Sauerteig", "text": "Brot ohne gekaufte Hefe backen.", "label": "food"},
     {"id": "e1", "lang": "en", "title": "Sourdough", "text": "Bake bread without bought yeast.", "label": "food"},

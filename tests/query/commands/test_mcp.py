@@ -93,6 +93,7 @@ def test_ctrl_c_ends_it_though_it_waits_for_input(calibrated_by_words: Settings,
 
 def test_it_opens_collections_at_once_and_closes_all(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = threading.Event()
+    owners: tuple[type[SearchThreads] | type[OpenCollections], ...] = (SearchThreads, OpenCollections)
 
     async def failing(_: object) -> None:
         assert opened.wait(5)
@@ -104,7 +105,7 @@ def test_it_opens_collections_at_once_and_closes_all(settings: Settings, monkeyp
     with ExitStack() as stack:
         closes = [
             stack.enter_context(patch.object(owner, "close", autospec=True, side_effect=owner.close))
-            for owner in (SearchThreads, OpenCollections)
+            for owner in owners
         ]
         with pytest.raises(RuntimeError):
             agent_transports.serve_agent(ServiceOptions(settings, device="cpu"))

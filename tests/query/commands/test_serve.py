@@ -169,6 +169,7 @@ def test_a_card_that_fails(tmp_path: Path, no_server: None, monkeypatch: pytest.
     [
         (["--host", "0.0.0.0"], 1, "name a file of tokens with --tokens"),  # noqa: S104
         (["--log", "--log-days", "800000"], 2, "--log-days"),
+        (["-c", "nope"], 1, "there is no collection 'nope'"),
     ],
 )
 def test_what_is_not_served_is_refused(
