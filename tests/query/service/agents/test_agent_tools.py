@@ -80,16 +80,12 @@ def refused(api: Api, tool: str, **arguments: Any) -> str:
     return text(result)
 
 
-def tools(api: Api) -> list[Tool]:
-    async def listed() -> list[Tool]:
+def test_there_are_four_tools_that_say_what_each_argument_is_and_change_nothing(api: Api) -> None:
+    async def tools() -> list[Tool]:
         async with Client(AgentTools(api).server()) as client:
             return (await client.list_tools()).tools
 
-    return asyncio.run(listed())
-
-
-def test_there_are_four_tools_that_say_what_each_argument_is_and_change_nothing(api: Api) -> None:
-    listed = {tool.name: tool for tool in tools(api)}
+    listed = {tool.name: tool for tool in asyncio.run(tools())}
     assert list(listed) == ["search", "similar", "document", "collections"]
     for tool in listed.values():
         assert tool.description

@@ -20,11 +20,7 @@ from trials.servers.service import serving
 pytestmark = pytest.mark.parts
 
 
-def clause(**more: Any) -> dict[str, Any]:
-    return {"cross_lingual": {"query": "night trains", "lang": "en", **more}}
-
-
-CLAUSE = clause()
+CLAUSE: dict[str, Any] = {"cross_lingual": {"query": "night trains", "lang": "en"}}
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +65,7 @@ def test_several_indices_are_ranked_as_one_collection(halves: Settings, service:
 def test_several_indices_are_reranked_as_one_collection(halves: Settings, reranker: ModelFolder) -> None:
     ranking = RankingOptions(rerank=str(reranker.path))
     with serving(ServiceOptions(halves, device="cpu", rerank=ranking.rerank)) as client:
-        answer = search(client, "north,south", clause(rerank=True), size=40)
+        answer = search(client, "north,south", {"cross_lingual": {**CLAUSE["cross_lingual"], "rerank": True}}, size=40)
     with opened(halves, ranking) as (both, north):
         both.reranker = north.reranker
         fair = both.search("night trains", lang="en", k=40, ranking=RankingOptions())
@@ -111,7 +107,9 @@ def test_what_holds_in_one_collection_alone_is_refused(service: httpx.Client) ->
         ("north,south", {"to": ["tlh"]}, 400, "collection north, south has no documents in 'tlh'"),
     ]
     for index, asked, status, sentence in cases:
-        answer = service.post(f"/{index}/_search", json={"query": clause(**asked)})
+        answer = service.post(
+            f"/{index}/_search", json={"query": {"cross_lingual": {**CLAUSE["cross_lingual"], **asked}}}
+        )
         assert answer.status_code == status
         assert sentence in answer.json()["error"]["reason"]
     assert places(search(service, "north,nope*")) == places(search(service, "north"))  # a pattern that matches nothing
