@@ -73,10 +73,9 @@ def copies(monkeypatch: pytest.MonkeyPatch) -> _Copies:
 @pytest.fixture(scope="module")
 def vectors() -> FloatArray:
     """Vectors as encoders make them; each tenth vector is there twice."""
-    chance = np.random.default_rng(1)
-    rows = chance.standard_normal(DIM) + 0.5 * chance.standard_normal((12_000, DIM))
+    rows = _like_an_encoder(np.random.default_rng(1), 12_000)
     rows[::10] = rows[5::10]
-    return unit_rows(rows.astype(np.float32))
+    return rows
 
 
 def _matrix(vectors: FloatArray, langs: Sequence[str] = LANGS) -> VectorMatrix:

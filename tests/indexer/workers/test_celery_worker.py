@@ -209,7 +209,6 @@ def wide(on_redis: Field) -> Field:
 
 
 def owners(field: Field) -> set[str | None]:
-    """The lanes that have a chunk."""
     with transaction(field.engine) as session:
         return set(session.scalars(sa.select(Chunk.owner).where(Chunk.state == LEASED)))
 
