@@ -82,9 +82,12 @@ def until_read(
 
 
 def _subject(versions: Sequence[Hit], preferred: Sequence[str]) -> Hit:
-    """The version in the first of the preferred languages that a version has, else the first; the others below it."""
+    """The version in the first of the preferred languages that a version has, else the first; the others below it.
+
+    Its score is that of the best version, by which the subject stands where it does.
+    """
     face = next((hit for lang in preferred for hit in versions if hit.lang == lang), versions[0])
-    return replace(face, also=tuple(hit for hit in versions if hit is not face))
+    return replace(face, score=versions[0].score, also=tuple(hit for hit in versions if hit is not face))
 
 
 def facet_paths(store: VectorStore, names: Sequence[str]) -> dict[str, str]:

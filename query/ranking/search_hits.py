@@ -21,6 +21,8 @@ from indexer.stores.contract import EditedDocument, VectorStore
 from indexer.text.language_detection import SURE, UNSURE
 from query.calibration.margin import FLOOR, centring, exponent
 
+JUDGED = 10
+"""First hits that say whether there is a good answer."""
 LANGUAGE_FACET = "lang"
 """Name of the facet that counts languages; every other name is a field's."""
 
@@ -180,6 +182,7 @@ class Hits(list[Hit]):
         confidence: probability of the detected language, 0 to 1; none if the language was stated.
         facets: counts of the best documents; none unless asked for.
         reranking: seconds that reranking took; none without a reranker.
+        good: number of first hits that fit the query, 0: there is no good answer; none if unknown, or without hits.
     """
 
     def __init__(
@@ -189,9 +192,11 @@ class Hits(list[Hit]):
         confidence: float | None = None,
         facets: Facets | None = None,
         reranking: float | None = None,
+        good: int | None = None,
     ) -> None:
         super().__init__(hits)
         self.lang, self.confidence, self.facets, self.reranking = lang, confidence, facets, reranking
+        self.good = None if good is None else min(good, len(self))
 
 
 @dataclass(frozen=True)
@@ -245,11 +250,15 @@ class Ranking:
 
 
 def good_hits(hits: Sequence[Hit]) -> int | None:
-    """Number of first hits that fit the query, with the fewest exceptions among them and below; none if unknown."""
-    if any(hit.fits is None for hit in hits):
+    """Number of first hits that fit the query, with the fewest exceptions among them and below; none if unknown.
+
+    The first ``JUDGED`` decide by themselves, so that an answer is as good however many hits are asked for.
+    """
+    if all(hit.fits is None for hit in hits):
         return None
-    leads = [0, *itertools.accumulate(1 if hit.fits else -1 for hit in hits)]
-    return max(range(len(leads)), key=lambda count: (leads[count], count))
+    leads = [0, *itertools.accumulate(0 if hit.fits is None else 1 if hit.fits else -1 for hit in hits)]
+    judged = max(range(len(leads[: JUDGED + 1])), key=lambda count: (leads[count], count))
+    return judged if judged < JUDGED else max(range(len(leads)), key=lambda count: (leads[count], count))
 
 
 def answer_notes(hits: Hits, say_language: str) -> list[str]:
@@ -259,7 +268,7 @@ def answer_notes(hits: Hits, say_language: str) -> list[str]:
         notes.append(f"the query's language is unsure; say which: {say_language.format('LANG')}")
     elif confidence < SURE:
         notes.append(f"is this {hits.lang}? say so: {say_language.format(hits.lang)}")
-    if hits and good_hits(hits) == 0:
+    if hits and hits.good == 0:
         notes.append("no good answer here: most of these hits fit other queries as well as this one")
     return notes
 

@@ -29,7 +29,7 @@ from query.ranking.hit_reranker import HitReranker
 from query.ranking.query_encoder import encoded_query, open_query_encoder, read_query, without_queries
 from query.ranking.query_search import QuerySearch, facet_paths, facets_of, until_read
 from query.ranking.ranking_options import RankingOptions
-from query.ranking.search_hits import LANGUAGE_FACET, RERANKED, Hit, Hits, Ranking, ranked_hits
+from query.ranking.search_hits import JUDGED, LANGUAGE_FACET, RERANKED, Hit, Hits, Ranking, good_hits, ranked_hits
 from query.ranking.searcher_opening import EmptyCollection, Opening, calibrated, index_words, target_languages
 
 _REACH = 50
@@ -236,12 +236,12 @@ class Searcher:
         of_query = partial(ranked_hits, self.store, query=plain, parts=self.vector_parts)
         hits_of = partial(of_query, explain=explain, passages=passages)
         search = QuerySearch(ranker, query, vectors, targets, filters, reranker, hits_of)
-        reach = max(k, _REACH) if facets else k
-        attempt = partial(search.by_subjects, k, preferred) if subjects else partial(search.flat, reach)
+        reach = max(k, _REACH if facets and not subjects else JUDGED)
+        attempt = partial(search.by_subjects, reach, preferred) if subjects else partial(search.flat, reach)
         hits = until_read(self.collection, self.store, attempt, filters)
         languages = {target: self.languages[target] for target in targets}
-        counts = facets_of(hits, paths, self.store, languages, filters) if paths else None
-        return Hits(hits[:k], found_lang, confidence, counts, search.reranking if reranker else None)
+        counts = facets_of(hits[:k] if subjects else hits, paths, self.store, languages, filters) if paths else None
+        return Hits(hits[:k], found_lang, confidence, counts, search.reranking if reranker else None, good_hits(hits))
 
     def why_nothing(self, text: str, filters: Filters) -> str:
         """Why a search with filters found nothing: names the value that no document has, and the nearest there is."""

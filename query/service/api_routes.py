@@ -18,7 +18,7 @@ from indexer.ledger.database import storable
 from query.query_log.query_log_tables import SearchRow
 from query.ranking.query_encoder import effective_query_encoder
 from query.ranking.ranking_options import RankingOptions
-from query.ranking.search_hits import Hit, Hits, answer_notes, as_json, good_hits
+from query.ranking.search_hits import Hit, Hits, answer_notes, as_json
 from query.ranking.searcher import Searcher
 from query.service.api_messages import (
     CalibrationAnswer,
@@ -135,7 +135,7 @@ class Api:
             balance=result.balance,
             took=result.took,
             reranking=None if result.hits.reranking is None else round(1000 * result.hits.reranking),
-            good=good_hits(result.hits) if result.hits else None,
+            good=result.hits.good if result.hits else None,
             note="; ".join(notes),
             unread=unread,
             search=result.logged,

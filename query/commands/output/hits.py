@@ -10,7 +10,7 @@ from encoders.console import Alert, Note, Part
 from encoders.printable import cells, lines_of, one_line
 from encoders.text.segmentation import cut_at_blanks
 from indexer.text.language_detection import SURE
-from query.ranking.search_hits import Hit, Hits, answer_notes, explanation, good_hits
+from query.ranking.search_hits import Hit, Hits, answer_notes, explanation
 
 _PASSAGE_CHARACTERS = 240
 _TITLE_COLUMNS = 48
@@ -40,7 +40,7 @@ def result_parts(hits: Hits, reason: str, balance: float = 1.0) -> Iterator[Part
     if not hits:
         yield "nothing found" + (f": {reason}" if reason else "")
         return
-    yield from hit_parts(hits, balance)
+    yield from hit_parts(hits, balance, hits.good)
     if not (facets := hits.facets):
         return
     yield f"\nthe best {facets.counted:,} of {facets.total:,} documents searched:"
@@ -52,13 +52,12 @@ def result_parts(hits: Hits, reason: str, balance: float = 1.0) -> Iterator[Part
             yield f"{'  ' if number else ''}{line}"
 
 
-def hit_parts(hits: Sequence[Hit], balance: float = 1.0) -> Iterator[Part]:
+def hit_parts(hits: Sequence[Hit], balance: float = 1.0, good: int | None = None) -> Iterator[Part]:
     """Each hit for people: rank, score, language, title, id, the cosine if the score is another number, the passage.
 
     Below stand its other documents, if a hit is a subject. ``balance`` is the search's, for the parts of the scores. A
-    line marks where the good hits end, if they end in the list.
+    line marks where the first ``good`` hits end, if they end in the list.
     """
-    good = good_hits(hits)
     width, indent = _width() - _INDENT, " " * _INDENT
     for rank, hit in enumerate(hits, start=1):
         cosine_known = f"{hit.score:.3f}" == f"{hit.cosine:.3f}"

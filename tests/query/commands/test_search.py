@@ -162,7 +162,11 @@ def test_what_mates_add_is_shown_as_the_difference_of_the_shown_scores(mates: fl
 
 
 @pytest.mark.parametrize(
-    ("fits", "count"), [("yynn", 2), ("ynynn", 3), ("ynnyn", 1), ("nny", 0), ("yy", 2), ("y?", None), ("", 0)]
+    ("fits", "count"),
+    [
+        *(("yynn", 2), ("ynynn", 3), ("ynnyn", 1), ("nny", 0), ("yy", 2), ("y?n", 2), ("??", None), ("", None)),
+        *(("n" * 9 + "y" * 30, 0), ("y" * 12 + "nn", 12), ("yy" + "n" * 8 + "y" * 30, 2)),
+    ],
 )
 def test_good_hits_end_where_most_above_fit_and_most_below_do_not(fits: str, count: int | None) -> None:
     """``y``: a hit fits, ``n``: it does not, ``?``: nobody knows."""
@@ -188,7 +192,7 @@ def test_a_line_marks_where_the_good_hits_end(on_demo: Command) -> None:
     ],
 )
 def test_it_says_what_is_unsure(lang: str, confidence: float | None, fits: bool, said: list[str]) -> None:
-    hits = Hits([replace(hit("de", "Brot"), fits=fits)], lang, confidence)
+    hits = Hits([hit("de", "Brot")], lang, confidence, good=int(fits))
     *notes, meaning = query_parts(hits, "")
     assert notes == said
     assert "a score orders the hits of this search" in str(meaning)
