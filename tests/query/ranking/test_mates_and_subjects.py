@@ -253,12 +253,12 @@ def test_a_subject_stands_where_its_best_version_does(opened: Opened) -> None:
     searcher = opened(pages_in(LANGS))
     flat = searcher.search("t3 asked", lang="de", k=50)
     heads = searcher.search("t3 asked", lang="de", k=8, subjects=True, prefer=["ru"])
-    best = [best_of(head).score for head in heads]
-    assert best == sorted(best, reverse=True)
+    best = [head.score for head in heads]
+    assert best == sorted(best, reverse=True) == [best_of(head).score for head in heads]
     others = set(ids_shown(heads)) - {best_of(head).doc_id for head in heads}
     assert [best_of(head).doc_id for head in heads] == [hit.doc_id for hit in flat if hit.doc_id not in others][:8]
     scores = {hit.doc_id: hit.score for hit in flat}
-    shown = {hit.doc_id: hit.score for head in heads for hit in versions(head) if hit.doc_id in scores}
+    shown = {hit.doc_id: hit.score for head in heads for hit in head.also if hit.doc_id in scores}
     assert shown == pytest.approx({doc_id: scores[doc_id] for doc_id in shown})
     assert len(shown) > 20
 
