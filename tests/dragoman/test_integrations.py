@@ -8,6 +8,7 @@ import pytest
 from haystack import Pipeline
 from haystack.core.errors import PipelineRuntimeError
 from langchain_tests.integration_tests import EmbeddingsIntegrationTests, RetrieversIntegrationTests
+from langchain_tests.unit_tests import EmbeddingsUnitTests
 
 from dragoman import index
 from dragoman.integrations import haystack, langchain, llama_index
@@ -46,6 +47,14 @@ class TestLangChainRetriever(RetrieversIntegrationTests):
 
 
 class TestLangChainEmbeddings(EmbeddingsIntegrationTests):
+    @property
+    def embeddings_class(self) -> type[langchain.DragomanEmbeddings]:
+        return langchain.DragomanEmbeddings
+
+
+class TestLangChainEmbeddingsOpened(EmbeddingsUnitTests):
+    """LangChain's standard tests of embeddings that are only made."""
+
     @property
     def embeddings_class(self) -> type[langchain.DragomanEmbeddings]:
         return langchain.DragomanEmbeddings
