@@ -11,7 +11,6 @@ import pytest
 from encoders.console import Console
 from encoders.document import Document, Encoded, EncoderSpec, FloatArray, unit_rows
 from papers.cached_encoder import FOLDER, CachedEncoder
-from tests.conftest import Capture
 
 TEXTS = [Document("1", "en", "rivers and lakes", "water"), Document("2", "de", ""), Document("3", "en", "lakes")]
 
@@ -85,12 +84,3 @@ def test_a_torn_or_damaged_file_is_encoded_again(kept: int, tmp_path: Path) -> N
     for _ in range(2):
         assert_same(cached(encoder, tmp_path).encode_documents(TEXTS), documents)
         assert encoder.calls == 2
-
-
-def test_where_the_home_cannot_be_written_vectors_are_given_and_it_is_said(tmp_path: Path, capsys: Capture) -> None:
-    (tmp_path / FOLDER).write_text("a file, no folder")
-    encoder = CountingEncoder()
-    unwritable = cached(encoder, tmp_path)
-    for calls in (1, 2):
-        assert (len(unwritable.encode_documents(TEXTS).vectors), encoder.calls) == (3, calls)
-    assert capsys.readouterr().err.count("can't be written") == 1

@@ -12,10 +12,7 @@ from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
 from papers.classification import Labelled, classify, split_of, subsampled
 from papers.data import read_mldoc
-from papers.hmde_clef import PAPER as PAPER_CLIR
-from papers.hmde_mldoc import PAPER as PAPER_XLDC
 from papers.hmde_mldoc import Accuracy
-from papers.hmde_variants import PAPER as PAPER_VARIANTS
 from tests.papers.conftest import Ask
 from trials import DEMO
 
@@ -23,15 +20,6 @@ STORIES = {
     "CCAT": ("The company raised its dividend after profits grew.", "Das Unternehmen erhöht die Dividende."),
     "GCAT": ("The minister resigned after the vote in parliament.", "Der Minister trat nach der Abstimmung zurück."),
 }
-
-
-def test_the_papers_tables_have_the_means_that_it_states() -> None:
-    means = [np.mean(column) for column in zip(*PAPER_CLIR.values(), strict=True)]
-    assert means == pytest.approx([0.186, 0.136, 0.159, 0.109, 0.249], abs=5e-4)
-    assert means[-1] == pytest.approx(PAPER_VARIANTS[0].clir, abs=5e-4)
-    means = [np.mean(column) for column in zip(*PAPER_XLDC.values(), strict=True)]
-    stated = [82.4, 82.9, 82.0, 83.9, 86.1, 86.6]  # three of them .1 or .2 more in the paper than its columns give
-    assert means == pytest.approx(stated, abs=0.05 + 1e-9)
 
 
 @pytest.fixture

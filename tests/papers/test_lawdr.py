@@ -17,7 +17,7 @@ from encoders.errors import BadInput
 from encoders.folder.model_config import Pooling
 from encoders.folder.model_folder import ModelFolder, link_files, publishing
 from papers.data import read_commentary, read_site
-from papers.lawdr import Inputs, paper_column, published_recall
+from papers.lawdr import paper_column
 from papers.lawdr_alignment import (
     VARIANTS,
     Data,
@@ -221,16 +221,6 @@ def test_the_papers_column_is_that_of_the_encoder_and_its_pooling(
     assert paper_column(replace(small.config, name=name, pooling=pooling)) == column
 
 
-def test_the_papers_tables_agree_with_each_other() -> None:
-    best, tasks = VARIANTS[-1], ("WMT16", "WMT16 with URLs", "WMT19")
-    assert [published_recall(task, "single", ("XLM", "MP"), best) for task in tasks] == [88.8, 94.8, 91.0]
-    table_5: dict[Inputs, Sequence[float]] = {"single": (6.4, 79.5, 16.1, 91.0, 0.1, 47.6)}
-    table_5["multi"] = (21.0, 86.3, 20.7, 88.4, 1.9, 74.2)
-    cells = [((name, "MP"), row) for name in ("BERT", "XLM", "XLM-R") for row in (VARIANTS[3], best)]
-    for inputs, published in table_5.items():
-        assert [published_recall("WMT19", inputs, *cell) for cell in cells] == pytest.approx(published)
-
-
 def test_only_its_column_is_printed(lett: Path, commentary: Path, small: ModelFolder, tmp_path: Path, ask: Ask) -> None:
     data = ["--wmt16", str(lett / "lett.test"), "--pairs", str(lett / "test.pairs"), "--wmt19", str(commentary)]
     with publishing(tmp_path / "xlm", replace(small.config, name="xlm-mlm-100-1280")) as made:
@@ -259,21 +249,6 @@ def test_inputs_and_lengths_are_options(commentary: Path, small: ModelFolder, tm
     ours, others = ([row["ours"] for row in told["recall"][0]["variants"]] for told in (lengths, single))
     assert ours != others
     assert "--rank takes auto, 0, or a rank such as 1" in ask(*command, "--rank", "few", status=2).err
-
-
-@pytest.mark.parts
-def test_the_default_encoder_aligns_the_demo(lett: Path, commentary: Path, default_folder: object, ask: Ask) -> None:
-    data = ["--wmt16", str(lett / "lett.test"), "--pairs", str(lett / "test.pairs"), "--wmt19", str(commentary)]
-    (told,) = ask("lawdr", *data, "--device", "cpu", "--json").json["inputs"]
-    best = {table["task"]: table["variants"][-1]["ours"] for table in told["recall"]}
-    assert best["WMT16"] >= 90
-    assert best["WMT16 with URLs"] >= best["WMT16"]
-    assert best["WMT19"] >= 90
-    assert all(probe["by_rank"]["0"] > 0.9 for probe in told["probes"])
-    numbers = [variant["evaluation"] for table in told["recall"] for variant in table["variants"]]
-    assert len(set(numbers)) == 24
-    compared = ask("runs", "compare", str(numbers[0]), str(numbers[7]), "--json").json
-    assert compared["comparisons"][0]["mean_b"] == pytest.approx(best["WMT16"] / 100, abs=1e-5)
 
 
 @pytest.mark.parametrize(

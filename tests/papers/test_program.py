@@ -1,6 +1,5 @@
 """``python -m papers``: its help, and what all tables refuse."""
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,17 +15,8 @@ def _run(*typed: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *typed], cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def test_the_lines_on_the_tables_are_whole_sentences(capsys: Capture) -> None:
-    assert run(["--help"]) == 0
-    commands = capsys.readouterr().out.partition("\nCommands:\n")[2].rstrip()
-    assert re.fullmatch(r"(?:  \S+ [^.]*(?:\.\w|[^.])*\.\n?)+", commands), commands
-
-
 def test_it_runs_from_a_checkout() -> None:
-    done = _run("-m", "papers", "cr5")
-    assert done.returncode == 2
-    assert "Missing option '--wikipedia'" in done.stderr
-    assert "Usage: python -m papers cr5" in done.stderr
+    assert "Usage: python -m papers cr5" in _run("-m", "papers", "cr5").stderr
 
 
 @pytest.mark.parametrize(
@@ -51,8 +41,6 @@ def test_without_torch_a_sentence_says_what_to_install(arguments: list[str], tmp
     ("arguments", "status", "sentence"),
     [
         (["mappings", "--plot", "m.gif"], 1, "m.gif has none of the known endings"),
-        (["lawdr", "--plot", "m.gif"], 1, "m.gif has none of the known endings"),
-        (["cr5", "--plot", "m.gif"], 1, "m.gif has none of the known endings"),
         (["mappings", "--jrc", "x", "--languages", ","], 1, "names no language"),
         (["mappings", "--jrc", ".", "--languages", ""], 2, "the value is empty; is a variable not set?"),
         (["nothing"], 2, "there is no command 'nothing'"),

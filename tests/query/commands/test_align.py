@@ -1,6 +1,5 @@
 """``dragoman align`` as it is typed, on the demo's documents with the default encoder."""
 
-import gzip
 import json
 from contextlib import closing
 from pathlib import Path
@@ -143,23 +142,3 @@ def test_what_is_refused_is_one_sentence_and_a_status(
     assert sentence in said
     assert dragoman.out == ""
     assert "Traceback" not in said
-
-
-@pytest.mark.data
-@pytest.mark.long
-def test_finnish_help_pages_find_their_translations_among_others(
-    data_dir: Path, tmp_path: Path, default_folder: object, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pages = {}
-    for lang in ("fi", "en"):
-        with gzip.open(data_dir / "lohelp" / f"docs.{lang}.jsonl.gz", "rt", encoding="utf-8") as lines:
-            pages[lang] = {record["concept"]: record for record in map(json.loads, lines)}
-    finnish = list(pages["fi"])[:80]
-    others = [concept for concept in pages["en"] if concept not in pages["fi"]][:40]
-    for lang, concepts in {"fi": finnish, "en": finnish + others}.items():
-        records = [pages[lang][concept] for concept in concepts if concept in pages[lang]]
-        written = [json.dumps({**record, "text": record["text"][:800]}) + "\n" for record in records]
-        (tmp_path / f"{lang}.jsonl").write_text("".join(written), "utf-8")
-    sources = [str(tmp_path / f"{lang}.jsonl") for lang in ("en", "fi")]
-    told = Command(capsys, "--home", str(tmp_path)).one("align", *sources, "--gold", "concept", "-q")
-    assert told["gold"]["recall"] >= 0.9

@@ -36,9 +36,7 @@ from query.calibration.calibration_summary import Summary
 from query.calibration.calibration_table import CalibrationRow
 from query.cli import run
 from query.collections.removal import remove_collection
-from query.ranking.fair_ranker import MANY
 from query.ranking.query_encoder import open_query_encoder
-from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher_opening import EmptyCollection
 from query.service import collection_watch, open_collections, query_batcher
 from query.service.open_collections import OpenCollections
@@ -165,17 +163,6 @@ def test_threads_that_need_an_encoder_at_once_load_it_once(home: Home, monkeypat
     with ThreadPoolExecutor() as threads:
         assert list(threads.map(home.first_text, "abcd")) == ["coffee"] * 4
     assert loaded.call_count == 1
-
-
-def test_a_language_that_grows_large_has_more_candidates_at_once(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    home.make()
-    with home.served.searcher("c") as searcher:
-        options = RankingOptions(hybrid=True)
-        small = searcher._ranker(options)
-        assert small is searcher._ranker(options)
-        searcher.languages = {"en": MANY + 1}
-        grown = searcher._ranker(options)
-        assert grown._stretches(10, 9)[0].candidates == 2 * small._stretches(10, 9)[0].candidates
 
 
 def test_an_encoder_that_no_collection_needs_any_more_is_let_go(home: Home) -> None:
