@@ -86,7 +86,7 @@ def draw_samples(
         logged = [Document("", lang, query.content) for query in logged_queries if query.lang == lang]
         order = np.random.default_rng(seed).permutation(len(logged))[: limit - len(encoded[lang])]
         pseudo += [*(logged[row] for row in sorted(order)), *of_documents][: BANK - len(encoded[lang])]
-    with (console or Console(quiet=True)).progress("pseudo-queries", len(pseudo), "queries") as advance:
+    with (console or Console(quiet=True)).progress("calibrating", len(pseudo), "queries") as advance:
         batches = [nothing]
         for start in range(0, len(pseudo), _BATCH):
             batches.append(encoder.encode_queries(pseudo[start : start + _BATCH]))

@@ -110,7 +110,10 @@ def show_upkeep(upkeep: UpkeepReport, name: str, console: Console) -> None:
         console.say(f"{name} keeps its calibration: {upkeep.reason}")
         return
     values = {**calibration_json(report.stored, name), "reason": upkeep.reason, "own_language": upkeep.own_language}
-    console.show(values, [fairness_sentence(upkeep), *_lost_parts(report, name)])
+    mates = report.stored.summary.mates
+    apart = "versions of a document are hits of their own: too few are sure to belong together"
+    notes = [Note(apart)] if mates and not mates.count and upkeep.languages > 1 else []
+    console.show(values, [fairness_sentence(upkeep), *notes, *_lost_parts(report, name)])
 
 
 def fairness_sentence(upkeep: UpkeepReport) -> str:
