@@ -120,6 +120,7 @@ def encoded_query(encoder: Encoder, query: Document, parts: VectorParts) -> Floa
     raise BadInput(
         f"{SEPARATOR.join(names)} knows no word of the query {query.content!r}"
         + (f" in {query.lang}" if query.lang != UNDETERMINED else "")
-        + "; use other words, or say its language with --lang"
+        + "; use other words"
+        + (", or say its language with --lang" if 0 < len(known) < 20 else " or another script")
         + (f" (it knows {', '.join(known)})" if 0 < len(known) < 20 and query.lang not in known else "")
     )
