@@ -75,16 +75,15 @@ function reasons(hit) {
   const parts = hit.parts, rows = [], rounded = value => Math.round(value * 1000) / 1000, plus = value => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(3);
   const row = (label, value, sum) => rows.push(make("dt", {class: sum ? "sum" : null}, ...[label].flat()), make("dd", {class: sum ? "sum" : null}, typeof value === "string" ? value : value.toFixed(3).replace("-", "−")));
   const change = (label, before, after) => { const value = rounded(rounded(after) - rounded(before)); if (value) row(label, plus(value)); };
-  const mates = parts.mates === null ? 0 : parts.mates, best = Math.max(hit.score, ...hit.also.map(other => other.score));
+  const mates = parts.mates === null ? 0 : parts.mates, better = hit.also.some(other => other.score === hit.score);
   row(say("whole"), parts.corrected);
   if (parts.title !== null) row(say("ofTitle"), parts.title);
   if (parts.passage !== null) { row(say("ofOpening"), parts.opening); row(say("ofPassage"), parts.passage); row(say("mean"), parts.compared, true); }
   if (parts.fwd !== null) change(tell("near", {fwd: parts.fwd.toFixed(3), bwd: parts.bwd.toFixed(3)}), parts.compared, parts.score);
   if (parts.mate !== null) change(tell("mates", {mate: mate(parts.mate)}), parts.score, parts.score + mates);
-  change(say("place"), parts.score + mates, hit.score);
+  change(say(better ? "best" : "place"), parts.score + mates, hit.score);
   row(say("score"), hit.score, true);
   row(say("cosine"), parts.cosine);
-  if (best > hit.score) row(say("best"), best);
   if (parts.words !== null) row(say("words"), parts.words);
   if (parts.reranked !== null) row(say("second"), parts.reranked);
   const told = $("hits").querySelector(".note");  // once for all hits

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from encoders.console import Console
 from encoders.document import Document
 from encoders.errors import BadInput, StoreError
+from indexer.collection import generations
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
 from indexer.index_sources import index
@@ -177,7 +178,7 @@ def test_no_other_command_changes_it_and_the_new_field_is_calibrated_before_it_i
             finish_migration("demo", home, device="cpu")
     new, before = demo.migrated_to(home), demo.found_through_the_map(home)
     with monkeypatch.context() as patch:
-        patch.setattr(document_reencoding, "_switch", Mock(side_effect=StoreError("the disk is full")))
+        patch.setattr(generations, "switch_model", Mock(side_effect=StoreError("the disk is full")))
         with pytest.raises(StoreError, match="disk is full"):
             finish_migration("demo", home, device="cpu")
     assert demo.found_through_the_map(home) == before

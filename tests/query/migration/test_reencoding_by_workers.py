@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from encoders.document import EncoderSpec
 from encoders.folder.model_folder import ModelFolder
 from indexer.collection import collection as collections
+from indexer.collection import generations
 from indexer.collection.settings import Settings
 from indexer.ledger import index_runs, tables
 from indexer.ledger.database import open_database
@@ -184,7 +185,7 @@ def test_ctrl_c_only_ends_looking_on(again: Again) -> None:
 def test_where_all_is_encoded_no_worker_is_waited_for(again: Again, monkeypatch: pytest.MonkeyPatch) -> None:
     """As when this command was broken off between the last vector and the change."""
     with monkeypatch.context() as patch:
-        patch.setattr(document_reencoding, "_switch", Mock(side_effect=KeyboardInterrupt))
+        patch.setattr(generations, "switch_model", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             finish_migration("demo", Settings.read(home=again.settings.home), device="cpu")
     assert demo.row(again.settings).method != "first"
