@@ -7,7 +7,7 @@ collection look equally good, so means are pooled, and documents meet the pseudo
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar, cast
 
@@ -74,13 +74,6 @@ class SeveralStores:
     def passages(self, model: str, doc_ids: Sequence[str]) -> list[Passages]:
         """Stored passages, one for each id. Raises MissingDocuments: an id is not stored."""
         return self._read(doc_ids, lambda store, own_ids: store.passages(model, own_ids))
-
-    def encoded(
-        self, model: str, doc_ids: Sequence[str], passages_of: Collection[str]
-    ) -> tuple[FloatArray, dict[str, Passages]]:
-        """``vectors``, and ``passages`` of some of the documents by id. Raises MissingDocuments."""
-        passages = dict(zip(passages_of, self.passages(model, list(passages_of)), strict=True))
-        return self.vectors(model, doc_ids), passages
 
     def get(self, doc_ids: Sequence[str]) -> list[Document]:
         """The documents in the order of the ids. Raises MissingDocuments: an id is not stored."""

@@ -20,7 +20,15 @@ import numpy as np
 from encoders.document import BoolArray, FloatArray
 from encoders.machine.cores import available_cores
 from encoders.waiting_calls import WaitingCalls
-from indexer.stores.contract import Filters, LexicalHits, LexicalQuery, MissingDocuments, VectorQuery, VectorStore
+from indexer.stores.contract import (
+    Filters,
+    LexicalHits,
+    LexicalQuery,
+    MissingDocuments,
+    OnServer,
+    VectorQuery,
+    VectorStore,
+)
 from indexer.stores.embedded import EmbeddedStore
 from indexer.stores.matrix import Rows
 from query.calibration.calibration import Calibration
@@ -112,7 +120,7 @@ class FairRanker:
         self._mates_count = calibration.mates and self._share == 1.0
         # reading costs where the store is on a server, and its scores say enough where vectors are compared as they are
         one_part, as_stored = len(calibration.vector_parts.widths) == 1, calibration.space.maps_of_documents is None
-        self._reads_promising = one_part and as_stored and not isinstance(store, EmbeddedStore)
+        self._reads_promising = one_part and as_stored and isinstance(store, OnServer)
         self._neighbourhoods = BankNeighbourhoods(partial(calibration.bank, share=self._share))
 
     def rank(
