@@ -116,8 +116,8 @@ class LazyGroup(Group):
             with formatter.section(title):
                 formatter.write_dl([(name.ljust(width), line) for name, line in lines.items()])
 
-        if not ctx.meta.get(_ALL):
-            listed = ", ".join(title.lower() for title in self.sections if title in _FURTHER_SECTIONS)
+        listed = ", ".join(title.lower() for title in self.sections if title in _FURTHER_SECTIONS)
+        if listed and not ctx.meta.get(_ALL):
             formatter.write(f"\nFurther commands ({listed}): {ctx.command_path} --help --all\n")
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:  # noqa: D102

@@ -72,7 +72,7 @@ def attached(site: Site) -> Site:
 def test_an_index_is_attached_calibrated_searched_and_detached(site: Site, companion: list[str]) -> None:
     said = site.attach(*companion)
     assert "help: 36 encoded, 0 unchanged" in said
-    assert "help: calibration" in said
+    assert " across 3 languages: own-language share " in said
     shown = {document.doc_id: document for document in site.documents}
     langs = set()
     for query in ("Makros in Basic debuggen", "sort rows of a table", "日付の関数"):
