@@ -43,7 +43,6 @@ def test_without_torch_a_sentence_says_what_to_install(arguments: list[str], tmp
         (["mappings", "--plot", "m.gif"], 1, "m.gif has none of the known endings"),
         (["mappings", "--jrc", "x", "--languages", ","], 1, "names no language"),
         (["mappings", "--jrc", ".", "--languages", ""], 2, "the value is empty; is a variable not set?"),
-        (["nothing"], 2, "there is no command 'nothing'"),
     ],
 )
 def test_wrong_usage_is_refused(arguments: list[str], status: int, sentence: str, capsys: Capture) -> None:
