@@ -299,10 +299,9 @@ class FairRanker:
         estimated = self._scored(unread, CosinesByPart(retrieved.estimated_cosines(doc_ids, means)), in_stretches)
         estimated = self._by_margin(estimated, estimated.fwd)
         kept, with_passages = ([int(times * stretch.last) for stretch in stretches] for times in _PROMISING)
-        best, _ = shortlists(estimated, in_stretches, by_words, with_passages if passages else [])
+        best = shortlists(estimated, in_stretches, by_words, with_passages)[0].tolist() if passages else []
         rows, in_stretches = shortlists(estimated, in_stretches, by_words, kept)
-        unread = unread.selected(rows)
-        passages_of = {doc_ids[row] for row in best.tolist()} if passages else frozenset[str]()
+        unread, passages_of = unread.selected(rows), {doc_ids[row] for row in best}
         raw, by_id = self._store.encoded(self.calibration.model, unread.doc_ids, passages_of)
         documents = self._documents(unread.doc_ids, unread.languages, query_lang, self._share, raw)
         return replace(documents, passages_by_id=by_id), in_stretches, by_words[:, rows]

@@ -98,7 +98,7 @@ def test_a_migration_left_at_its_end(home: Settings, word_model: ModelFolder, mo
     old = row(home).model
     migrate = [*MIGRATE, "--encoder", str(word_model.path)]
     assert run(migrate) == 0
-    before(monkeypatch, document_reencoding, "_switch", lambda: run(["rollback", "-c", "demo", "-q"]))
+    before(monkeypatch, document_reencoding, "compare", lambda: run(["rollback", "-c", "demo", "-q"]))
     assert run([*migrate, "--re-encode"]) == 1
     assert row(home).model == old
 
