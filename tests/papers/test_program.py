@@ -40,8 +40,7 @@ def test_without_torch_a_sentence_says_what_to_install(arguments: list[str], tmp
 @pytest.mark.parametrize(
     ("arguments", "status", "sentence"),
     [
-        (["mappings", "--plot", "m.gif"], 1, "m.gif has none of the known endings"),
-        (["mappings", "--jrc", "x", "--languages", ","], 1, "names no language"),
+        (["lawdr", "--plot", "m.gif"], 1, "m.gif has none of the known endings"),
         (["mappings", "--jrc", ".", "--languages", ""], 2, "the value is empty; is a variable not set?"),
     ],
 )

@@ -324,8 +324,8 @@ def test_each_subject_is_shown_once_in_the_readers_language_and_links_to_the_oth
         page.wait_for_selector("dialog[open] #text")
         title, shared = page.locator("#title").inner_text(), page.url
         page.keyboard.press("Escape")
-        until(page, f"document.activeElement.textContent === {json.dumps(link.inner_text())}")
-        assert "&d=" not in page.url
+        focused = f"document.activeElement.textContent === {json.dumps(link.inner_text())}"
+        until(page, f"{focused} && !location.search.includes('&d=')")
         for address in (shared, link.get_attribute("href")):
             see(page, address, "dialog[open] #text mark")
             assert page.locator("#title").inner_text() == title
