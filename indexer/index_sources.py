@@ -148,7 +148,7 @@ class _IndexRequest:
     def leaning_on(self, store: VectorStore, earlier: Sequence[IndexRun]) -> ReadOptions:
         """The options, with the collection's languages: those before an unfinished run over the same sources began."""
         begun = next((run for run in earlier if run.state in ACTIVE and run.sources == self.sources), None)
-        languages = begun.fingerprint.split("+")[1:] if begun else sorted({*store.count()} - {UNDETERMINED})
+        languages = begun.fingerprint.split("+")[1:] if begun else sorted({*store.count(patient=True)} - {UNDETERMINED})
         return replace(self.options, languages=languages)
 
     def has_rebuilt(self, engine: sa.Engine, collection: Collection, model: str) -> bool:

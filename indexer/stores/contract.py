@@ -242,8 +242,11 @@ class VectorStore(Protocol):
     def drop(self) -> None:
         """Remove the store completely."""
 
-    def count(self, model: str = "") -> dict[str, int]:
-        """Number of documents by language; if a model is named, of documents with a vector of that model."""
+    def count(self, model: str = "", *, patient: bool = False) -> dict[str, int]:
+        """Number of documents by language; if a model is named, of documents with a vector of that model.
+
+        ``patient``: a server that is away, or has no room, is waited for, as by writes.
+        """
 
     def count_passing(self, langs: Sequence[str], filters: Filters | None = None) -> int:
         """Number of documents of the languages that pass the filters, and that the user of a narrowed view may see."""

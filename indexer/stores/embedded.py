@@ -312,7 +312,7 @@ class EmbeddedStore:
         with self._file.store_errors():
             remove_file(self.path)
 
-    def count(self, model: str = "") -> dict[str, int]:
+    def count(self, model: str = "", *, patient: bool = False) -> dict[str, int]:  # noqa: ARG002 - of servers
         with self._file.reading() as connection:
             return embedded_tables.count(connection, model)
 

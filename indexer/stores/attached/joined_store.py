@@ -61,7 +61,7 @@ class JoinedStore(ServerStore, ABC):
         view._layout = replace(view._layout, users=view.users, seen=_Seen())  # noqa: SLF001
         return view
 
-    def count(self, model: str = "") -> dict[str, int]:
+    def count(self, model: str = "", *, patient: bool = False) -> dict[str, int]:
         """Number of documents by language. Raises IndexGone: the attachment's alias has moved to another index."""
         name = self.users.attachment.index
         with self._index.store_errors():
@@ -73,7 +73,7 @@ class JoinedStore(ServerStore, ABC):
                 f"{name} on {self.address.server} is another index than {self.users.name} by now; attach it: "
                 "dragoman attach"
             )
-        return super().count(model)
+        return super().count(model, patient=patient)
 
     @property
     def shown_index(self) -> str:

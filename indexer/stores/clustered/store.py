@@ -288,7 +288,9 @@ class ServerStore:
         """The path in a document's fields of the values that a filter by this field compares with. Raises BadInput."""
         return self._layout.value_path(name)
 
-    def count(self, model: str = "") -> dict[str, int]:
+    def count(self, model: str = "", *, patient: bool = False) -> dict[str, int]:
+        if patient:
+            return self._index.retry_while_away(partial(self.count, model))
         self._index.refresh()
         query = {"exists": {"field": self._layout.vectors(model)}} if model else {"match_all": {}}
         terms = {"terms": {"field": self._layout.name("lang"), "size": _MAX_LANGUAGES, "order": {"_key": "asc"}}}
