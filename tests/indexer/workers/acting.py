@@ -62,10 +62,8 @@ def main() -> int:
             raise BadInput("the graph can't be loaded here")
         return Actor(behaviour, model)
 
-    for name, stand_in in (
-        ("_load", load), ("_spec_elsewhere", lambda _: Actor(behaviour, model).spec), ("make_models", lambda *_: None)
-    ):  # fmt: skip
-        setattr(celery_worker, name, stand_in)
+    spec = Actor(behaviour, model).spec
+    vars(celery_worker).update(_load=load, _spec_elsewhere=lambda _: spec, make_models=lambda *_: None)
     chunk_worker._PAUSE, chunk_worker._SWEEP = 0.1, 0.2
     plan = celery_worker.WorkerPlan(
         "acting", None, "cpu", int(concurrency), float(lease), float(grace), lanes=int(lanes)
