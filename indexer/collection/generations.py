@@ -96,7 +96,7 @@ def roll_back(engine: sa.Engine, name: str, settings: Settings) -> Generation:
         raise BadInput(
             f"collection {name} has no earlier generation to return to; dragoman index --rebuild and dragoman migrate "
             f"--re-encode make one. To search with another calibration: dragoman calibrate -c {name} --use ID "
-            "(--list shows them)"
+            f"(dragoman status -c {name} --calibration shows them)"
         )
     previous = Generation(**row.previous)
     with closing(row.open_store(settings, generation=previous.number, database_id=read_database_id(engine))) as store:
