@@ -31,7 +31,7 @@ OTHER = $(if $(filter gpu,$(RUNTIME)),onnxruntime,onnxruntime_gpu)
 check: $(VENV)/.dev ## the tests that need no server and no torch; 2 min
 	$(PYTEST) -m 'not parts and not long' --seconds 15 $(ARGS)
 
-test: $(VENV)/.dev ## check, and the tests of real parts: servers, torch, the browser; 10 min
+test: $(VENV)/.dev ## check, and the tests of real parts: servers, torch, the browser; 9 min
 	$(PYTEST) -m 'not train and not long' $(ARGS)
 
 test-train: $(VENV)/.dev ## the trainings, which test leaves out
@@ -40,7 +40,7 @@ test-train: $(VENV)/.dev ## the trainings, which test leaves out
 test-elastic-8: $(VENV)/.dev ## the tests of test that use Elasticsearch, on version 8.19
 	TESTS_ELASTIC_VERSION=8.19.0 $(PYTEST) -m 'elastic and not long' $(ARGS)
 
-test-all: $(VENV)/.dev ## test, test-train, and accidents, races, installations; 47 min
+test-all: $(VENV)/.dev ## test, test-train, and accidents, races, installations
 	$(PYTEST) $(ARGS)
 
 lint: $(VENV)/.dev ## ruff, mypy --strict, import rules, links of the pages

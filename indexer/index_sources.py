@@ -25,7 +25,7 @@ from indexer.collection.store_location import StoreLocation
 from indexer.indexing import pipeline
 from indexer.indexing.duplicates import OnDuplicate
 from indexer.indexing.former_ids import refuse_former_ids
-from indexer.indexing.reading import check_sources, run_fingerprint
+from indexer.indexing.reading import check_sources, leant_on, run_fingerprint
 from indexer.ledger.database import open_database, read_database_id, shared_lock
 from indexer.ledger.index_runs import RunLedger, has_spooled, refuse_while_workers, runs
 from indexer.ledger.tables import ACTIVE, DONE, RUNNING, IndexRun
@@ -148,7 +148,7 @@ class _IndexRequest:
     def leaning_on(self, store: VectorStore, earlier: Sequence[IndexRun]) -> ReadOptions:
         """The options, with the collection's languages: those before an unfinished run over the same sources began."""
         begun = next((run for run in earlier if run.state in ACTIVE and run.sources == self.sources), None)
-        languages = begun.fingerprint.split("+")[1:] if begun else sorted({*store.count(patient=True)} - {UNDETERMINED})
+        languages = leant_on(begun.fingerprint)[1] if begun else sorted({*store.count(patient=True)} - {UNDETERMINED})
         return replace(self.options, languages=languages)
 
     def has_rebuilt(self, engine: sa.Engine, collection: Collection, model: str) -> bool:
@@ -161,8 +161,8 @@ class _IndexRequest:
             before != collection.generation
             and bool(done)
             and done[-1].id > collection.checked_run
-            # languages that a run leant on stand behind the rest: a run that completed it leant on those that it wrote
-            and all((run.fingerprint.split("+")[0], run.model) == (fingerprint, model) for run in done)
+            # a second run over the new generation leant on the languages that the first had written
+            and all((leant_on(run.fingerprint)[0], run.model) == (fingerprint, model) for run in done)
         )
 
 

@@ -35,6 +35,12 @@ def run_fingerprint(sources: Sequence[str], options: ReadOptions, generation: in
     return "+".join([short_hash(unchanged, str(generation), on_duplicate), *options.languages])
 
 
+def leant_on(fingerprint: str) -> tuple[str, list[str]]:
+    """A run's fingerprint without the languages behind it, and these."""
+    alone, *languages = fingerprint.split("+")
+    return alone, languages
+
+
 def readings(sources: Sequence[str], options: ReadOptions) -> Iterator[Reading]:
     """All readings of the sources in order, every document with a language."""
     return with_languages(read_all(sources, options))

@@ -19,6 +19,9 @@ from indexer.text.language_detection import LIKELY, Detection, Detector
 from onnx_export.models import open_named
 from query.calibration.calibration import Calibration
 
+_LISTED = 20
+"""Languages of an encoder below which a message lists them."""
+
 
 class NoQueries:
     """Stands for the encoder of a collection's queries where stored documents alone are compared."""
@@ -117,10 +120,11 @@ def encoded_query(encoder: Encoder, query: Document, parts: VectorParts) -> Floa
     names, known = encoder.spec.name.split(SEPARATOR), encoder.spec.languages
     if len(names) == len(parts.weights):  # those of combined encoders that count
         names = [name for name, weight in zip(names, parts.weights, strict=True) if weight > 0]
+    among = f" in {query.lang}" if query.lang != UNDETERMINED else ""
+    advice = " or another script"
+    if 0 < len(known) < _LISTED:
+        advice = ", or say its language with --lang"
+        advice += f" (it knows {', '.join(known)})" if query.lang not in known else ""
     raise BadInput(
-        f"{SEPARATOR.join(names)} knows no word of the query {query.content!r}"
-        + (f" in {query.lang}" if query.lang != UNDETERMINED else "")
-        + "; use other words"
-        + (", or say its language with --lang" if 0 < len(known) < 20 else " or another script")
-        + (f" (it knows {', '.join(known)})" if 0 < len(known) < 20 and query.lang not in known else "")
+        f"{SEPARATOR.join(names)} knows no word of the query {query.content!r}{among}; use other words{advice}"
     )

@@ -65,8 +65,9 @@ class ScoreParts:
     fwd: float | None  # mean compared cosine of the query's nearest documents in this language; none without a margin
     # mean corrected cosine of the query language's pseudo-queries nearest to the document; none likewise
     bwd: float | None
-    # the margin score. ``Hit.score`` differs by what mates add, where hybrid search moved the hit, and beyond the first
-    # stretch of 150 hits, where scores are lowered below those of the stretch before.
+    # the margin score. ``Hit.score`` differs by what mates add, where hybrid search moved the hit, where a subject has
+    # the score of a better version, and beyond the first stretch of 150 hits, where scores are lowered below those of
+    # the stretch before.
     score: float
     # id of the document about the same thing, in another language, that is most ahead of the hit by score, or least
     # behind; none: no mate is among the best candidates

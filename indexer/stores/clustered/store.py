@@ -181,6 +181,9 @@ class ServerStore:
         self, query: VectorQuery, lexical: LexicalQuery
     ) -> tuple[dict[str, list[NearestDocuments]], list[LexicalHits]]:
         self._index.refresh()
+        if query.filters == lexical.filters:  # a range is listed once
+            listed = self._listed(query.filters)
+            query, lexical = replace(query, filters=listed), replace(lexical, filters=listed)
         vector_bodies, word_bodies = self.bodies(query), self._lexical_bodies(lexical, query.vectors)
         answers = iter(self._index.search([*vector_bodies, *filter(None, word_bodies)]))
         return self._candidates(query, answers), lexical_hits(lexical, word_bodies, answers)
