@@ -25,12 +25,10 @@ COLLECTIONS = {"lohelp": "index", "ntrex": "headline"}
 LANGS = ("de", "ja")
 
 
-def mean_average_precision(
-    data: Path, collection: str, kind: str, most: int, documents_by: Encoder, queries_by: Encoder
-) -> float:
+def mean_average_precision(data: Path, collection: str, kind: str, documents_by: Encoder, queries_by: Encoder) -> float:
     """MAP of English topics over both languages' documents, by plain cosine."""
     folder = data / collection
-    documents = [item for lang in LANGS for item in read_documents(folder / f"docs.{lang}.jsonl.gz", most)]
+    documents = [item for lang in LANGS for item in read_documents(folder / f"docs.{lang}.jsonl.gz", 10_000)]
     ids = {item.doc_id for item in documents}
     qrels = [qrel for qrel in read_qrels([folder / f"qrels.{kind}.{lang}.txt" for lang in LANGS]) if qrel.doc_id in ids]
     judged = {qrel.query_id for qrel in qrels}
@@ -47,14 +45,15 @@ def mean_average_precision(
     return score(Run("cosine", rankings), qrels, parse_measures(["AP"]), list(rankings)).means["AP"]
 
 
-def assert_same_map(data: Path, device: Device, most: int) -> None:
-    """Documents of the fp16 build on a device, and of the int8 build on the CPU, are found alike by int8 queries."""
+def assert_same_map(data: Path, device: Device) -> None:
+    """Documents of the fp16 build on a device, and of the int8 build on the CPU, are found alike by int8 queries.
+
+    Of all pages: of 200 a language the difference has a standard error of .004, of all .002.
+    """
     on_cpu = open_encoder(default_build(Console(quiet=True), "int8"), device="cpu")
     on_device = open_encoder(default_build(Console(quiet=True), "fp16"), device=device)
     for collection, kind in COLLECTIONS.items():
-        exact, half = (
-            mean_average_precision(data, collection, kind, most, encoder, on_cpu) for encoder in (on_cpu, on_device)
-        )
+        exact, half = (mean_average_precision(data, collection, kind, by, on_cpu) for by in (on_cpu, on_device))
         print(f"{collection}: MAP {exact:.4f} of int8 documents, {half:.4f} of fp16 documents")
         assert abs(half - exact) < 0.005, collection
         assert exact > 0.2
@@ -64,7 +63,7 @@ def assert_same_map(data: Path, device: Device, most: int) -> None:
 @pytest.mark.long
 def test_documents_of_both_builds_are_found_alike(data_dir: Path) -> None:
     """On the CPU the fp16 build has half weights and float32 sums; what half sums do, a card must show."""
-    assert_same_map(data_dir, "cpu", 200)
+    assert_same_map(data_dir, "cpu")
 
 
 @pytest.fixture
@@ -88,7 +87,7 @@ def test_a_card_computes_the_whole_graph_and_agrees_with_the_cpu(card: Device, m
 @pytest.mark.gpu
 @pytest.mark.data
 def test_documents_of_a_card_are_found_as_those_of_the_cpu(card: Device, data_dir: Path) -> None:
-    assert_same_map(data_dir, card, 10_000)
+    assert_same_map(data_dir, card)
 
 
 @pytest.mark.gpu
