@@ -104,7 +104,7 @@ def index_by_workers(
     options = _with_encoding(options or ReadOptions(), names, collection, settings, console)
     request = _IndexRequest(names, options, encoder, method, "cpu", prune, rebuild, on_duplicate)
     with _open_for_indexing(request, collection, settings, console) as (loaded, store, engine, generation):
-        hints.check_broker(loaded.spec.model)
+        hints.waiting(loaded.spec.model)  # before any work: it fails if the broker is away
         options = request.leaning_on(store, runs(engine, collection))
         ledger = hand_out_sources(
             request.sources, options, loaded.spec, store, engine, collection,

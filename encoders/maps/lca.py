@@ -26,17 +26,8 @@ class LCA:
     def __init__(self, ridge: float = 0.0, dimensions: int | None = None, *, stay: bool = False) -> None:
         self.ridge, self.dimensions, self.stay = ridge, dimensions, stay
 
-    def fit(self, x: FloatArray, y: FloatArray) -> Self:
-        """Learn from aligned rows, (n, dim x) and (n, dim y).
-
-        Raises BadInput: numbers of rows differ, there are fewer than two, or a number is not finite.
-        """
-        aligned = AlignedMoments({"x": x.shape[1], "y": y.shape[1]})
-        aligned.add({"x": x, "y": y})
-        return self.fit_moments(aligned, "x", "y")
-
     def fit_moments(self, aligned: AlignedMoments, source: str, target: str, path: RidgePath | None = None) -> Self:
-        """Learn from moments of aligned rows; ``path`` is the source's decomposition, if it exists already."""
+        """Learn from moments of aligned rows, two at least; ``path`` is the source's decomposition, if it exists."""
         require_pairs(aligned.moments.count)
         self.mean_, self.target_mean_ = aligned.mean(source), aligned.mean(target)
         self.weights_ = self._weights(aligned, source, target, path)

@@ -30,15 +30,6 @@ class LCC:
     def __init__(self, dimensions: int = 200, ridge: float = 0.1) -> None:
         self.dimensions, self.ridge = dimensions, ridge
 
-    def fit(self, rows: Mapping[str, FloatArray]) -> Self:
-        """Learn from aligned rows, (n, dim) by language.
-
-        Raises BadInput: numbers of rows differ, there is one language or one row only, or a number is not finite.
-        """
-        aligned = AlignedMoments({lang: vectors.shape[1] for lang, vectors in rows.items()})
-        aligned.add(dict(rows))
-        return self.fit_moments(aligned)
-
     def fit_moments(self, aligned: AlignedMoments, paths: Mapping[str, RidgePath] | None = None) -> Self:
         """Learn from aligned moments, and the languages' decompositions. Raises BadInput: one language or row only."""
         require_pairs(aligned.moments.count)
@@ -65,7 +56,7 @@ class LCC:
         """LCC as published, of two languages' aligned rows (n, dim), with codes as wide as the input.
 
         The ridge, not scaled and the same for both languages, is that of ``PUBLISHED_RIDGES`` with the lowest squared
-        error of leave-one-out cross-validation. Raises BadInput: as in ``fit``.
+        error of leave-one-out cross-validation. Raises BadInput: rows don't fit, or there is one only.
         """
         aligned = AlignedMoments({"x": x.shape[1], "y": y.shape[1]})
         aligned.add({"x": x, "y": y})
@@ -76,18 +67,6 @@ class LCC:
         ridge = best_left_out(inputs, targets, PUBLISHED_RIDGES)
         paths = {lang: RidgePath(aligned.scatter(lang, lang), 1.0) for lang in aligned.parts}
         return cls(x.shape[1], ridge).fit_moments(aligned, paths)
-
-    def cut(self, dimensions: int) -> LCC:
-        """The same map with the first dimensions of its codes only."""
-        shorter = LCC(dimensions, self.ridge)
-        shorter.means_ = self.means_
-        shorter.weights_ = {lang: weights[:, :dimensions] for lang, weights in self.weights_.items()}
-        return shorter
-
-    @property
-    def languages(self) -> Sequence[str]:
-        """The languages that the map was learnt for."""
-        return list(self.weights_)
 
     def transform(self, rows: FloatArray, lang: str) -> FloatArray:
         """Codes of a language's rows, (n, k) float32. Raises BadInput: the map was not learnt for the language."""

@@ -72,12 +72,6 @@ class SpaceMaps:
         """Weights for queries of a language; None: the queries stay unchanged."""
         return self.queries.get(lang, self.queries.get(ANY))
 
-    @property
-    def width(self) -> int | None:
-        """Width of the space in which vectors are compared; None: the width of the queries."""
-        weights = next(iter(self.queries.values()), None)
-        return None if weights is None else int(weights.shape[1])
-
     def mapped(self, query_lang: str, lang: str, rows: FloatArray) -> FloatArray:
         """Map centred documents of a language to compare them with queries of another, (n, k)."""
         weights = self.document(query_lang, lang)

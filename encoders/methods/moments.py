@@ -57,12 +57,6 @@ class Moments:
             result._second = self.second + other.second
         return result
 
-    def times(self, factor: float) -> Moments:
-        """Moments of ``factor`` times as many vectors."""
-        result = Moments(self.dim, round(self.count * factor))
-        result.total, result._second = self.total * factor, self.second * factor
-        return result
-
     @property
     def mean(self) -> Float64Array:
         """(dim,) mean; zero without vectors."""

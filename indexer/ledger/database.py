@@ -230,6 +230,12 @@ def transaction(engine: sa.Engine) -> Iterator[Session]:
         yield session
 
 
+def changed_rows(session: Session, change: sa.Update | sa.Delete) -> int:
+    """Change rows, and return their number; objects that the session has loaded stay as they are."""
+    result = session.execute(change, execution_options={"synchronize_session": False})
+    return int(result.rowcount)  # type: ignore[attr-defined]
+
+
 def require_writable(engine: sa.Engine, table: type[Base]) -> None:
     """Raise StoreError now if a table can't be written, rather than after hours of work."""
     with transaction(engine) as session:

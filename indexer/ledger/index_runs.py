@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from encoders.errors import BadInput
-from indexer.ledger.database import clock, transaction
+from indexer.ledger.database import changed_rows, clock, transaction
 from indexer.ledger.findings import Finding, findings_of
 from indexer.ledger.tables import ACTIVE, DONE, PAUSED, REFUSED, RUNNING, Chunk, IndexRun, SeenDocument, Spool
 
@@ -59,9 +59,8 @@ def change_state(session: Session, run_id: int, before: Sequence[str], after: st
     ``SELECT … FOR UPDATE`` and takes its lock at the first write.
     """
     values = {"state": after, **({"swept": due_sweep()} if after == RUNNING else {})}
-    update = sa.update(IndexRun).where(IndexRun.id == run_id, IndexRun.state.in_(before)).values(values)
-    changed = session.execute(update, execution_options={"synchronize_session": False})
-    return bool(changed.rowcount)  # type: ignore[attr-defined]
+    change = sa.update(IndexRun).where(IndexRun.id == run_id, IndexRun.state.in_(before)).values(values)
+    return changed_rows(session, change) > 0
 
 
 def runs(engine: sa.Engine, collection: str) -> list[IndexRun]:

@@ -14,7 +14,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from encoders.console import Console
 from encoders.document import Encoder, EncoderSpec
@@ -33,9 +33,6 @@ from indexer.workers.registry import Identity, record_unread
 from indexer.workers.shutdown import StopSignal, celery_worker_class, leave_to_parent
 from indexer.workers.worker_metrics import open_metrics, serve_metrics
 from onnx_export.models import are_for_gpus, make_models, open_named
-
-if TYPE_CHECKING:
-    from celery import Celery
 
 GPU_LANES = 4
 """Lanes of a process on a card (docs/decisions/0019-devices.md)."""
@@ -254,7 +251,7 @@ def _retry_while_away(action: Callable[[], Any], stop: StopSignal) -> Any:
             time.sleep(1.0)
 
 
-def _run_celery_worker(app: Celery, pool: _Pool, model: str) -> int:
+def _run_celery_worker(app: Any, pool: _Pool, model: str) -> int:
     """Run a Celery worker until the end is requested; returns the exit status."""
     from celery import signals  # noqa: PLC0415
 

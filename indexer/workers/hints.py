@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from encoders.errors import BadInput, MissingPart, StoreError
 from encoders.phrases import install_command
-
-if TYPE_CHECKING:
-    from celery import Celery
 
 TASK = "dragoman.chunk"
 _SCHEMES = ("amqp", "amqps", "redis", "rediss")
@@ -31,7 +28,7 @@ def queue_of(model: str) -> str:
     return f"dragoman.{model}"
 
 
-def make_app(broker: str) -> Celery:
+def make_app(broker: str) -> Any:
     """Celery application of a publisher or a worker.
 
     Raises BadInput: the URL is missing, unreadable, or of a broker that may lose messages; MissingPart.
@@ -120,10 +117,6 @@ class Hints:
                     f"the broker {_shown(self.broker)} takes no messages; see whether it has memory and disk "
                     "(rabbitmqctl status shows alarms); nothing is lost: once it takes them, the run goes on"
                 ) from error
-
-    def check_broker(self, model: str) -> None:
-        """Check, before any work, that the broker takes a model's messages. Raises StoreError: the broker is away."""
-        self.waiting(model)
 
     def waiting(self, model: str) -> int:
         """Number of messages that no worker has taken yet. Raises StoreError: the broker is away."""

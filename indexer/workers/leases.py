@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from encoders.document import Document
-from indexer.ledger.database import clock, now, transaction
+from indexer.ledger.database import changed_rows, clock, now, transaction
 from indexer.ledger.findings import Finding
 from indexer.ledger.spool import unpack
 from indexer.ledger.tables import DONE, LEASED, PENDING, RUNNING, SPLIT, Chunk, IndexRun, Spool
@@ -66,7 +66,6 @@ class Leases:
         model: str,
         build: str,
         lease_seconds: float,
-        *,
         refused: Callable[[int], object] = lambda _: None,
     ) -> None:
         """A chunk is free ``lease_seconds`` after ``renew``; ``refused`` is called with counts of refused documents."""
@@ -131,9 +130,8 @@ class Leases:
     def _change(self, session: Session, lease: Lease, **values: Any) -> bool:
         """Change the chunk if this worker still holds its lease; returns whether it does."""
         chunk = Chunk.run_id == lease.run_id, Chunk.number == lease.number
-        update = sa.update(Chunk).where(*chunk, Chunk.state == LEASED, Chunk.owner == self.worker).values(**values)
-        result = session.execute(update, execution_options={"synchronize_session": False})
-        return bool(result.rowcount)  # type: ignore[attr-defined]
+        change = sa.update(Chunk).where(*chunk, Chunk.state == LEASED, Chunk.owner == self.worker).values(**values)
+        return changed_rows(session, change) > 0
 
     def documents(self, lease: Lease) -> list[Document]:
         """The documents to encode; none if the run was cancelled."""
@@ -161,9 +159,8 @@ class Leases:
             session.add_all(finding.row(lease.run_id) for finding in refused)
             session.flush()
             # Last, because every worker that marks a chunk waits for this row.
-            update = sa.update(IndexRun).where(IndexRun.id == lease.run_id).values(encoded=IndexRun.encoded + stored)
-            session.execute(update, execution_options={"synchronize_session": False})
-            return True
+            count = sa.update(IndexRun).where(IndexRun.id == lease.run_id).values(encoded=IndexRun.encoded + stored)
+            return changed_rows(session, count) > 0
 
     def give_back(self, lease: Lease, error: str) -> None:
         """Free the chunk without counting the attempt, because its documents are not the reason."""

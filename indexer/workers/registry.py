@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, mapped_column
 
-from indexer.ledger.database import Base, clock, transaction
+from indexer.ledger.database import Base, changed_rows, clock, transaction
 
 _FORGOTTEN_AFTER = 600.0
 
@@ -58,8 +58,7 @@ def record_heartbeat(
     until = clock() + lease_seconds
     values = {"until": until, "run_id": run_id, "chunk": chunk, "documents": documents, "error": error}
     with transaction(engine) as session:
-        update = sa.update(Worker).where(Worker.id == identity.id).values(values)
-        if not session.execute(update, execution_options={"synchronize_session": False}).rowcount:  # type: ignore[attr-defined]
+        if not changed_rows(session, sa.update(Worker).where(Worker.id == identity.id).values(values)):
             session.execute(sa.insert(Worker).values({**asdict(identity), **values}))
 
 
@@ -67,8 +66,7 @@ def record_unread(engine: sa.Engine, model: str) -> None:
     """Count a message that workers of a model could not read."""
     first = sa.select(sa.func.min(Worker.id)).where(Worker.model == model, Worker.until > clock()).scalar_subquery()
     with transaction(engine) as session:
-        update = sa.update(Worker).where(Worker.id == first).values(unread=Worker.unread + 1)
-        session.execute(update, execution_options={"synchronize_session": False})
+        changed_rows(session, sa.update(Worker).where(Worker.id == first).values(unread=Worker.unread + 1))
 
 
 def sign_off(engine: sa.Engine, worker: str) -> None:
@@ -87,5 +85,4 @@ def alive(engine: sa.Engine, model: str | None = None) -> list[Worker]:
 def remove_dead_workers(engine: sa.Engine) -> None:
     """Remove workers whose heartbeat is ten minutes overdue."""
     with transaction(engine) as session:
-        delete_dead = sa.delete(Worker).where(Worker.until < clock() - _FORGOTTEN_AFTER)
-        session.execute(delete_dead, execution_options={"synchronize_session": False})
+        changed_rows(session, sa.delete(Worker).where(Worker.until < clock() - _FORGOTTEN_AFTER))

@@ -9,12 +9,9 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from indexer.workers.logs import logger
-
-if TYPE_CHECKING:
-    from celery import Celery
 
 
 class StopSignal:
@@ -58,7 +55,7 @@ _FROM_OUTSIDE = (signal.SIGTERM, signal.SIGHUP)
 """Signals from a service manager or a closing terminal; every process may get them, and more than once."""
 
 
-def celery_worker_class(app: Celery, stop: StopSignal, status: Callable[[], int]) -> Any:
+def celery_worker_class(app: Any, stop: StopSignal, status: Callable[[], int]) -> Any:
     """Celery's worker class, with signal handlers that end the worker by ``stop``; ``status``: the exit status.
 
     Celery's own handlers break off a solo worker's chunk as if a document had failed; on SIGHUP they restart the

@@ -14,7 +14,7 @@ from indexer.collection import collection as collections
 from indexer.collection import generations
 from indexer.collection.settings import Settings
 from indexer.indexing import pruning
-from indexer.ledger.database import clock, read_database_id, transaction
+from indexer.ledger.database import changed_rows, clock, read_database_id, transaction
 from indexer.ledger.index_runs import due_sweep
 from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import LEASED, PENDING, RUNNING, Chunk, IndexRun
@@ -78,7 +78,7 @@ def send_hints(engine: sa.Engine, hints: Hints, model: str) -> None:
         ended_leases = sa.select(Chunk.run_id, Chunk.number).where(Chunk.state == LEASED, Chunk.until < clock())
         is_ended = sa.tuple_(Chunk.run_id, Chunk.number).in_(ended_leases.with_for_update(skip_locked=True))
         release = sa.update(Chunk).where(is_ended, Chunk.state == LEASED).values(state=PENDING, error=DIED)
-        session.execute(release, execution_options={"synchronize_session": False})
+        changed_rows(session, release)
     run_ids = [run.id for run in active_runs(engine, model)]
     with transaction(engine) as session:
         pending = sa.select(Chunk.run_id, Chunk.number).where(Chunk.run_id.in_(run_ids), IS_PENDING)
@@ -101,13 +101,12 @@ def _follow_clock(engine: sa.Engine) -> None:
         swept = session.scalar(sa.select(sa.func.max(IndexRun.swept)).where(IndexRun.swept > clock()))
         if swept is None:
             return
-        forget = sa.update(IndexRun).where(IndexRun.swept > clock()).values(swept=due_sweep())
-        if not session.execute(forget, execution_options={"synchronize_session": False}).rowcount:  # type: ignore[attr-defined]
+        if not changed_rows(session, sa.update(IndexRun).where(IndexRun.swept > clock()).values(swept=due_sweep())):
             return  # another sweep did it
         for row, keys in ((Chunk, (Chunk.run_id, Chunk.number)), (Worker, (Worker.id,))):
             ahead = sa.select(*keys).where(row.until > swept).with_for_update(skip_locked=True)
-            update = sa.update(row).where(sa.tuple_(*keys).in_(ahead)).values(until=row.until - swept + clock())
-            session.execute(update, execution_options={"synchronize_session": False})
+            shift = sa.update(row).where(sa.tuple_(*keys).in_(ahead)).values(until=row.until - swept + clock())
+            changed_rows(session, shift)
 
 
 def _take_turn(engine: sa.Engine, model: str, every: float) -> bool:
@@ -115,7 +114,7 @@ def _take_turn(engine: sa.Engine, model: str, every: float) -> bool:
     is_due = IndexRun.swept < clock() - every
     claim_turn = sa.update(IndexRun).where(IndexRun.id == first_run, is_due).values(swept=clock())
     with transaction(engine) as session:
-        return bool(session.execute(claim_turn, execution_options={"synchronize_session": False}).rowcount)  # type: ignore[attr-defined]
+        return changed_rows(session, claim_turn) > 0
 
 
 def active_runs(engine: sa.Engine, model: str | None = None) -> list[IndexRun]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from encoders.document import Document, FloatArray, unit_rows
 from encoders.errors import BadInput
@@ -12,9 +12,7 @@ from encoders.maps.space_maps import SpaceMaps
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_table import StoredCalibration
 from query.calibration.margin import check_balance
-
-if TYPE_CHECKING:
-    from ir_measures import Qrel
+from query.trec_files.qrels import Qrel
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ today's sample each: halves differ by more than two whole samples would, so unch
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -31,15 +31,10 @@ _CHANCE = 0.9
 """Quantile, over a language's queries, of the changes between the halves: up to there a change counts as chance."""
 
 
-def drift(
-    store: VectorStore, active: Calibration, halves: Sequence[Mapping[str, PartMoments]] = ()
-) -> dict[str, float]:
-    """By language, the share of the bank's queries whose first ten documents a calibration of today would change.
-
-    ``halves`` are moments, by language, of the two halves of a sample of today's documents; unless given, one is drawn.
-    """
-    drawn = {} if halves else draw_each(store, active.model, SAMPLE)
-    first, second = halves or (
+def drift(store: VectorStore, active: Calibration) -> dict[str, float]:
+    """By language, the share of the bank's queries whose first ten documents a calibration of today would change."""
+    drawn = draw_each(store, active.model, SAMPLE)
+    first, second = (
         {lang: document_moments(store, active.model, active.vector_parts, ids[half::2]) for lang, ids in drawn.items()}
         for half in (0, 1)
     )

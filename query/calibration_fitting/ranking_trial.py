@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -18,9 +18,7 @@ from query.calibration_fitting.mined_mates import MinedMates
 from query.measures.quality_measures import average_precision
 from query.measures.significance import ALPHA, is_sure, means_by_topic
 from query.ranking.fair_ranker import FairRanker
-
-if TYPE_CHECKING:
-    from ir_measures import Qrel
+from query.trec_files.qrels import Qrel
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ import datetime as dt
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, composite, mapped_column, relationship
@@ -24,11 +24,8 @@ from indexer.ledger.database import Base, now, transaction
 from query.evaluation.pair_matrix import PairRun
 from query.evaluation.scored_runs import BASELINES, POOLED_KINDS, RunKind, ScoredRun, main_run, pair_documents, topic_of
 from query.measures.fairness import OWN_LANGUAGE, RelevantCounts, current_name
-from query.trec_files.qrels import to_trec
+from query.trec_files.qrels import Qrel, to_trec
 from query.trec_files.trec_run import unpack
-
-if TYPE_CHECKING:
-    from ir_measures import Qrel
 
 _RUN_ID = re.compile(r"(\d{1,9})(?:\.([A-Za-z0-9-]+))?")
 

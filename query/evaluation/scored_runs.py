@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from query.lexical_baselines.lexicons import Lexicons
 from query.measures.fairness import RelevantCounts
 from query.measures.quality_measures import Measure, Scores
+from query.trec_files.qrels import Qrel
 from query.trec_files.topics import FIELDS
-
-if TYPE_CHECKING:
-    from ir_measures import Qrel
 
 PSQ_ENDING = "-psq"
 """End of the names of PSQ's runs."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from encoders.document import Document
 from encoders.errors import BadInput
@@ -15,13 +14,10 @@ from query.lexical_baselines.bm25_baseline import rank_by_bm25
 from query.lexical_baselines.lexical_runs import merged, rank_by_psq, without_lexicon
 from query.measures.quality_measures import relevant_topics, score
 from query.ranking.search_hits import Ranking
+from query.ranking.searcher import Searcher
+from query.trec_files.qrels import Qrel
 from query.trec_files.topics import Topic, queries_of
 from query.trec_files.trec_run import Run, RunEntry, pack
-
-if TYPE_CHECKING:
-    from ir_measures import Qrel
-
-    from query.ranking.searcher import Searcher
 
 
 def rank_and_score(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,10 +13,8 @@ from encoders.text.words import words
 from query.lexical_baselines.lexicons import Lexicons
 from query.lexical_baselines.structured_queries import QueryTranslation, TermCounts
 from query.ranking.search_hits import Ranking
+from query.ranking.searcher import Searcher
 from query.trec_files.trec_run import Run
-
-if TYPE_CHECKING:
-    from query.ranking.searcher import Searcher
 
 
 def rank_by_psq(

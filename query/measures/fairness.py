@@ -153,20 +153,12 @@ def relevant_by_language(
     return {lang: RelevantCounts(retrieved[lang], relevant[lang]) for lang in sorted(relevant)}
 
 
-def peer(
-    doc_ids: Sequence[str],
-    judged: Judged,
-    langs: Mapping[str, str],
-    *,
-    depth: int = DEPTH,
-    weights: Mapping[int, float] | None = None,
-) -> float:
+def peer(doc_ids: Sequence[str], judged: Judged, langs: Mapping[str, str], *, depth: int = DEPTH) -> float:
     """Probability of equal expected rank of one topic: 1 fair … 0 unfair (PEER, Yang et al. 2024).
 
-    PEER is a weighted mean over the levels of relevance, by default equal: the p of a Kruskal–Wallis test that
-    positions don't depend on language; documents beyond ``depth`` share a position. A level gives 1 if all its
-    documents are in one language or none was retrieved. Like every test, PEER shows little with few documents.
-    Documents without a language don't count.
+    PEER is the mean over the levels of relevance: the p of a Kruskal–Wallis test that positions don't depend on
+    language; documents beyond ``depth`` share a position. A level gives 1 if all its documents are in one language or
+    none was retrieved. Like every test, PEER shows little with few documents. Documents without a language don't count.
     """
     position_of = {doc_id: position for position, doc_id in enumerate(doc_ids[:depth], start=1)}
     levels: dict[int, dict[str, list[int | None]]] = {}
@@ -174,13 +166,7 @@ def peer(
         if level > 0 and doc_id in langs:
             positions = levels.setdefault(level, {}).setdefault(langs[doc_id], [])
             positions.append(position_of.get(doc_id))
-    level_weights = {level: weights.get(level, 0.0) if weights is not None else 1.0 for level in levels}
-    total = sum(level_weights.values())
-    if not total > 0.0:
-        return 1.0
-    return (
-        sum(weight * _equal_ranks(levels[level].values()) for level, weight in level_weights.items() if weight) / total
-    )
+    return float(np.mean([_equal_ranks(of_level.values()) for of_level in levels.values()])) if levels else 1.0
 
 
 def _equal_ranks(groups: Iterable[Sequence[int | None]]) -> float:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from encoders.errors import BadInput
+from query.trec_files.qrels import Qrel
 from query.trec_files.trec_run import Run
-
-if TYPE_CHECKING:
-    from ir_measures import Qrel
 
 DEFAULT_MEASURES = ("AP", "nDCG@10", "R@100", "P@10")
 JUDGED = "Judged@10"

@@ -152,7 +152,7 @@ def _encode_all(opened: OpenCollection, query_encoder: QueryEncoderSpec, setting
     if not settings.broker:
         return reencode(new, store, engine, name, checkpoints=settings.checkpoints(name), **run)
     hints = Hints(settings.broker)
-    hints.check_broker(query_encoder.model)
+    hints.waiting(query_encoder.model)  # before any work: it fails if the broker is away
     try:
         ledger = hand_out_stored(query_encoder.encoder, new.spec, store, engine, name, **run)
         # watch_run reports failures, so the sweep is silent

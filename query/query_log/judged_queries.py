@@ -8,7 +8,6 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -21,13 +20,10 @@ from indexer.readers.records.record import clean_line
 from query.measures.quality_measures import parse_measures, score
 from query.query_log.query_log_tables import ClickRow, SearchRow
 from query.trec_files.file_patterns import content_hash
-from query.trec_files.qrels import read_qrels
+from query.trec_files.qrels import Qrel, read_qrels
 from query.trec_files.topic_set import TopicSet, by_language
 from query.trec_files.topics import Topic, normalise_qid
 from query.trec_files.trec_run import Run
-
-if TYPE_CHECKING:
-    from ir_measures import Qrel
 
 
 @dataclass(frozen=True)
@@ -101,8 +97,6 @@ def delete_searches(session: Session, collection: str) -> None:
 
 def by_week(searches: Sequence[LoggedSearch]) -> dict[str, tuple[int, float]]:
     """Number of searches and MAP of the hits shown, by week."""
-    from ir_measures import Qrel  # noqa: PLC0415 - half a second
-
     weeks: dict[str, list[LoggedSearch]] = {}
     for search in searches:
         weeks.setdefault(search.week, []).append(search)
@@ -112,7 +106,7 @@ def by_week(searches: Sequence[LoggedSearch]) -> dict[str, tuple[int, float]]:
         run = Run(
             "shown", {search.id: [(hit, -float(rank)) for rank, hit in enumerate(search.hits)] for search in group}
         )
-        qrels: list[Qrel] = [Qrel(search.id, doc_id, 1) for search in group for doc_id in search.relevant]
+        qrels = [Qrel(search.id, doc_id, 1) for search in group for doc_id in search.relevant]
         scores[week] = len(group), score(run, qrels, measures, {search.id for search in group}).means["AP"]
     return scores
 
@@ -141,8 +135,6 @@ def logged_topic_set(
                 f"the log has no query of {collection} of which a hit was opened; judge some: dragoman queries "
                 f"-c {collection} -o FILE, then dragoman evaluate --from-log --qrels JUDGED -c {collection}"
             )
-        from ir_measures import Qrel  # noqa: PLC0415 - half a second
-
         qrels = [
             Qrel(qid, doc_id, 1)
             for qid, doc_id in sorted({(search.qid, doc_id) for search in searches for doc_id in search.relevant})

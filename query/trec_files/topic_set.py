@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from encoders.document import Document
 from encoders.errors import BadInput
 from indexer.readers.irdatasets import dataset_name
 from query.trec_files.file_patterns import content_hash, expand
-from query.trec_files.qrels import read_qrels
+from query.trec_files.qrels import Qrel, read_qrels
 from query.trec_files.topics import Topic, queries_of, read_topics
-
-if TYPE_CHECKING:
-    from ir_measures import Qrel
 
 
 @dataclass(frozen=True)
