@@ -10,8 +10,6 @@ Every message is one sentence that names the thing, says what is wrong and what 
 with status 1.
 """
 
-from __future__ import annotations
-
 import errno
 
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})

@@ -1,7 +1,5 @@
 """BCP 47 language codes in the shortest form that distinguishes written languages."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 

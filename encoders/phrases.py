@@ -1,7 +1,5 @@
 """Phrases that many messages share: numbers with their nouns, errors, and how a missing extra is installed."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Texts of others in logs and at a terminal: a control character must not begin a line or change what is shown."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 import logging

@@ -1,7 +1,5 @@
 """The largest of many scores."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

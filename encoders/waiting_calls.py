@@ -1,7 +1,5 @@
 """Calls of many threads, of which those that wait at the same time are made together."""
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
@@ -12,7 +10,7 @@ Kind = TypeVar("Kind", bound=Hashable)
 Given = TypeVar("Given")
 Result = TypeVar("Result")
 
-_Call = tuple[Kind, Given, "Future[Result]"]
+_Call = tuple[Kind, Given, Future[Result]]
 
 
 class WaitingCalls(Generic[Kind, Given, Result]):

@@ -1,7 +1,5 @@
 """zstd as in Python's own ``compression.zstd``, which its backport brings to Pythons before 3.14."""
 
-from __future__ import annotations
-
 import sys
 
 if sys.version_info >= (3, 14):

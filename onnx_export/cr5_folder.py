@@ -1,7 +1,5 @@
 """Write a Cr5 model as a model folder: the graph that sums word vectors, the table of these, vocabularies, a card."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path

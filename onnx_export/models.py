@@ -1,7 +1,5 @@
 """Find the folder of a model by the name or path that a user gives."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A trained Cr5 model: a vocabulary for each language and a column of Φ for each word."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

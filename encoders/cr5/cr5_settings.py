@@ -1,7 +1,5 @@
 """How Cr5 is trained; the defaults are the paper's (section 4.1)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal

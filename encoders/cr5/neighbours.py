@@ -1,7 +1,5 @@
 """Nearest words of a word: the columns of Φ, compared by cosine across languages."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

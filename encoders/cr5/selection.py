@@ -1,7 +1,5 @@
 """Select training documents: of fitting length, about a concept of two languages, and linked over all languages."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -5,8 +5,6 @@ The weights are those of scikit-learn's ``TfidfVectorizer(sublinear_tf=True)``, 
 concepts' mates and the plain count .969.
 """
 
-from __future__ import annotations
-
 from array import array
 from collections import defaultdict
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The cache folder: models, and which files had their hash."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """``config.json`` of a model folder: what the model is, and the ids of its vectors."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

@@ -3,8 +3,6 @@
 Only pieces that are substrings of the text matter; reading all of them (XLM-R, E5) takes half a second.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import weakref

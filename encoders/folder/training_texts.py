@@ -1,7 +1,5 @@
 """The texts that taught an encoder, as keys in its folder: a measurement by these texts flatters the encoder."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from pathlib import Path
 

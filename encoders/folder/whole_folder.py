@@ -1,7 +1,5 @@
 """Folders that are made and replaced as a whole, and outlast a power loss; folders for their owner alone."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

@@ -1,7 +1,5 @@
 """Training triples of HMDE (§3.1): two pages about one concept in two languages, and a hard negative of the first."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence

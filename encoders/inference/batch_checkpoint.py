@@ -1,7 +1,5 @@
 """Keep the vectors of finished batches while a long document is encoded: a killed process goes on there."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

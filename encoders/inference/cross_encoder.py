@@ -1,7 +1,5 @@
 """A reranker: a cross-encoder, which reads a query and a passage together and scores how well the passage answers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Run the graph of a model's texts: choose device and threads, and batch texts by a budget of tokens."""
 
-from __future__ import annotations
-
 import logging
 import sys
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The cgroups of this process, whose files state what it may use."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

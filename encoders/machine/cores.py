@@ -1,7 +1,5 @@
 """The processor's cores: how many this process may use, and work on all of them."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """Memory that a process has freed."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 

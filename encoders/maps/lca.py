@@ -1,7 +1,5 @@
 """Linear concept approximation: least squares from one space into another (Tashu et al. 2024, section 3.2.1)."""
 
-from __future__ import annotations
-
 from typing import Self
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Linear concept compression: a space of codes for any number of languages (Tashu et al. 2024, section 3.2.2)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Self
 

@@ -1,7 +1,5 @@
 """Mate retrieval: at which rank does a document find its translation? (Tashu et al. 2024, section 4.3)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations

@@ -1,7 +1,5 @@
 """Least squares from one space into another, for any ridge, from second moments."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from encoders.document import Float64Array, FloatArray

@@ -3,8 +3,6 @@
 The part of an encoder that knows nothing of a document is zero; ``encoders.methods.vector_parts`` compares vectors.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """*hmde*: the lower encoder encodes segments and queries, the upper encoder makes a document of its segments."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """*lawdr*: a document is the sum of its sentences' vectors, weighted by the rarity of their content."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

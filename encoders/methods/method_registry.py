@@ -1,7 +1,5 @@
 """Open a model folder by a method's name: the list of methods, and the choice of an encoder."""
 
-from __future__ import annotations
-
 from encoders.cr5.bags_of_words import BagsOfWords, is_cr5
 from encoders.document import Encoder
 from encoders.errors import BadInput

@@ -1,7 +1,5 @@
 """The sentence encoder: a text → a unit vector, by an ONNX graph. Every method but *cr5* is built on it."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait

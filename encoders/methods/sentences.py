@@ -1,7 +1,5 @@
 """*sentences*: a document is the mean of its sentences' vectors."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

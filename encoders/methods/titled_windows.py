@@ -1,7 +1,5 @@
 """*windows*: a document is the weighted mean of windows, each read with the title before it. The default."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from encoders.document import short_hash

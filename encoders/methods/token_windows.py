@@ -1,7 +1,5 @@
 """The plain "LaBSE" (*first*: the first tokens) and LaBSE-Seg (*segments*: mean of overlapping windows) of HMDE."""
 
-from __future__ import annotations
-
 from encoders.methods.sentence import Cut, SentenceEncoder, SentenceMethod, Texts
 from encoders.text.segmentation import WINDOW, windows
 

@@ -4,8 +4,6 @@ In a stored vector all parts that know the text have equal weight. The cosine of
 parts' cosines over the parts that know both: parts that don't know a text leave it to the others, on one scale.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

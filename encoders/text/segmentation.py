@@ -1,7 +1,5 @@
 """Cut a document into segments that an encoder takes at once: windows of tokens, or sentences."""
 
-from __future__ import annotations
-
 import os
 
 import sentencex

@@ -1,7 +1,5 @@
 """Text → token ids and the characters of each, without special tokens and prefixes."""
 
-from __future__ import annotations
-
 import sqlite3
 from bisect import bisect_right
 from collections.abc import Callable, Sequence

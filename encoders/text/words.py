@@ -1,7 +1,5 @@
 """Folded words of a text; scripts that are written without blanks give character n-grams."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The joint vocabulary: byte-pair encoding over the sentences of all languages together."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Similarity search: share of sentences whose nearest neighbour in another language is not their translation."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import permutations
 

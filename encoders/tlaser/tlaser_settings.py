@@ -1,7 +1,5 @@
 """Sizes of a model, and settings of its training."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Parallel sentences as token ids, and the directions of translation between their languages."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Where an Elasticsearch server is: URLs, prefixes, credentials."""
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import dataclass, field, fields

@@ -1,7 +1,5 @@
 """The meaning of a server's errors: temporary, blocked, or too large; and the sentence for the user."""
 
-from __future__ import annotations
-
 import re
 import ssl
 from typing import Any

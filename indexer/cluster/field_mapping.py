@@ -1,7 +1,5 @@
 """What the mapping and settings of an index say: whether a field is Dragoman's, and whether all texts can be read."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Values in a ``_source``, by their paths in the mapping."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The transport of a client of any version to a server of any version."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

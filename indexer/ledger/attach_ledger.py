@@ -1,7 +1,5 @@
 """How far an attached index has been followed: by shard, the last sequence number that is dealt with."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Self
 

@@ -1,7 +1,5 @@
 """The SQL database of the ledger, calibrations and evaluation log: SQLite, or PostgreSQL for several machines."""
 
-from __future__ import annotations
-
 import datetime as dt
 import hashlib
 import sqlite3

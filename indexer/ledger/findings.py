@@ -1,7 +1,5 @@
 """Findings: refused records and remarks of runs, and their rows in the ledger."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self

@@ -1,7 +1,5 @@
 """The runs of a collection: their states and their temporary rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import sqlalchemy as sa

@@ -1,7 +1,5 @@
 """Spool: a chunk's documents as compressed JSON lines. A worker unpacks exactly what the reader yielded."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict

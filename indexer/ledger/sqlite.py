@@ -1,7 +1,5 @@
 """SQLite files: how they are created and opened, also in a folder that can't be written, and advice for failures."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Tables of the ledger: index runs, chunks, spooled documents, findings, and the ids that a run met."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import sqlalchemy as sa

@@ -1,7 +1,5 @@
 """CSV and TSV with a header."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections import deque

@@ -1,7 +1,5 @@
 """The language of each document that names none: its own text decides, and its neighbours where that is too short."""
 
-from __future__ import annotations
-
 import re
 import string
 from collections import Counter

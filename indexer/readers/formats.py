@@ -1,7 +1,5 @@
 """Read, count and fingerprint sources; a file's suffix or first bytes choose its reader."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Documents, topics and judgements of the ``ir_datasets`` library: ``ir-datasets:NAME``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

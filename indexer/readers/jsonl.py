@@ -1,7 +1,5 @@
 """JSON lines, one object per line, and a JSON array of objects."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Word, OpenDocument, EPUB and PDF: each file is a document, of the text that it has."""
 
-from __future__ import annotations
-
 import io
 import logging
 import lzma

@@ -1,7 +1,5 @@
 """The documents of sources, each with a language."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Standard input as a source. Sources are read several times, so what it gives is kept in a temporary file."""
 
-from __future__ import annotations
-
 import hashlib
 import sys
 import tempfile

@@ -11,8 +11,6 @@ letters with diacritics are written like ``%eacute;``.
 Translations but WMT16's share the field ``concept``, so that they can teach.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import html

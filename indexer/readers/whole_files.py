@@ -1,7 +1,5 @@
 """Plain text and HTML: each file is a document."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Make a corpus of aligned sentences: refuse unfit sentences, hold some out, list the directions of translation."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

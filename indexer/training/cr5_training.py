@@ -1,7 +1,5 @@
 """Train a Cr5 encoder from sources: count the words of documents with concepts, solve, publish."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Train a LAWDR encoder from sources: sample sentences, encode them, fit their density."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path

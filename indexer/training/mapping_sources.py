@@ -1,7 +1,5 @@
 """Aligned documents from sources, which are encoded now, or from a collection with stored vectors."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass

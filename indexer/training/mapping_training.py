@@ -1,7 +1,5 @@
 """Learn a mapping from aligned documents: maps that a calibration ranks with; held-out concepts choose the ridge."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A random sample of sentences, equally many per language; its memory does not grow with the sources."""
 
-from __future__ import annotations
-
 import hashlib
 import heapq
 

@@ -1,7 +1,5 @@
 """Train a T-LASER, cT-LASER or LASER encoder on parallel text: read, learn a vocabulary, train, export."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain

@@ -1,7 +1,5 @@
 """A worker process: takes the chunk that a message names, encodes and stores it, and marks it done in the ledger."""
 
-from __future__ import annotations
-
 import datetime as dt
 import logging
 import os

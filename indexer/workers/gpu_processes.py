@@ -1,7 +1,5 @@
 """A worker process for each card of a machine: started, started again after a failure, and ended together."""
 
-from __future__ import annotations
-
 import multiprocessing
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Read sources once, write their chunks with all documents into the ledger, and let workers begin."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 
 import sqlalchemy as sa

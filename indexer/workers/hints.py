@@ -4,8 +4,6 @@ A message that comes twice, late or never does no harm: a worker whose chunk is 
 sweep sends a message for every chunk without one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any

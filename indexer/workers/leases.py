@@ -1,7 +1,5 @@
 """Leases: how a worker takes, renews and returns chunks. Each change is one SQL statement that checks the old state."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any

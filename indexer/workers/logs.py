@@ -1,7 +1,5 @@
 """Log of the workers: a line for each event with the ids of worker, run and chunk, as text or as JSON."""
 
-from __future__ import annotations
-
 import datetime as dt
 import logging
 import sys

@@ -1,7 +1,5 @@
 """Progress of a run by workers, as ``dragoman status --watch`` and a waiting ``dragoman index`` show it."""
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from dataclasses import dataclass

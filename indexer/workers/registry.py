@@ -1,7 +1,5 @@
 """Workers in the ledger: which are alive, their current chunks, and how much they stored."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 
 import sqlalchemy as sa

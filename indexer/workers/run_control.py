@@ -1,7 +1,5 @@
 """Pause, resume and cancel a collection's run by workers."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 
 from encoders.errors import BadInput

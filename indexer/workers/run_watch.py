@@ -1,7 +1,5 @@
 """Watch a run that workers index: its views one after another, and waiting for its end."""
 
-from __future__ import annotations
-
 import datetime as dt
 import time
 from collections.abc import Iterator

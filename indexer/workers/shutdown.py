@@ -1,7 +1,5 @@
 """How a worker ends: who asks it to end, how long it may finish its chunk, and how its processes treat signals."""
 
-from __future__ import annotations
-
 import math
 import multiprocessing
 import os

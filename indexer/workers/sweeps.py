@@ -1,7 +1,5 @@
 """Sweeps: free chunks of ended leases, replace lost messages, end finished runs. The workers take turns."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from contextlib import closing

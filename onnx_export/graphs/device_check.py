@@ -1,7 +1,5 @@
 """Check a graph where it runs: the provider of each node, agreement with a reference, tokens a second, memory."""
 
-from __future__ import annotations
-
 import json
 import math
 import tempfile

@@ -6,8 +6,6 @@ by a number of its own, and the weights that it meets are multiplied by it: Smoo
 and 4).
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Attention as one node of ONNX Runtime, for GPUs: its kernel keeps no (tokens, tokens) matrix in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

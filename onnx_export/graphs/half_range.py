@@ -1,7 +1,5 @@
 """Find values that half precision can't hold; on a CPU ONNX Runtime computes an fp16 graph in float32, without them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What the nodes of an ONNX graph read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 import onnx

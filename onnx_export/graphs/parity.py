@@ -1,7 +1,5 @@
 """The parity gate: compare a graph's vectors with those of the model that it was made from."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -3,8 +3,6 @@
 ``fp16`` is for GPUs; ``int8`` is for CPUs, twice as fast as fp32; ``q4`` is for little memory: an eighth of fp32.
 """
 
-from __future__ import annotations
-
 import stat
 import tempfile
 from collections.abc import Callable, Collection, Iterable

@@ -1,7 +1,5 @@
 """Steps of every publication of a graph: convert the graph, compare it with its source, refuse it below the bar."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Sample texts as inputs of a graph, and the values that a graph computes of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 

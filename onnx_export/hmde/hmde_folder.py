@@ -1,7 +1,5 @@
 """Write a trained HMDE as a model folder: the lower graph and the upper graph, both compared with torch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Settings of an HMDE training. This module imports no torch, because the command line reads it for its help."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal

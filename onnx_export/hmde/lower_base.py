@@ -1,7 +1,5 @@
 """Open the lower encoder of HMDE: an exported folder if it stays frozen, torch weights if it learns."""
 
-from __future__ import annotations
-
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The loss of HMDE: the paper's, over pairs of documents, and two that use titles and excerpts as queries."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

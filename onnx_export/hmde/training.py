@@ -1,7 +1,5 @@
 """Train HMDE: the training loop and its checkpoints, from which a killed training resumes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """The upper transformer of HMDE as a torch module, and its loss; for training, publishing and the papers' tables."""
 
-from __future__ import annotations
-
 import math
 
 import torch

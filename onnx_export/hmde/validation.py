@@ -1,7 +1,5 @@
 """Validation: titles of held-out pages as queries for the pages about the same concept in other languages."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

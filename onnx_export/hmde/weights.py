@@ -1,7 +1,5 @@
 """Trained weights of an HMDE folder: float32 tensors ``upper.NAME``, and ``lower.NAME`` if the lower encoder learnt."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Find the local folder of a model's name, in the Hugging Face cache or from the hub."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Export a Hugging Face encoder or reranker as a model folder, compared with its source."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Read the configuration of a Hugging Face folder: pooling, dense layers, prompts, limits. JSON only, no torch."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

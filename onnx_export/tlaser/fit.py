@@ -1,7 +1,5 @@
 """The training loop: from a corpus to the weights with the lowest error on the validation sentences."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import defaultdict

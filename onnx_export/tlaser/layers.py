@@ -1,7 +1,5 @@
 """The layers of the transformer: attention, positions, a feed-forward network, norms before each (pre-norm)."""
 
-from __future__ import annotations
-
 import math
 
 import torch

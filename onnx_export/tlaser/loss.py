@@ -1,7 +1,5 @@
 """The loss of the paper: translation, and the distance constraint of cT-LASER and cLASER (eqs. 7–10)."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

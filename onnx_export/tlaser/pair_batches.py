@@ -1,7 +1,5 @@
 """Batches of sentence pairs of one direction, by a budget of tokens, in an order that depends only on the seed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Write a trained T-LASER, cT-LASER or LASER encoder as a model folder, compared with torch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The models: an encoder that maps a sentence to a vector P, and a decoder that sees nothing of the sentence but P."""
 
-from __future__ import annotations
-
 import math
 
 import torch

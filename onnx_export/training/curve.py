@@ -1,7 +1,5 @@
 """The course of a training as JSON lines, which do not depend on the clock, and as a picture."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

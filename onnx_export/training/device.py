@@ -1,7 +1,5 @@
 """The device, the precision and the random generators of a training."""
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager, nullcontext
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Ctrl-C in a training: the training ends between two steps, where its state is consistent."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Checkpoints of a training, written atomically, so that a run that is killed at any instant resumes unchanged."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os

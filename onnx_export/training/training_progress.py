@@ -1,7 +1,5 @@
 """Progress of a training as lines on stderr: loss, rate, time left."""
 
-from __future__ import annotations
-
 import datetime as dt
 import time
 from collections import Counter

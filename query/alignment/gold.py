@@ -1,7 +1,5 @@
 """True pairs of documents, and the recall of an alignment over them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass

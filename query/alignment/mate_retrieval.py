@@ -1,7 +1,5 @@
 """Methods to compare documents of two languages, learnt from other documents and evaluated by mate retrieval."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path

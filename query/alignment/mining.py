@@ -1,7 +1,5 @@
 """Pairs of documents of two sides: debias, find candidates by vector, rescore by passage, learn maps, match."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property

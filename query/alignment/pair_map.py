@@ -3,8 +3,6 @@
 Each side is regressed on the means of its pairs, with a ridge towards the identity; this improves the unclear pairs.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

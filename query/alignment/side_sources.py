@@ -1,7 +1,5 @@
 """The two sides of an alignment, from collections or from files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass

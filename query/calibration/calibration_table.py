@@ -1,7 +1,5 @@
 """Calibrations in the SQL database: several of a collection, at most one of them active for each model."""
 
-from __future__ import annotations
-
 import datetime as dt
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """A migration is an active calibration with maps; to leave the migration is to choose the previous calibration."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import sqlalchemy as sa

@@ -4,8 +4,6 @@ A query has closer neighbours in some languages than in others, and some documen
 the mean of both neighbourhoods makes scores of different languages comparable.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 import numpy as np

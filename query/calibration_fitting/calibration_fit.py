@@ -1,7 +1,5 @@
 """Calibrate a collection: fit statistics, decide space and mates, keep the result. What ``dragoman calibrate`` does."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal

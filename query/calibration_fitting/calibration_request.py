@@ -1,7 +1,5 @@
 """What a calibration is asked to do, by a person now or when the previous calibration was made."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self

@@ -4,8 +4,6 @@ A map leads centred vectors to the mean of a document and its mates (least squar
 Half of the subjects choose the ridge; as large a share of their documents taught as is sampled of the collection.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby

@@ -1,7 +1,5 @@
 """Bounded random samples of a collection's documents, by language."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from indexer.stores.contract import VectorStore

@@ -4,8 +4,6 @@ A query's first ten hits count as changed only if more of them change than betwe
 today's sample each: halves differ by more than two whole samples would, so unchanged documents have nearly no drift.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Fit a calibration: the languages' statistics from a sample of stored vectors, and a bank of pseudo-queries."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial

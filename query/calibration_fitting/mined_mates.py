@@ -4,8 +4,6 @@ Two documents are mates if each is the other's nearest in its language, without 
 cosine stands out from the neighbourhoods of both (the ratio margin of ``query/calibration/margin.py``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial

@@ -1,7 +1,5 @@
 """Trials of rankings: two or more ways to rank answer the same queries, and a test says whether one is better."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial

@@ -1,7 +1,5 @@
 """Keep a collection's calibration while it fits the documents, and calibrate again when it does not."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from encoders.console import Console

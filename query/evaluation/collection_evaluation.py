@@ -1,7 +1,5 @@
 """Evaluate a collection: rank every topic, score the rankings, log them, compare them with another run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -6,8 +6,6 @@ topic languages pooled, ``de-same`` German documents alone, ``de-bm25`` BM25 on 
 another system, or a paper's table, is an evaluation without a collection.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A run of any system, from a TREC run file: scored and logged like an evaluation, with or without a collection."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path

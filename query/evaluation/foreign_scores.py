@@ -1,7 +1,5 @@
 """Runs of other systems, scored as our own are: what ``dragoman runs import`` and ``--compare FILE`` compute."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Scores of a run, ours or another system's, by the judgements of documents in all target languages, or in one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 

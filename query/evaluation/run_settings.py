@@ -1,7 +1,5 @@
 """Describe how a run was ranked, and how two runs differ."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Runs of an evaluation with their scores: what they rank, how they are named, which judgements count."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal

@@ -1,7 +1,5 @@
 """Runs of a collection's searcher over topics, with their scores: the computation of ``dragoman evaluate``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain

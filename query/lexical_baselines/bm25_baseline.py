@@ -1,7 +1,5 @@
 """BM25 ranking within the topic's language: what a search engine finds without an encoder."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import closing

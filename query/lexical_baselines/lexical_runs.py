@@ -1,7 +1,5 @@
 """Runs of PSQ over a collection's documents."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 

@@ -4,8 +4,6 @@ A query term e counts in a document as often as its translations f are expected 
 document frequency: tf(e, d) = Σ_f p(f | e) · tf(f, d), df(e) = Σ_f p(f | e) · df(f).
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -8,8 +8,6 @@ topics whose first relevant hit is in their language, of those with relevant doc
 parallel passages). Last, the share of each language's relevant documents among the first hundred hits.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Scores of a run against relevance judgements, by ir-measures (which uses trec_eval's code)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 The two-sided randomisation test is Fisher's, which Smucker, Allan and Carterette (CIKM 2007) recommend for retrieval.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 

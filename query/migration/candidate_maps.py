@@ -1,7 +1,5 @@
 """Learn the map of a migration from documents with vectors of both encoders, and measure its ranking quality."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property

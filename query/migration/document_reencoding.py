@@ -3,8 +3,6 @@
 Meanwhile searches use the old vectors through the map; afterwards the second field, and the old stays for ``rollback``.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace

@@ -1,7 +1,5 @@
 """Overlap of two rankings: the share of first ten hits in common, over logged queries or pseudo-queries."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The sample of a migration: documents and their first passages, encoded by both encoders."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from itertools import groupby

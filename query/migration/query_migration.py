@@ -4,8 +4,6 @@ From a sample a map W from old vectors to new is learnt, and a query q searches 
 a calibration: choosing the previous calibration rolls the migration back.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

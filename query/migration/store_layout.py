@@ -1,7 +1,5 @@
 """Bring the index of an earlier version's collection into the present layout: stored documents are written anew."""
 
-from __future__ import annotations
-
 from contextlib import closing
 
 from encoders.console import Console

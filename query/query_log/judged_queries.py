@@ -1,7 +1,5 @@
 """The query log as topics and judgements: relevant are the opened hits, or the documents judged relevant."""
 
-from __future__ import annotations
-
 import datetime as dt
 import hashlib
 import json

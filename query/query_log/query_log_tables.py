@@ -1,7 +1,5 @@
 """Tables of the query log."""
 
-from __future__ import annotations
-
 import datetime as dt
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Input files named on the command line: names, folders, patterns and lists of these stand for files."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from glob import glob
 from pathlib import Path

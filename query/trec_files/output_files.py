@@ -1,7 +1,5 @@
 """Output files named on the command line: they are checked before the work, and written after it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Relevance judgements: TREC's lines, ``topic 0 document grade``, tables with a header, and data sets."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path

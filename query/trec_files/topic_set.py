@@ -1,7 +1,5 @@
 """Topics of an evaluation with their relevance judgements."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

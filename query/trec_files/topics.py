@@ -1,7 +1,5 @@
 """The topics of an evaluation, read from CLEF and TREC markup, TSV, JSON lines or a data set."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A caller's connection: bounds of time, size and number around uvicorn's protocol, which has none of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """The HTTP server that runs the service, and the sockets that it listens at."""
 
-from __future__ import annotations
-
 import errno
 import logging
 import os

@@ -1,7 +1,5 @@
 """Checks of each request before its handler runs (size, host, origin, token, rate), and the headers of each answer."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

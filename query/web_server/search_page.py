@@ -1,7 +1,5 @@
 """The search page, made of the files of ``page/``, and its content security policy."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

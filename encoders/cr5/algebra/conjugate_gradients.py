@@ -1,7 +1,5 @@
 """Block conjugate gradients: a symmetric positive definite system with many right-hand sides in one Krylov space."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.linalg import LinAlgError
 

@@ -1,7 +1,5 @@
 """The leading eigenvectors of a symmetric operator that can only be applied to blocks of vectors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

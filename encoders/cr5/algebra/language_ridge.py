@@ -1,7 +1,5 @@
 """One language's ridge regression: (XᵀX + λI)⁻¹Xᵀ applied to many right-hand sides at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

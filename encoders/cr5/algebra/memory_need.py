@@ -1,7 +1,5 @@
 """Memory that training needs, and free memory, in bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Solutions in float32, checked and refined in float64."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -5,8 +5,6 @@ A few words resemble a query. Whole documents find their mates best with a λ th
 (docs/methods/cr5.md), so a few concepts choose it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from itertools import pairwise, permutations

@@ -1,7 +1,5 @@
 """Parse one newspaper article in markup: find the tags that hold its id, title, lead and text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

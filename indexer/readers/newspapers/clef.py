@@ -1,7 +1,5 @@
 """The newspapers of the CLEF ad-hoc collections, 2000-2008: ids and folders show the newspaper and so the language."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

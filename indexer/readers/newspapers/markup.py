@@ -1,7 +1,5 @@
 """SGML of newspaper collections: tags that may not close, bare ampersands, entities."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterator

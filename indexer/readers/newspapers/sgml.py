@@ -1,7 +1,5 @@
 """TREC and CLEF markup: read files of ``<DOC>`` records, well-formed or not, one record at a time."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The encoding of a file, decided once over all of its bytes: stated, marked, UTF-8, declared, or guessed."""
 
-from __future__ import annotations
-
 import codecs
 import re
 import unicodedata

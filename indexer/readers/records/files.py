@@ -1,7 +1,5 @@
 """The files of a source: listed in a fixed order, decompressed, and read with a line count."""
 
-from __future__ import annotations
-
 import bz2
 import codecs
 import io

@@ -1,7 +1,5 @@
 """The text of an HTML page, without what is on every page of its site."""
 
-from __future__ import annotations
-
 from encoders.errors import BadInput
 from encoders.languages import normalise
 from indexer.readers.records.record import clean, clean_line

@@ -1,7 +1,5 @@
 """Make a document of a record's values, or a refusal with the reason; the rules are the same for every format."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence

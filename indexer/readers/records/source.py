@@ -1,7 +1,5 @@
 """Options of a reader, and the results it yields."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 

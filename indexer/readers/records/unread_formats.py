@@ -1,7 +1,5 @@
 """Formats of documents that are not read here, each with the command that converts a file to text."""
 
-from __future__ import annotations
-
 import lzma
 import re
 import zipfile

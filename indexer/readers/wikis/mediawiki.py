@@ -4,8 +4,6 @@
 are items. Pages of one item share the concept, as in the HMDE paper (§3.1).
 """
 
-from __future__ import annotations
-
 import re
 from array import array
 from collections.abc import Iterator, Mapping

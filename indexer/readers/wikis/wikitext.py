@@ -1,7 +1,5 @@
 """Wikitext, the markup of MediaWiki, to plain text and the categories that it names."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections import Counter

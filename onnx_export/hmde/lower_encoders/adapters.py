@@ -1,7 +1,5 @@
 """Low-rank matrices that learn instead of an encoder's weights (LoRA, Hu et al. 2022)."""
 
-from __future__ import annotations
-
 import torch
 
 from encoders.errors import BadInput

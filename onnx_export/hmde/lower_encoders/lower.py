@@ -1,7 +1,5 @@
 """The lower encoder during training: its interface, and a frozen encoder whose vectors are computed once."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """A lower encoder that learns by gradient caching."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

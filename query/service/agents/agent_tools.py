@@ -1,7 +1,5 @@
 """The tools that agents call by the Model Context Protocol (MCP): search, similar, document, collections."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version

@@ -1,7 +1,5 @@
 """The tools for agents over HTTP, and over standard input and output."""
 
-from __future__ import annotations
-
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
