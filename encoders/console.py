@@ -1,7 +1,5 @@
 """Output of every command at the terminal: results, remarks, tables, progress."""
 
-from __future__ import annotations
-
 import datetime as dt
 import itertools
 import shutil
@@ -132,7 +130,7 @@ class Console:
             raise
 
     @contextmanager
-    def progress(self, description: str, total: int | None, unit: str) -> Iterator[Progress]:
+    def progress(self, description: str, total: int | None, unit: str) -> "Iterator[Progress]":
         """Show a progress bar with rate and time left on stderr; yield the object that advances it.
 
         Without a terminal, lines at intervals replace the bar, so that a log shows the progress.

@@ -1,7 +1,5 @@
 """Input and output of an encoder: documents, passages, vectors."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -76,7 +74,7 @@ class Passages:
         """Whether the last passage is the title: it begins at 0, where only a first segment begins otherwise."""
         return len(self.offsets) > 1 and not self.offsets[-1, 0]
 
-    def without_title(self) -> Passages:
+    def without_title(self) -> "Passages":
         """The segments alone."""
         return Passages(self.vectors[:-1], self.offsets[:-1]) if self.has_title else self
 

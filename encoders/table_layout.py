@@ -1,11 +1,9 @@
 """A table at a terminal, drawn by rich: which columns fold, which are left out, and which stand in a further table."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import takewhile
-from typing import NamedTuple, TextIO
+from typing import NamedTuple, Self, TextIO
 
 from encoders.printable import printable
 
@@ -27,7 +25,7 @@ class Table(NamedTuple):
     title: str = ""
 
     @classmethod
-    def of(cls, records: Iterable[Mapping[str, str]], title: str = "") -> Table:
+    def of(cls, records: Iterable[Mapping[str, str]], title: str = "") -> Self:
         """A table of records, each a mapping from heading to cell."""
         rows = list(records)
         return cls(list(rows[0]) if rows else [], [list(row.values()) for row in rows], title)

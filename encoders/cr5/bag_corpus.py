@@ -1,7 +1,5 @@
 """Training documents as word counts by language, each with its concept."""
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -55,7 +53,7 @@ class Corpus:
         label = self._concepts.setdefault(concept, len(self._concepts))
         self._labels.setdefault(lang, []).append((label, counter.add(text_words)))
 
-    def only(self, languages: Sequence[str]) -> Corpus:
+    def only(self, languages: Sequence[str]) -> "Corpus":
         """The documents of some languages; the counts are shared with this corpus."""
         part = Corpus()
         part.documents, part.without_concept, part._concepts = self.documents, self.without_concept, self._concepts

@@ -1,7 +1,5 @@
 """*cr5*: a text's vector is the sum of its words' vectors, in any language, without a neural network or a graph."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -71,7 +69,7 @@ class BagsOfWords:
         """Queries → (queries, dim) float32 unit rows; a zero row where the model has no word of a query."""
         return self.model.encode(queries)
 
-    def _cut(self, document: Document) -> _Cut:
+    def _cut(self, document: Document) -> "_Cut":
         lang = self.model.language(document.lang)
         if not lang:
             return _Cut(np.zeros(0, np.int32), [0], [0])

@@ -1,7 +1,5 @@
 """Fit Cr5: documents with concepts → a model. The part of ``dragoman train cr5`` that needs no files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -28,7 +26,7 @@ class Cr5:
         """Take the settings; the default values are the paper's."""
         self.settings = settings or Cr5Settings()
 
-    def fit(self, documents: Iterable[Document] | Corpus, console: Console | None = None) -> Cr5:
+    def fit(self, documents: Iterable[Document] | Corpus, console: Console | None = None) -> "Cr5":
         """Learn from documents, in any order, or a corpus; ``concept`` is the same for translations of one another.
 
         Raises BadInput: the documents teach nothing (the message says why), or don't fit into memory.

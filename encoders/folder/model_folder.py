@@ -9,8 +9,6 @@ Every graph takes ``input_ids`` and ``attention_mask``, int64 (texts, tokens), p
 1).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -63,7 +61,7 @@ class ModelFolder:
         return self.path / _PIECES if self.config.pieces else None
 
     @classmethod
-    def open(cls, path: str | Path) -> ModelFolder:
+    def open(cls, path: str | Path) -> "ModelFolder":
         """Read a folder. Raises BadInput: it is no model folder, has another format, or lacks a file."""
         folder = Path(path)
         file = folder / "config.json"

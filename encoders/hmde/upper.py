@@ -1,10 +1,8 @@
 """The upper encoder of HMDE: the vectors of a document's segments → the document's vector, by a second ONNX graph."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 
@@ -60,7 +58,7 @@ class UpperFile:
     frozen: bool = True  # whether the lower encoder stayed as it was
 
     @classmethod
-    def read(cls, folder: ModelFolder) -> UpperFile:
+    def read(cls, folder: ModelFolder) -> Self:
         """Read and check the file. Raises BadInput: file or graph is missing, damaged or of another model."""
         file = folder.path / ABOUT
         try:

@@ -1,7 +1,5 @@
 """Decide where graphs run, before a graph is loaded: on the CPU, or on an NVIDIA GPU that can run them."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator
@@ -33,7 +31,7 @@ class NoCuda(MissingPart):
         super().__init__(f"CUDA was asked for, but {reason}, or take --device cpu")
         self.reason = reason
 
-    def __reduce__(self) -> tuple[type[NoCuda], tuple[str, ...]]:
+    def __reduce__(self) -> "tuple[type[NoCuda], tuple[str, ...]]":
         """Made from the reason, in another process too."""
         return NoCuda, (self.reason,)
 

@@ -1,7 +1,5 @@
 """Documents about the same concepts in several languages, and their split by concept."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -26,7 +24,7 @@ class Parallel:
     concepts: Sequence[str]
     rows: Mapping[str, FloatArray]  # (n, dim) float32 vectors by language; a concept has the same row in each
 
-    def only(self, places: _Places) -> Parallel:
+    def only(self, places: _Places) -> "Parallel":
         """The documents of the concepts at these places."""
         return Parallel(
             [self.concepts[place] for place in places], {lang: rows[places] for lang, rows in self.rows.items()}
@@ -60,6 +58,6 @@ class ConceptSplit:
         first, second = int(0.6 * count), int(0.8 * count)
         return cls(*(parallel.only(part) for part in (order[:first], order[first:second], order[second:])))
 
-    def shortened(self, pairs: int) -> ConceptSplit:
+    def shortened(self, pairs: int) -> "ConceptSplit":
         """The same split with the first ``pairs`` training concepts only."""
         return ConceptSplit(self.training.only(np.arange(pairs)), self.validation, self.test)

@@ -1,7 +1,5 @@
 """The ledger of an index run: what was read, what is done, what was refused, by this process or by workers."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -77,7 +75,7 @@ class Ledger(RunLedger):
         prune: bool = False,
         encoding: str = "",
         again: Mapping[str, str] | None = None,
-    ) -> Ledger:
+    ) -> "Ledger":
         """Resume the collection's unfinished run over the same unchanged sources, or begin a run.
 
         Other unfinished runs are abandoned, but their stored documents stay and are not encoded again. Raises BadInput:

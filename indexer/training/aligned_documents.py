@@ -1,7 +1,5 @@
 """Document vectors by language and ``concept``; maps between languages are learnt from them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
@@ -37,7 +35,7 @@ class AlignedVectors:
         else:
             self.vectors[document.lang][str(concept)] = vector
 
-    def only(self, langs: Sequence[str]) -> AlignedVectors:
+    def only(self, langs: Sequence[str]) -> "AlignedVectors":
         """Keep some languages' vectors (empty: all). Raises BadInput: a language lacks concepts, or one is left."""
         chosen = list(langs) or sorted(self.vectors)
         for lang in chosen:
@@ -51,7 +49,7 @@ class AlignedVectors:
             )
         return replace(self, vectors={lang: self.vectors[lang] for lang in chosen})
 
-    def without_concepts(self, concepts: set[str]) -> AlignedVectors:
+    def without_concepts(self, concepts: set[str]) -> "AlignedVectors":
         """The vectors of all other concepts, without the counts."""
         return AlignedVectors(
             {

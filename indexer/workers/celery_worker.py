@@ -1,7 +1,5 @@
 """``dragoman worker``: a Celery worker around ``ChunkWorker``, one process solo or several of a prefork pool."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import platform
@@ -14,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 from encoders.console import Console
 from encoders.document import Encoder, EncoderSpec
@@ -55,7 +53,7 @@ class WorkerPlan:
     metrics_address: tuple[str, int] | None = None  # address and port for Prometheus, if any
     lanes: int = 1  # chunks that one process works on at once; several use a GPU while others are read and stored
 
-    def on_gpu(self, device: Device, number: int) -> WorkerPlan:
+    def on_gpu(self, device: Device, number: int) -> Self:
         """The plan of a card's own process; Prometheus asks each process at a port of its own, in their order."""
         address = self.metrics_address and (self.metrics_address[0], self.metrics_address[1] + number)
         return replace(self, device=device, metrics_address=address)

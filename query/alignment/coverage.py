@@ -1,7 +1,5 @@
 """How much of one document's content is in another, by their passages: a single vector of a document blurs that."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +22,7 @@ class PassageRows:
     starts: IntArray  # (documents + 1,) first row of each document, then the number of rows; no document is empty
 
     @classmethod
-    def pack(cls, passages: Sequence[Passages], vectors: FloatArray) -> PassageRows:
+    def pack(cls, passages: Sequence[Passages], vectors: FloatArray) -> "PassageRows":
         """Put documents' passages together; a document without any gets its row of ``vectors`` as its only passage."""
         parts = [
             document_passages.vectors if len(document_passages.vectors) else int8_rows(vectors[row : row + 1])
@@ -47,14 +45,14 @@ class PassageRows:
         for start in range(0, len(self.vectors), _BLOCK):
             yield unit_rows(self.vectors[start : start + _BLOCK])
 
-    def changed(self, change: Callable[[FloatArray], FloatArray]) -> PassageRows:
+    def changed(self, change: Callable[[FloatArray], FloatArray]) -> "PassageRows":
         """The same passages with ``change`` applied to blocks of unit vectors."""
         vectors = np.empty_like(self.vectors)
         for index, block in enumerate(self.blocks()):
             vectors[index * _BLOCK : index * _BLOCK + len(block)] = int8_rows(change(block))
         return PassageRows(vectors, self.starts)
 
-    def only(self, documents: IntArray) -> PassageRows:
+    def only(self, documents: IntArray) -> "PassageRows":
         """The passages of the given documents, in the order given."""
         counts = np.diff(self.starts)[documents]
         starts = np.concatenate(([0], np.cumsum(counts)))

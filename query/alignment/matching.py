@@ -5,8 +5,6 @@ with the largest margins. A document whose kept pairs are used up waits for anot
 whole matrix, except for the choice among equal scores.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -44,7 +42,7 @@ class Pairs:
     cosines: FloatArray  # (pairs,) float32
     scores: FloatArray  # (pairs,) float32 margins
 
-    def at(self, positions: IntArray) -> Pairs:
+    def at(self, positions: IntArray) -> "Pairs":
         """The pairs at some positions, in the order of the positions."""
         return Pairs(self.rows[positions], self.cols[positions], self.cosines[positions], self.scores[positions])
 

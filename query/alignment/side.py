@@ -1,7 +1,5 @@
 """One side of an alignment: documents' vectors and passages, read from a collection or encoded on the spot."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -27,7 +25,7 @@ class Side:
     values: Sequence[str | None]  # (n,) value of the field that true pairs share, as text; none if a document has none
     unknown: Sequence[str] = field(default=())  # ids of documents without a word that the encoder knows, left out
 
-    def only(self, places: IntArray) -> Side:
+    def only(self, places: IntArray) -> "Side":
         """The documents at some positions, in the order of the positions."""
         return replace(
             self,

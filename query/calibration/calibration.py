@@ -4,15 +4,13 @@ Within one target language the correction of documents is a correction of the qu
 takes a corrected query; lengths of corrected documents and the margin are computed on the candidates.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -96,7 +94,7 @@ class Calibration:
         check_balance(self.balance)
 
     @classmethod
-    def none(cls, model: str, vector_parts: VectorParts) -> Calibration:
+    def none(cls, model: str, vector_parts: VectorParts) -> Self:
         """The calibration that corrects nothing: plain cosine, with the weights of ``vector_parts``."""
         zeros = np.zeros(sum(vector_parts.widths), dtype=np.float32)
         return cls(model, {}, dict.fromkeys(_PREFIXES, zeros), vector_parts, balance=0.0)
@@ -219,7 +217,7 @@ class Calibration:
         return header, arrays
 
     @classmethod
-    def from_bytes(cls, data: bytes, stored_id: str = "") -> Calibration:
+    def from_bytes(cls, data: bytes, stored_id: str = "") -> Self:
         """Read an artifact with its id. Raises UnreadableCalibration: it is damaged, or of an unknown version."""
         try:
             with np.load(io.BytesIO(data), allow_pickle=False) as archive:

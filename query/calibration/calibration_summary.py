@@ -1,10 +1,8 @@
 """The summary of a stored calibration: how it ranks, what decided that, and the migration it belongs to."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from query.calibration.calibration import BAR, Calibration
 
@@ -69,7 +67,7 @@ class Summary:
         return str(self.map.get("to", "")) if self.map else ""
 
     @classmethod
-    def of(cls, calibration: Calibration, decided_by: DecidedBy, **others: Any) -> Summary:
+    def of(cls, calibration: Calibration, decided_by: DecidedBy, **others: Any) -> Self:
         """Summarise a calibration's settings and languages; ``others`` are the remaining attributes."""
         weights = calibration.vector_parts.weights
         languages = {
@@ -85,7 +83,7 @@ class Summary:
         return values
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Summary:
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
         """Read what ``as_json`` wrote, by this version or an earlier one."""
         is_earlier = "margin" in values
         mates, space = values.get("mates"), values.get("common_space")

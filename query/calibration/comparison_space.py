@@ -3,11 +3,9 @@
 A linear map of one target language's documents is a map of the query, q·(W d) = (Wᵀq)·d, so the index is unchanged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -32,7 +30,7 @@ class CorrectedQueries:
         """(queries, dim) vectors to compare with documents of a language; made once, and kept."""
         return self._mapped(target) if self._mapped else self.vectors
 
-    def selected(self, row: int) -> CorrectedQueries:
+    def selected(self, row: int) -> "CorrectedQueries":
         """One of the queries alone."""
         rows = slice(row, row + 1)
         return CorrectedQueries(self.vectors[rows], self._mapped and (lambda target: self.toward(target)[rows]))
@@ -94,7 +92,7 @@ class CommonSpace(Space):
         self.maps = maps  # (dim, dim) float16 weights by language; centred rows are multiplied from the right
 
     @classmethod
-    def rounded(cls, maps: Mapping[str, np.ndarray]) -> CommonSpace:
+    def rounded(cls, maps: Mapping[str, np.ndarray]) -> Self:
         """A space of maps in any precision, rounded to float16, as they are stored."""
         return cls({lang: weights.astype(np.float16).astype(np.float32) for lang, weights in maps.items()})
 

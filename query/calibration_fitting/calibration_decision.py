@@ -3,8 +3,6 @@
 These are judged topics, which also decide the balance, or pseudo-queries. Without evidence neither is chosen.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from encoders.document import Encoder
@@ -34,7 +32,7 @@ class Decision:
     mates: MatesSummary | None = None  # whether mates count, and why
     common_space: CommonSpaceSummary | None = None  # the common space that is used; none: none is
 
-    def judged(self, calibration: Calibration) -> Decision:
+    def judged(self, calibration: Calibration) -> "Decision":
         """The decision after judgements chose a calibration."""
         mates = self.mates and replace(self.mates, count=calibration.mates)
         return Decision(calibration, "judgements", mates, self.common_space if calibration.space.name else None)

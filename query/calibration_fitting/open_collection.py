@@ -1,7 +1,5 @@
 """A collection open for calibration: store, encoder, database."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -40,7 +38,7 @@ class OpenCollection:
     @contextmanager
     def open(
         cls, name: str, settings: Settings, device: Device = "auto", console: Console | None = None
-    ) -> Iterator[OpenCollection]:
+    ) -> "Iterator[OpenCollection]":
         """Open a collection, its encoders on ``device``. Raises BadInput: there is no such collection."""
         with database.open_database(settings.database) as engine:
             collection = collections.require(engine, name)

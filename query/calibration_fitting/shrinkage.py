@@ -1,7 +1,5 @@
 """Shrinkage: the means of a language with few vectors are drawn towards those of all languages."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np
@@ -21,7 +19,7 @@ class ShrunkMeans:
     of freedom, the scatter between loses what few vectors cause. Without an estimate the pooled mean stands.
     """
 
-    def __init__(self, moments: Mapping[str, PartMoments], like: ShrunkMeans | None = None) -> None:
+    def __init__(self, moments: Mapping[str, PartMoments], like: "ShrunkMeans | None" = None) -> None:
         """Shrink the moments of each language, one at least; a count may be 0.
 
         The trust is that of ``like`` for passages: many passages of few documents say no more than the documents do.

@@ -1,7 +1,5 @@
 """The table of a paper: a row for each run, a column for each measure, marks where a run differs from the first."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,7 +42,7 @@ class RunTable:
     comparisons: Mapping[tuple[str, str], Comparison]
 
     @classmethod
-    def of(cls, measures: Sequence[str], rows: Sequence[TableRow], comparisons: Sequence[Comparison]) -> RunTable:
+    def of(cls, measures: Sequence[str], rows: Sequence[TableRow], comparisons: Sequence[Comparison]) -> "RunTable":
         """The table of runs that were compared with the first; where systems have one name, ids tell them apart."""
         names = [row.system for row in rows]
         rows = [

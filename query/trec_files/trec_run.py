@@ -1,7 +1,5 @@
 """A run: the ranking of a system for each topic, read from and written to TREC run files."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -63,7 +61,7 @@ class Run:
         return "".join(lines)
 
     @classmethod
-    def from_trec(cls, lines: Iterable[str], where: str) -> Run:
+    def from_trec(cls, lines: Iterable[str], where: str) -> "Run":
         """Read a run in TREC's format, in trec_eval's order. Raises BadInput: a broken line, or a document twice."""
         tag = ""
         rankings: dict[str, dict[str, float]] = {}
@@ -92,7 +90,7 @@ class Run:
         )
 
     @classmethod
-    def read_trec(cls, path: str | Path) -> Run:
+    def read_trec(cls, path: str | Path) -> "Run":
         """Read a TREC run file, maybe compressed. Raises BadInput: it can't be read, is empty, or has a broken line."""
         file = SourceFile(Path(path), str(path))
         try:

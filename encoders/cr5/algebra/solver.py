@@ -9,8 +9,6 @@ section 5 lets each language be solved for separately:
 In the paper's B⁻¹ − ζζᵀ, ζ is imaginary, since n μᵀB⁻¹μ < 1: in real numbers the rank-one term is added.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -186,13 +184,13 @@ class _Regression:
         """YU of a language, (documents, columns)."""
         return concepts[self._labels[lang]]
 
-    def _solved(self, lang: str, concepts: FloatArray, centring: _Centring) -> FloatArray:
+    def _solved(self, lang: str, concepts: FloatArray, centring: "_Centring") -> FloatArray:
         """A language's part of (X̂ᵀX̂ + λI)⁻¹ X̂ᵀ Ŷ U, in the primal or dual form of its ridge regression."""
         solution = self._ridges[lang].solve(self._targets(lang, concepts) - centring.mean)
         solution += self._of_ones[lang] * centring.shared
         return solution
 
-    def _centring(self, concepts: FloatArray) -> _Centring:
+    def _centring(self, concepts: FloatArray) -> "_Centring":
         total = sum(np.bincount(labels, minlength=self.concepts) for labels in self._labels.values())
         mean = np.asarray(total @ concepts.astype(np.float64) / self._documents, dtype=np.float32)
         parts = self._each(lambda lang: self._ones[lang].T.astype(np.float64) @ (self._targets(lang, concepts) - mean))

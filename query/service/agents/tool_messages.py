@@ -1,7 +1,5 @@
 """Arguments and answers of the tools for agents; agents see their descriptions."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -45,7 +43,7 @@ def short_fields(fields: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     return short, [name for name in fields if name not in short]
 
 
-def short_facets(facets: FacetsAnswer) -> ToolFacets:
+def short_facets(facets: FacetsAnswer) -> "ToolFacets":
     """The facets that an answer has: of each the largest counts of values that are not too long."""
     short = {
         name: [(value, count) for value, count in counts.items() if len(value) <= _FIELD_CHARACTERS][:_FACET_VALUES]
