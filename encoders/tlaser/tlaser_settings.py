@@ -56,8 +56,6 @@ class Constraint:
     lam: float = 0.125  # weight of the margin to other sentences (λ = β/2)
     margin: float = 0.5  # α
     negatives: int = 20  # other sentences that each pair is compared with (N_s)
-    summed: bool = True  # whether a sentence's loss is the sum over its tokens, as published, not the mean
-    squared: bool = True  # whether |·|² is the squared norm; otherwise it is the norm
 
 
 NO_CONSTRAINT = Constraint(beta=0.0, lam=0.0)

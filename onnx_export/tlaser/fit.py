@@ -157,17 +157,8 @@ class _Run:
         sentences_per_token = len(source) / batch.tokens
         if target is None:
             return total_loss(translation, None, constraint, sentences_per_token), {"translation": translation}
-        forward_negatives, backward_negatives = (
-            to_device(draw_negatives(len(source), constraint.negatives), self.device) for _ in range(2)
-        )
-        terms = distances(
-            source.float(),
-            target.float(),
-            forward_negatives,
-            backward_negatives,
-            constraint.margin,
-            squared=constraint.squared,
-        )
+        negatives = [to_device(draw_negatives(len(source), constraint.negatives), self.device) for _ in range(2)]
+        terms = distances(source.float(), target.float(), *negatives, constraint.margin)
         total = total_loss(translation, terms, constraint, sentences_per_token)
         return total, {"translation": translation, "paired": terms.paired, "delta": terms.delta}
 
@@ -228,6 +219,7 @@ def fingerprint(corpus: Corpus, plan: TlaserPlan, vocabulary: int) -> dict[str, 
         "variant": plan.variant,
         **asdict(plan.sizes),
         **asdict(plan.constraint),
+        "summed": True,  # version 0.1.0 took the mean
         **{name: value for name, value in asdict(plan.training).items() if name != "steps"},
         "tokens of the vocabulary": vocabulary,
         "sentences": corpus.hash(),

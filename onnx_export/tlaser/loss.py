@@ -27,29 +27,19 @@ def translation_loss(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor
 
 
 def distances(
-    first: Tensor,
-    second: Tensor,
-    forward_negatives: Tensor,
-    backward_negatives: Tensor,
-    margin: float,
-    *,
-    squared: bool = True,
+    first: Tensor, second: Tensor, forward_negatives: Tensor, backward_negatives: Tensor, margin: float
 ) -> Distances:
     """Distance terms of eqs. 7–9.
 
-    |·|² is the squared Frobenius norm if ``squared``, else the norm; v_norm is its mean over the batch's sentences.
-    ``first`` and ``second`` are (pairs, dim) P of translations; the negatives are (pairs, N_s) rows of the other
-    language, never a translation.
+    |·|² is the squared Frobenius norm; v_norm is its mean over the batch's sentences. ``first`` and ``second`` are
+    (pairs, dim) P of translations; the negatives are (pairs, N_s) rows of the other language, never a translation.
     """
     squares = first.square().sum(dim=1), second.square().sum(dim=1)
-    norms = torch.cat(squares) if squared else torch.cat(squares).sqrt()
-    scale = norms.mean() + EPSILON
-    paired_squares = (first - second).square().sum(dim=1)
-    paired = (paired_squares if squared else (paired_squares + EPSILON).sqrt()) / scale
+    scale = torch.cat(squares).mean() + EPSILON
+    paired = (first - second).square().sum(dim=1) / scale
     if forward_negatives.shape[1] == 0:
         return Distances(paired.mean(), paired.new_zeros(()))
-    cross_squares = squares[0][:, None] + squares[1][None, :] - 2 * first @ second.T
-    cross_distances = (cross_squares if squared else (cross_squares.clamp(min=0) + EPSILON).sqrt()) / scale
+    cross_distances = (squares[0][:, None] + squares[1][None, :] - 2 * first @ second.T) / scale
     forward_delta = (margin - (cross_distances.gather(1, forward_negatives) - paired[:, None])).clamp(min=0)
     backward_delta = (margin - (cross_distances.T.gather(1, backward_negatives) - paired[:, None])).clamp(min=0)
     return Distances(paired.mean(), (forward_delta + backward_delta).mean(dim=1).mean())
@@ -60,12 +50,11 @@ def total_loss(
 ) -> Tensor:
     """Eq. 10 per target token: β·d_p + λ/N_s·Σ(δ + δ) + 0.5·translation; without distance terms 0.5·translation.
 
-    If a sentence's loss is summed over its tokens, ``sentences_per_token`` scales its distance terms, which count once.
+    A sentence's loss is summed over its tokens; ``sentences_per_token`` scales its distance terms, which count once.
     """
     if terms is None:
         return 0.5 * translation
-    distance = constraint.beta * terms.paired + constraint.lam * terms.delta
-    return (sentences_per_token if constraint.summed else 1.0) * distance + 0.5 * translation
+    return sentences_per_token * (constraint.beta * terms.paired + constraint.lam * terms.delta) + 0.5 * translation
 
 
 def draw_negatives(pairs: int, count: int) -> Tensor:
