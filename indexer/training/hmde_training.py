@@ -28,6 +28,7 @@ from indexer.training.hmde_material import Material, prepare, survey
 from onnx_export.hmde.hmde_settings import Curve, Settings
 from onnx_export.huggingface.hub_source import require_torch
 from onnx_export.models import DEFAULT
+from onnx_export.training.curve import draw
 
 if TYPE_CHECKING:
     from onnx_export.graphs.parity import ParityReport
@@ -226,22 +227,9 @@ def training_facts(
 
 def _picture(curve: Curve) -> bytes:
     """Draw the curve as PNG: loss, and MAP on held-out concepts."""
-    from matplotlib.figure import Figure  # noqa: PLC0415 - the import takes half a second
-
-    figure = Figure(figsize=(7.0, 3.6), layout="constrained")
-    axes = figure.subplots()
-    steps = [point.step for point in curve.points]
-    axes.plot(steps, [point.loss for point in curve.points], color="#c8553d", label="loss")
-    axes.set_xlabel("step")
-    axes.set_ylabel("loss", color="#c8553d")
-    title = f"kept: step {curve.best:,}"
+    panels = {f"loss, kept: step {curve.best:,}": ["loss"]}
     if curve.validated:
-        score_axes = axes.twinx()
-        score_axes.plot(steps, [point.score for point in curve.points], color="#1b7f79", label="MAP")
-        score_axes.axvline(curve.best, color="#222222", linewidth=0.8, linestyle="--")
-        score_axes.set_ylabel("MAP on held-out concepts", color="#1b7f79")
-        title += f", MAP {curve.best_score:.4f}"
-    axes.set_title(title, fontsize=10, loc="left")
+        panels[f"MAP on held-out concepts, kept: {curve.best_score:.4f}"] = ["score"]
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=120, metadata={"Software": None})
+    draw([asdict(point) for point in curve.points], panels, buffer)
     return buffer.getvalue()

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from encoders.errors import MissingPart
 
@@ -18,8 +19,8 @@ def write_rows(rows: Sequence[Row], file: Path) -> None:
         raise MissingPart(f"{file} can't be written ({error.strerror}); make room and run the same command") from error
 
 
-def draw(rows: Sequence[Row], panels: Mapping[str, Sequence[str]], file: Path) -> None:
-    """Draw a ``.png``, a panel per title over steps, a line per measurement; rows without it have no point there."""
+def draw(rows: Sequence[Row], panels: Mapping[str, Sequence[str]], file: Path | IO[bytes]) -> None:
+    """Draw a PNG, a panel per title over steps, a line per measurement; rows without it have no point there."""
     from matplotlib.figure import Figure  # noqa: PLC0415 - half a second
 
     figure = Figure(figsize=(7.5, 2.6 * len(panels)), layout="constrained")
@@ -33,4 +34,4 @@ def draw(rows: Sequence[Row], panels: Mapping[str, Sequence[str]], file: Path) -
         if len(names) > 1:
             axes.legend(frameon=False, fontsize=9)
     figure.supxlabel("step", fontsize=9)
-    figure.savefig(file, dpi=130)
+    figure.savefig(file, format="png", dpi=130)

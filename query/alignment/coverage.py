@@ -5,11 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-from encoders.document import FloatArray, Int8Array, Passages, int8_rows, unit_rows
-
-IntArray = npt.NDArray[np.int64]
+from encoders.document import FloatArray, Int8Array, IntArray, Passages, int8_rows, unit_rows
 
 _BLOCK = 16_384
 

@@ -13,11 +13,9 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from encoders.document import BoolArray, FloatArray
+from encoders.document import BoolArray, FloatArray, IntArray
 from encoders.errors import BadInput
 from query.calibration.margin import FLOOR
-
-IntArray = npt.NDArray[np.int64]
 
 Margin = Literal["ratio", "distance", "absolute"]
 """Form of a score: cos / ((fwd + bwd) / 2), cos − (fwd + bwd) / 2, or cos."""

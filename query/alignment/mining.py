@@ -6,10 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
-from encoders.document import FloatArray
+from encoders.document import FloatArray, IntArray
 from query.alignment.coverage import coverage
 from query.alignment.matching import (
-    IntArray,
     Margin,
     NeighbourMeans,
     Pairs,
@@ -64,7 +63,7 @@ def mine(a: Side, b: Side, plan: AlignmentPlan) -> Mined:
         maps = helpful_maps(x.vectors[scored.rows[clear]], y.vectors[scored.cols[clear]])
         if maps is None:
             break
-        comparison, learnt_from = _Comparison(mapped(x, maps.x), mapped(y, maps.y), plan), len(clear)
+        comparison, learnt_from = _Comparison(mapped(x, maps[0]), mapped(y, maps[1]), plan), len(clear)
     pairs = comparison.matched()
     cosines = np.einsum("ij,ij->i", a.vectors[pairs.rows], b.vectors[pairs.cols])
     return Mined(replace(pairs, cosines=cosines), learnt_from, plan.k)

@@ -3,12 +3,10 @@
 Each side is regressed on the means of its pairs, with a ridge towards the identity; this improves the unclear pairs.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from encoders.document import FloatArray, unit_rows
-from query.alignment.matching import IntArray, Pairs, neighbour_means
+from encoders.document import FloatArray, IntArray, unit_rows
+from query.alignment.matching import Pairs, neighbour_means
 
 _RIDGE = 0.3
 _SHARE = 0.5
@@ -21,12 +19,8 @@ _HELD_OUT = 2_000
 _SEED = 0
 
 
-@dataclass(frozen=True)
-class PairMaps:
-    """A map for each side."""
-
-    x: FloatArray  # (dim, dim) float32; the rows of the first side are multiplied by ``x`` from the right
-    y: FloatArray  # (dim, dim) float32 for the second side
+PairMaps = tuple[FloatArray, FloatArray]
+"""A map for each side, (dim, dim) float32; the side's rows are multiplied by it from the right."""
 
 
 def clear_pairs(scored: Pairs, n: int, m: int) -> IntArray:
@@ -43,7 +37,7 @@ def clear_pairs(scored: Pairs, n: int, m: int) -> IntArray:
 def fit_pair_maps(x: FloatArray, y: FloatArray) -> PairMaps:
     """Regress both (pairs, dim) rows of each pair on the mean of the two, by ridge regression towards the identity."""
     middle = (x.astype(np.float64) + y) / 2
-    return PairMaps(_towards(x, middle), _towards(y, middle))
+    return _towards(x, middle), _towards(y, middle)
 
 
 def _towards(rows: FloatArray, target: np.ndarray) -> FloatArray:
@@ -62,10 +56,10 @@ def helpful_maps(x: FloatArray, y: FloatArray) -> PairMaps | None:
     halves = order[::2], order[1::2]
     gain = 0.0
     for seen, unseen in (halves, halves[::-1]):
-        maps = fit_pair_maps(x[seen], y[seen])
+        map_x, map_y = fit_pair_maps(x[seen], y[seen])
         tested = unseen[:_HELD_OUT]
         before = _distinctness(x[tested], y[tested])
-        gain += _distinctness(unit_rows(x[tested] @ maps.x), unit_rows(y[tested] @ maps.y)) - before
+        gain += _distinctness(unit_rows(x[tested] @ map_x), unit_rows(y[tested] @ map_y)) - before
     return fit_pair_maps(x, y) if gain > 0 else None
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from encoders.console import Progress
-from encoders.document import Document, Encoder, FloatArray, Passages, encode_in_batches, unit_rows
+from encoders.document import Document, Encoder, FloatArray, IntArray, Passages, encode_in_batches, unit_rows
 from encoders.methods.moments import Moments
 from indexer.stores.contract import VectorStore
-from query.alignment.coverage import IntArray, PassageRows
+from query.alignment.coverage import PassageRows
 
 _BATCH = 64
 
