@@ -98,14 +98,11 @@ def sentence(status: int, body: Any) -> str:  # noqa: PLR0911 - a table
             return f"is overloaded ({cause}); run the command again when it has less to do"
         case 502 | 503 | 504:
             return f"is not ready ({cause}); see _cluster/health, and run the command again"
+        case _ if "Limit of total fields" in cause:  # Dragoman adds a dozen fields, and one for each language
+            advice = "raise index.mapping.total_fields.limit of the index, then run the command again"
+            return f"refused a request ({cause}); {advice}"
         case _:
-            return f"refused a request ({cause}){_advice(cause)}"
-
-
-def _advice(cause: str) -> str:
-    if "Limit of total fields" in cause:  # Dragoman adds a dozen fields, and one for each language
-        return "; raise index.mapping.total_fields.limit of the index, then run the command again"
-    return ""
+            return f"refused a request ({cause})"
 
 
 def reason(body: Any) -> str:

@@ -75,6 +75,7 @@ def findings_of(engine: sa.Engine, run_ids: Sequence[int], *kinds: str) -> list[
 def forget_findings(session: Session, done: IndexRun, seen: Callable[[Sequence[str]], set[str]]) -> None:
     """Delete earlier findings about what a done run read again; ``seen`` returns which ids of documents it met."""
     query = sa.select(IndexRun).where(IndexRun.collection == done.collection, IndexRun.id != done.id)
+    inside = tuple(start for source in done.sources for start in (f"{source}:", f"{source.rstrip('/')}/"))
     for run in session.scalars(query):
         if set(run.sources) <= set(done.sources):
             session.execute(sa.delete(FindingRow).where(FindingRow.run_id == run.id))
@@ -82,10 +83,7 @@ def forget_findings(session: Session, done: IndexRun, seen: Callable[[Sequence[s
         rows = session.scalars(sa.select(FindingRow).where(FindingRow.run_id == run.id)).all()
         seen_ids = seen([row.doc_id for row in rows if row.doc_id])
         for row in rows:
-            if row.doc_id in seen_ids or any(_lies_in(row.place, source) for source in done.sources):
+            # a place is a source, a line of it, or a file below it
+            is_of_source = row.place.startswith(inside) or row.place in done.sources
+            if row.doc_id in seen_ids or is_of_source:
                 session.delete(row)
-
-
-def _lies_in(place: str, source: str) -> bool:
-    """Whether a finding's place is a source, a line of it, or a file below it."""
-    return place == source or place.startswith((f"{source}:", f"{source.rstrip('/')}/"))

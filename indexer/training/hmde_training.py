@@ -94,12 +94,12 @@ def train_hmde(
     check_sources(sources.names, sources.options)
     base = (bases.open_frozen if settings.frozen else bases.open_trained)(encoder, settings, device, console)
     pages, documents = survey(sources, console)
-    _triples(pages, settings, concepts_held_out(pages, settings)[0])  # raises before the encoding
+    Triples(pages, settings.seed, concepts_held_out(pages, settings)[0], settings.drawing)  # raises before the encoding
     work_folder = _work_folder(target)
     lower_id = _lower_id(base, settings)
     material = prepare(sources, len(pages), base.lower, work_folder, lower_id, console)
     validation_concepts, judged_concepts = concepts_held_out(material.pages, settings)
-    triples = _triples(material.pages, settings, validation_concepts)
+    triples = Triples(material.pages, settings.seed, validation_concepts, settings.drawing)
     run_id = _run_id(settings, lower_id, material, validation_concepts)
     training = _new_training(base, triples, validation_concepts, settings, work_folder, run_id)
     if resumed := training.step:
@@ -121,10 +121,6 @@ def train_hmde(
         triples=triples, cut=material.cut, held_out=frozenset(judged_concepts), resumed=resumed,
         refused=documents.refused, remarks=documents.remarks,
     )  # fmt: skip
-
-
-def _triples(pages: Sequence[TripleDocument], settings: Settings, validation_concepts: set[str]) -> Triples:
-    return Triples(pages, settings.seed, validation_concepts, settings.drawing)
 
 
 def _work_folder(target: Path) -> Path:

@@ -1,23 +1,18 @@
 """Translations of words with probabilities, for PSQ: from files, and from a Cr5 model's nearest words."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from encoders.cr5.cr5_model import Cr5Model
 from encoders.errors import BadInput
 from encoders.folder.model_cache import file_hash
 from encoders.folder.model_folder import ModelFolder
 from encoders.languages import normalise
 from indexer.readers.records.files import SourceFile, UnreadableFileError
-
-if TYPE_CHECKING:
-    from encoders.cr5.cr5_model import Cr5Model
 
 Translations = Mapping[str, Mapping[str, float]]
 """By word the probability of each translation p(f | e), in (0, 1]; the sum over a word's translations is at most 1."""
