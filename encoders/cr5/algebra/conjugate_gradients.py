@@ -1,5 +1,7 @@
 """Block conjugate gradients: a symmetric positive definite system with many right-hand sides in one Krylov space."""
 
+from functools import partial
+
 import numpy as np
 from numpy.linalg import LinAlgError
 
@@ -14,10 +16,7 @@ _STEPS = 500
 
 def solve(operator: Operator, right: FloatArray, tolerance: float = TOLERANCE) -> FloatArray:
     """Solve (n, columns) float32, each column to ``tolerance`` of its norm. Raises ArithmeticError: float32 can't."""
-
-    def inverse(columns: FloatArray) -> FloatArray:
-        return _block(operator, columns, np.float32(tolerance / 2))
-
+    inverse = partial(_block, operator, tolerance=np.float32(tolerance / 2))
     return refinement.solve(operator, inverse, right, tolerance)
 
 

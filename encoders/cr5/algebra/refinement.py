@@ -32,25 +32,14 @@ def solve(
     residual = right @ sums - operator(solution @ sums)
     if np.linalg.norm(residual) <= tolerance * signs.size**0.5:
         return solution
-    return _refined(operator, inverse, right, solution, tolerance)
-
-
-def _refined(
-    operator: Operator,
-    inverse: Callable[[FloatArray], FloatArray],
-    right: FloatArray,
-    first: FloatArray,
-    tolerance: float,
-) -> FloatArray:
-    """Add the inverse of the float64 residual until each column is within the tolerance."""
-    exact, solution = right.astype(np.float64), first.astype(np.float64)
+    exact, refined = right.astype(np.float64), solution.astype(np.float64)
     scale = np.linalg.norm(exact, axis=0)
     worst = np.inf
     while True:
-        residual = exact - operator(solution)
+        residual = exact - operator(refined)
         previous, worst = worst, float(np.max(np.linalg.norm(residual, axis=0) / np.where(scale > 0, scale, 1)))
         if worst <= tolerance:
-            return solution.astype(np.float32)
+            return refined.astype(np.float32)
         if not worst <= previous / 2:  # nor if it is no number
             raise ArithmeticError(f"residual {worst:.1e} of a system of {len(right):,} equations does not shrink")
-        solution += inverse(residual.astype(np.float32))
+        refined += inverse(residual.astype(np.float32))
