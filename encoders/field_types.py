@@ -1,7 +1,5 @@
 """Values of a JSON file against the types of the dataclass that they fill."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints

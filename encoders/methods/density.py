@@ -1,7 +1,5 @@
 """Weights of sentences by their density: what many documents say distinguishes none of them (LAWDR, section 4.1)."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -43,7 +41,7 @@ class DensityWeights:
     b: float  # half the mean share of points near a point of the sample
 
     @classmethod
-    def fit(cls, vectors: FloatArray, seed: int = 0) -> DensityWeights:
+    def fit(cls, vectors: FloatArray, seed: int = 0) -> "DensityWeights":
         """Estimate the density from (n, dim) rows of about one length, a row for each time a sentence occurs.
 
         Raises BadInput: there are no vectors, or a vector is not finite.
@@ -85,7 +83,7 @@ class DensityWeights:
             np.savez(handle, **asdict(self))
 
     @classmethod
-    def load(cls, file: Path) -> DensityWeights:
+    def load(cls, file: Path) -> "DensityWeights":
         """Read a file that ``save`` wrote. Raises BadInput: the file is damaged or holds no density."""
         advice = f"make it again: dragoman train lawdr SOURCE… -o {file.parent}"
         try:
@@ -115,7 +113,7 @@ class DensityWeights:
         )
 
     @cached_property
-    def _tree(self) -> cKDTree:
+    def _tree(self) -> "cKDTree":
         from scipy.spatial import cKDTree  # noqa: PLC0415 - a search needs no scipy.spatial
 
         return cKDTree(self.points)

@@ -1,7 +1,5 @@
 """Second moments of vectors in one pass: mean, spread and principal directions."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -48,7 +46,7 @@ class Moments:
             return self._second
         return sum((rows.T @ rows for rows in self._few), np.zeros((self.dim, self.dim)))
 
-    def __add__(self, other: Moments) -> Moments:
+    def __add__(self, other: "Moments") -> "Moments":
         result = Moments(self.dim, self.count + other.count)
         result.total = self.total + other.total
         if self._second is None and other._second is None and len(self._few) < 2 and len(other._few) < 2:
@@ -92,7 +90,7 @@ class PartMoments:
         for columns, moments, is_known in zip(self.parts.slices, self.moments, known.T, strict=True):
             moments.add(rows[is_known, columns])
 
-    def __add__(self, other: PartMoments) -> PartMoments:
+    def __add__(self, other: "PartMoments") -> "PartMoments":
         return PartMoments(
             self.parts, tuple(first + second for first, second in zip(self.moments, other.moments, strict=True))
         )

@@ -1,7 +1,5 @@
 """Connections to a server: the client, the server's abilities, pages of ids, and every failure as one sentence."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,7 +38,7 @@ class Abilities:
     hidden_vectors: bool = True
 
 
-def connect(server: str, credentials: Credentials) -> Elasticsearch:
+def connect(server: str, credentials: Credentials) -> "Elasticsearch":
     """A client of a server; no request is sent yet. Raises MissingPart; StoreError: the CA file can't be read."""
     try:
         from elasticsearch import Elasticsearch, OrjsonSerializer  # noqa: PLC0415
@@ -75,7 +73,7 @@ def connect(server: str, credentials: Credentials) -> Elasticsearch:
 
 
 @contextmanager
-def opening(server: str, credentials: Credentials) -> Iterator[tuple[Elasticsearch, Abilities]]:
+def opening(server: str, credentials: Credentials) -> "Iterator[tuple[Elasticsearch, Abilities]]":
     """A client and the server's abilities; closed only if the block fails. Raises MissingPart, StoreError."""
     client = connect(server, credentials)
     try:
@@ -129,7 +127,7 @@ def existing_documents(server: str, index: str, answers: Iterable[Mapping[str, A
     return existing
 
 
-def abilities(client: Elasticsearch, server: str) -> Abilities:
+def abilities(client: "Elasticsearch", server: str) -> Abilities:
     """The abilities of a server: it reads a search with an ability, or refuses the search as malformed.
 
     The searches name no index: nothing is searched. Raises StoreError: the server is away or lacks an ability.
@@ -149,7 +147,7 @@ def abilities(client: Elasticsearch, server: str) -> Abilities:
         ) from error
 
 
-def _reads(client: Elasticsearch, vector: str | list[float], parameters: str = "") -> bool:
+def _reads(client: "Elasticsearch", vector: str | list[float], parameters: str = "") -> bool:
     """Whether a server reads a search for the neighbours of a vector, with rescoring."""
     knn = {
         "field": "vector",

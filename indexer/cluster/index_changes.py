@@ -4,8 +4,6 @@ Every write in a shard gets the next number, and a document carries the number o
 higher number than a reader's last have changed since, after any time or restart, without an open point in time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -38,7 +36,7 @@ class IndexPosition:
     shards: Mapping[int, ShardPosition]
 
 
-def last_writes(client: Elasticsearch, server: str, index: str) -> dict[str, IndexPosition]:
+def last_writes(client: "Elasticsearch", server: str, index: str) -> dict[str, IndexPosition]:
     """The last complete writes of each index that a name stands for; a refresh afterwards makes them visible.
 
     Raises NotFoundError: there is no such index; TemporaryFailure: a shard has no primary, or its primary is starting.
@@ -67,7 +65,7 @@ def _history(copy: Mapping[str, Any]) -> str:
 
 
 def count(
-    client: Elasticsearch, index: str, query: Mapping[str, Any] | None = None, preference: str | None = None
+    client: "Elasticsearch", index: str, query: Mapping[str, Any] | None = None, preference: str | None = None
 ) -> int:
     """Number of documents of an index, or of those that match a query; it fails if a shard does not answer."""
     answer = client.search(
@@ -81,7 +79,7 @@ def count(
     return int(answer["hits"]["total"]["value"])
 
 
-def shard_search(client: Elasticsearch, server: str, index: str, shard: int) -> Search:
+def shard_search(client: "Elasticsearch", server: str, index: str, shard: int) -> Search:
     """A function that searches one shard."""
     preference = f"_shards:{shard}"
 

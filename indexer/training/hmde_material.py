@@ -1,7 +1,5 @@
 """Training material of HMDE: survey the sources, then prepare documents or load what an earlier run prepared."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from array import array
@@ -52,7 +50,7 @@ def survey(sources: Sources, console: Console) -> tuple[list[TripleDocument], So
     raise documents.nothing_read()
 
 
-def prepare(sources: Sources, total: int, lower: Lower, place: Path, lower_id: str, console: Console) -> Material:
+def prepare(sources: Sources, total: int, lower: "Lower", place: Path, lower_id: str, console: Console) -> Material:
     """Prepare the ``total`` documents that the survey counted for a lower encoder, in batches.
 
     An earlier run's batches in ``place`` are loaded if they are of the same texts and the same ``lower_id``: the lower
@@ -83,7 +81,7 @@ def prepare(sources: Sources, total: int, lower: Lower, place: Path, lower_id: s
     return Material(pages, hashes, text_keys, cut=sum(int((part["left_out"] > 0).sum()) for part in parts))
 
 
-def load_or_prepare(documents: Sequence[Document], lower: Lower, file: Path, digest: str, console: Console) -> Part:
+def load_or_prepare(documents: Sequence[Document], lower: "Lower", file: Path, digest: str, console: Console) -> "Part":
     """Load a batch from a file if the file is readable and has this digest; else prepare it and write the file."""
     from onnx_export.training.training_checkpoint import write_whole  # noqa: PLC0415 - torch
 

@@ -1,7 +1,5 @@
 """A Hugging Face model for sequence classification → torch module that scores pairs, for a reranker's graph."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -113,7 +111,7 @@ def _is_typed(folder: Path, tokenizer: Any) -> bool:
     return True
 
 
-def _scoring(classifier: Any, separator: int | None) -> torch.nn.Module:
+def _scoring(classifier: Any, separator: int | None) -> "torch.nn.Module":
     """The module of scores; with a separator's id, tokens after the first separator have type 1."""
     import torch  # noqa: PLC0415
 

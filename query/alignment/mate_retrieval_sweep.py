@@ -1,7 +1,5 @@
 """Sweeps of mate retrieval over splits, dimensions and numbers of training concepts, as a table and a figure."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -130,7 +128,7 @@ def _point(
     return Point(method, value, mean_mates(means), spread, pairs, by_concept)
 
 
-def mates_figure(points: Sequence[Point], sweep: Sweep) -> Figure:
+def mates_figure(points: Sequence[Point], sweep: Sweep) -> "Figure":
     """Draw rate and mean reciprocal rank: a bar for each method, or a line for each method over the swept values."""
     from matplotlib.figure import Figure  # noqa: PLC0415 - half a second
 

@@ -1,7 +1,5 @@
 """The pair matrix: topics in each language against documents in each, tested against another run's (Holm)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -155,7 +153,7 @@ def as_latex(matrix: PairMatrix) -> str:
     return booktabs(about, ["", *matrix.documents], rows)
 
 
-def matrix_figure(matrix: PairMatrix) -> Figure:
+def matrix_figure(matrix: PairMatrix) -> "Figure":
     """Draw the matrix: the darker a cell, the higher its mean."""
     from query.evaluation.drawing import empty_figure, heat_map, plain_texts  # noqa: PLC0415 - half a second
 
