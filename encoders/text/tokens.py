@@ -113,7 +113,6 @@ class Tokenizer:
         ]
 
     def _read_whole(self) -> tokenizers.Tokenizer:
-        """The tokenizer with its whole vocabulary."""
         with self._lock:
             if self._whole is None:
                 try:

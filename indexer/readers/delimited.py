@@ -63,7 +63,6 @@ class _Lines:
         return line
 
     def begin_row(self) -> None:
-        """Forget the lines of the current row."""
         self.current.clear()
         self._characters = 0
 

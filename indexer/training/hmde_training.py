@@ -124,7 +124,6 @@ def train_hmde(
 
 
 def _work_folder(target: Path) -> Path:
-    """Make the folder of unfinished work."""
     folder = target.with_name(f"{target.name}.training")
     try:
         folder.mkdir(parents=True, exist_ok=True)

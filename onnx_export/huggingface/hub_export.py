@@ -189,7 +189,6 @@ Made from `{model}` by `dragoman export`; nothing was trained. Licence of the so
 
 
 def _reranker_card(model: str, config: ModelConfig, reranker: rerankers.SourceReranker, report: ParityReport) -> str:
-    """A reranker's card as Markdown, as ``_card``."""
     types = "The graph itself marks what follows the query's separator as the passage." if reranker.typed else ""
     return f"""\
 # {config.name}, {config.precision}

@@ -112,7 +112,6 @@ class _Run:
 
     @property
     def steps_since_row(self) -> int:
-        """Steps since the curve's last row."""
         return self.step - (int(self.curve[-1]["step"]) if self.curve else 0)
 
     def update(self) -> tuple[float, int]:
@@ -157,8 +156,10 @@ class _Run:
         sentences_per_token = len(source) / batch.tokens
         if target is None:
             return total_loss(translation, None, constraint, sentences_per_token), {"translation": translation}
-        negatives = [to_device(draw_negatives(len(source), constraint.negatives), self.device) for _ in range(2)]
-        terms = distances(source.float(), target.float(), *negatives, constraint.margin)
+        forward, backward = (
+            to_device(draw_negatives(len(source), constraint.negatives), self.device) for _ in range(2)
+        )
+        terms = distances(source.float(), target.float(), forward, backward, constraint.margin)
         total = total_loss(translation, terms, constraint, sentences_per_token)
         return total, {"translation": translation, "paired": terms.paired, "delta": terms.delta}
 
@@ -182,7 +183,6 @@ class _Run:
         console.say(f"step {self.step:,}: loss {row['loss']:.3f}, search error {100 * row['error']:.1f} %")
 
     def save(self) -> None:
-        """Write a checkpoint, and the curve beside it."""
         save_checkpoint(
             self.folder / _LAST,
             {
@@ -200,7 +200,6 @@ class _Run:
         write_rows(self.curve, self.folder / CURVE)
 
     def fitted(self, rate: float) -> Fitted:
-        """Return the model with its best weights."""
         self.model.load_state_dict(self.best)
         best = min(self.curve, key=lambda row: row["error"])
         return Fitted(self.model.cpu().eval(), self.curve, best, rate)

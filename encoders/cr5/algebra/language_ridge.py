@@ -67,7 +67,6 @@ class _System:
         return lambda right, finer: conjugate_gradients.solve(self, right, min(tolerance, finer))
 
     def factorised(self, tolerance: float) -> _Solver:
-        """Solve by a Cholesky factor."""
         matrix = _gram(csr_array(self._wide))
         matrix[np.diag_indices_from(matrix)] += self._lam
         factor = _Factor(matrix)

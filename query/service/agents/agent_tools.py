@@ -62,7 +62,6 @@ class _AgentTool:
     text: Callable[[Any], str]  # the answer for a reader
 
     def definition(self, name: str) -> Tool:
-        """The tool as agents see it."""
         return Tool(
             name=name,
             title=self.title,
