@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from encoders.errors import BadInput
+from encoders.phrases import did_you_mean
 
 UNDETERMINED = "und"
 _NORWEGIAN = {"no": "nb"}
@@ -57,11 +58,11 @@ def normalise(code: str) -> str:
     try:
         language = langcodes.Language.get(code)
     except (LanguageTagError, ValueError) as error:
-        raise BadInput(f"{code!r} is no language code; use a BCP 47 tag such as 'de', 'pt' or 'zh-Hant'") from error
+        raise _no_language(code) from error
     if not language.is_valid() and code.lower() in COUNTRIES:
         raise BadInput(f"{code!r} is a country's code; the language is {COUNTRIES[code.lower()]!r}")
     if not language.is_valid():
-        raise BadInput(f"{code!r} is no known language; use a BCP 47 tag such as 'de', 'pt' or 'zh-Hant'")
+        raise _no_language(code)
     script = language.maximize().script
     short = language.prefer_macrolanguage().language or UNDETERMINED
     usual = langcodes.Language.make(language=short).maximize()
@@ -69,6 +70,20 @@ def normalise(code: str) -> str:
     unknown = short != "en" and (usual.script, usual.territory) == lacking
     tag = short if unknown or script in (None, usual.script) else f"{short}-{script}"
     return _NORWEGIAN.get(tag, tag)
+
+
+def _no_language(code: str) -> BadInput:
+    nearest = did_you_mean(code, (tag for tag in _KNOWN if tag.startswith(code[:1])))
+    advice = nearest or "; use a BCP 47 tag such as 'de', 'pt' or 'zh-Hant'"
+    return BadInput(f"{code!r} is no language code{advice}")
+
+
+def stated_language(code: str) -> str:
+    """The tag of a language that a person names. Raises BadInput: as ``normalise``, or a code such as ``xx``."""
+    tag = normalise(code)
+    if tag == UNDETERMINED != code.strip().lower():
+        raise _no_language(code)
+    return tag
 
 
 def language_list(text: str) -> list[str]:
@@ -85,14 +100,14 @@ def typed_languages(text: str) -> list[str]:
     if text and not codes:
         raise BadInput(f"{text!r} names no language; use BCP 47 tags with commas between, such as 'de,pt'")
     for code in codes:
-        normalise(code)
+        stated_language(code)
     return codes
 
 
 def normalised_list(codes: Sequence[str], name: str) -> list[str]:
     """Normalised tags of codes for a program's parameter ``name``. Raises BadInput: they are a string, or no tags."""
     require_list(codes, name)
-    return [normalise(code) for code in codes]
+    return [stated_language(code) for code in codes]
 
 
 def require_list(values: Sequence[str], name: str, content: str = "languages") -> None:

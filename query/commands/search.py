@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from encoders.console import Console
-from encoders.languages import normalise, typed_languages
+from encoders.languages import stated_language, typed_languages
 from encoders.machine.placement import Device
 from indexer.collection.settings import Settings
 from query.commands.options.common_options import common_options, searched_collection_option
@@ -69,7 +69,7 @@ def command(
     """
     if flat and prefer:
         raise click.UsageError("--flat shows every version of a subject; leave --prefer out")
-    stated_language = normalise(lang or "")
+    query_lang = stated_language(lang) if lang else None
     to_languages, preferred = None if to is None else typed_languages(to), typed_languages(prefer)
     with console.waiting("starting"):  # a second of imports
         from query.ranking.query_encoder import require_query  # noqa: PLC0415
@@ -82,7 +82,7 @@ def command(
         with console.waiting("searching"):
             hits = searcher.search(
                 text,
-                lang=stated_language if lang else None,
+                lang=query_lang,
                 to=to_languages,
                 k=k,
                 filters=filters,

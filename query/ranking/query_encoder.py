@@ -8,7 +8,7 @@ from typing import Never
 from encoders.console import Console
 from encoders.document import Document, Encoder, EncoderSpec, FloatArray
 from encoders.errors import BadInput, ModelMismatch
-from encoders.languages import UNDETERMINED, normalise
+from encoders.languages import UNDETERMINED, stated_language
 from encoders.machine.placement import Device
 from encoders.maps.space_maps import QueryEncoderSpec
 from encoders.methods.combined_encoder import SEPARATOR
@@ -107,7 +107,7 @@ def read_query(text: str, lang: str | None, detector: Detector) -> tuple[Documen
     """
     require_query(text)
     if lang:
-        return Document("query", normalise(lang), text), None
+        return Document("query", stated_language(lang), text), None
     detection = detector.detect(text)
     return Document("query", detection.lang if detection.confidence >= LIKELY else UNDETERMINED, text), detection
 

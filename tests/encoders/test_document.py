@@ -13,7 +13,7 @@ from encoders.document import Document, FloatArray, int8_rows, short_hash, unit_
 from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
 from encoders.inference.graph import load_graph
-from encoders.languages import _KNOWN, language_list, normalise
+from encoders.languages import _KNOWN, language_list, normalise, stated_language
 from encoders.machine.placement import CPU
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import Sentences
@@ -97,10 +97,13 @@ def test_a_code_is_normalised(code: str) -> None:
     assert normalise(given) == normalise(tag) == tag
 
 
-@pytest.mark.parametrize("given", ["klingon language", "e n", "german", "zzz", "1"])
-def test_what_is_no_language_is_refused_with_an_example(given: str) -> None:
-    with pytest.raises(BadInput, match="use a BCP 47 tag such as 'de'"):
-        normalise(given)
+@pytest.mark.parametrize(
+    "given", ["klingon language", "e n: 'en'", "german", "zzz", "1", "xx", "mul: 'ml'", "fren: 'fr'", "deut: 'de'"]
+)
+def test_what_is_no_language_is_refused_with_the_nearest_code_or_an_example(given: str) -> None:
+    code, _, nearest = given.partition(": ")
+    with pytest.raises(BadInput, match=f"did you mean {nearest}" if nearest else "use a BCP 47 tag such as 'de'"):
+        stated_language(code)
 
 
 @pytest.mark.parametrize(("given", "tag"), [("jp", "ja"), ("CN", "zh"), ("cz", "cs"), ("gr", "el"), ("dk", "da")])

@@ -181,7 +181,8 @@ UNKNOWN = ("frobnicate", "margin", "weights", "passages", "mates", "fold")
     [
         ({"query": "  "}, 422, "the query is empty"),
         ({"query": "coffee", "to": ["fi"]}, 409, "no documents in 'fi'; it has ar, de, en"),
-        ({"query": "coffee", "lang": "klingonian"}, 409, "is no (language code|known language)"),
+        ({"query": "coffee", "lang": "fren"}, 409, "'fren' is no language code, did you mean 'fr'"),
+        ({"query": "coffee", "prefer": ["de", "xx"]}, 409, "'xx' is no language code"),
         ({"query": "coffee", "collection": "nope"}, 404, "there is no collection 'nope'"),
         ([], 422, "the body: Input should be a valid dictionary"),
         ({"query": "coffee", "calibration": "ffff"}, 409, "no calibrations of demo begin with 'ffff'"),
