@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from encoders.errors import BadInput
@@ -32,12 +33,34 @@ def _are_bounds(wanted: Any) -> bool:
     return kinds == {str} or (kinds <= {int, float} and all(abs(bound) <= _LARGEST for bound in wanted.values()))
 
 
+def as_number(text: str) -> float | None:
+    """The finite number that a text is; none if it is none."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
 def within(text: str, bounds: Mapping[str, Any]) -> bool:
     """Whether a value, as the text that filters compare, lies within bounds: numbers, or texts such as dates."""
-    value: Any = text
-    if not any(isinstance(bound, str) for bound in bounds.values()):
-        try:
-            value = float(text)
-        except ValueError:
-            return False
+    number = as_number(text)
+    value: Any = text if any(isinstance(bound, str) for bound in bounds.values()) else number
+    if value is None or (number is not None and any(map(_has_no_digit, bounds.values()))):
+        return False
     return all(value >= bound if name == "gte" else value <= bound for name, bound in bounds.items())
+
+
+def misfit(values: Collection[str], bounds: Mapping[str, Any]) -> str:
+    """Why no value of a field can lie within bounds: its values are numbers and a bound is a word, or the reverse."""
+    numbers = [value for value in values if as_number(value) is not None]
+    for bound in bounds.values():
+        if numbers and len(numbers) == len(values) and _has_no_digit(bound):
+            return f"holds numbers, and {bound!r} is none"
+        if values and not numbers and not isinstance(bound, str):
+            return f"holds texts such as {next(iter(values))!r}, and {bound:g} is a number"
+    return ""
+
+
+def _has_no_digit(bound: object) -> bool:
+    return isinstance(bound, str) and not any(map(str.isdigit, bound))

@@ -20,7 +20,7 @@ from encoders.methods.vector_parts import VectorParts
 from encoders.phrases import counted, did_you_mean
 from indexer.collection.settings import Settings
 from indexer.stores.contract import ChecksFields, Filters, MissingDocuments, VectorStore
-from indexer.stores.field_filters import require_filters
+from indexer.stores.field_filters import misfit, require_filters
 from indexer.text.language_detection import Detection, Detector
 from onnx_export.models import open_reranker
 from query.calibration.calibration import Calibration
@@ -249,6 +249,10 @@ class Searcher:
         facets = self.search(text, k=_SEEN, facets=names).facets if names else None
         for name, wanted in filters.items():
             values = facets.counts.get(name, {}) if facets else {}
+            if isinstance(wanted, Mapping):
+                if reason := misfit(values, wanted):
+                    return f"{name} {reason}"
+                continue
             for value in map(str, wanted if isinstance(wanted, list) else [wanted]):
                 if value not in values and (nearest := did_you_mean(value, values)):
                     return f"no document has {value!r} in {name}{nearest}"

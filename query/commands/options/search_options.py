@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
+from indexer.stores.field_filters import as_number
 from query.commands.options import completion
 from query.commands.options.common_options import gathered
 from query.commands.options.encoder_options import rerank_option
@@ -99,13 +99,6 @@ def _filters(pairs: Sequence[str]) -> dict[str, Any] | None:
         if sign == "=":
             wanted.append(value)
         else:
-            wanted["gte" if sign == ">=" else "lte"] = _number_or_text(value)
+            number = as_number(value)
+            wanted["gte" if sign == ">=" else "lte"] = value if number is None else number
     return filters or None
-
-
-def _number_or_text(value: str) -> float | str:
-    try:
-        number = float(value)
-    except ValueError:
-        return value
-    return number if math.isfinite(number) else value

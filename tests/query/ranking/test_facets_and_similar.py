@@ -95,7 +95,7 @@ def test_what_is_counted_through_objects_can_be_filtered_by(calibrated_by_words:
     with Searcher.open("demo", settings, device="cpu") as searcher:
         store, model = searcher.store, searcher.stored_model
         for at, hit in enumerate(searcher.search(QUERY, lang="de", k=60)):
-            document = replace(hit.document, fields={"shelf": [{"row": at % 3}, {"row": "x"}]})
+            document = replace(hit.document, fields={"shelf": [{"row": at % 3}, {"row": "x"}], "year": 1990 + at})
             (vector,), (passages,) = store.vectors(model, [hit.doc_id]), store.passages(model, [hit.doc_id])
             store.put(model, [StoredDocument(document, vector, passages)])
         facets = facets_of(searcher.search(QUERY, lang="de", k=60, facets=["shelf.row"]))
@@ -103,6 +103,13 @@ def test_what_is_counted_through_objects_can_be_filtered_by(calibrated_by_words:
         for value, count in facets.counts["shelf.row"].items():
             narrowed = searcher.search(QUERY, lang="de", filters={"shelf.row": value}, facets=["shelf.row"])
             assert facets_of(narrowed).total == count
+        for name, bound, reason in (
+            ("year", "abc", "year holds numbers, and 'abc' is none"),
+            ("label", 3, "holds texts"),
+        ):
+            filters = {name: {"lte": bound}}
+            assert not searcher.search(QUERY, lang="de", filters=filters)
+            assert reason in searcher.why_nothing(QUERY, filters)
         with pytest.raises(BadInput, match=r"'shelf' has no text, number or boolean .* has objects, their fields"):
             searcher.search(QUERY, lang="de", facets=["shelf"])
 
