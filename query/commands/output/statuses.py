@@ -22,25 +22,21 @@ _ADVICE = {
 
 
 def show_statuses(statuses: Sequence[dict[str, Any]], settings: Settings, console: Console, *, full: bool) -> None:
-    """Show where collections are kept, and the status of each as ``collection_status.describe`` has it.
+    """Show the status of each collection as ``collection_status.describe`` has it, and where they are kept.
 
     ``full``: with every calibration, run and note, else the active calibration, the last run and the number of notes.
     """
-    console.print(f"home: {settings.home}")
     if not statuses:
         console.print("nothing is indexed yet; begin with: dragoman demo, or: dragoman index SOURCE -c NAME")
     for status in statuses:
         console.show(status, _status_lines(status, full=full))
+    console.print(f"home: {settings.home}")
 
 
 def _status_lines(status: dict[str, Any], *, full: bool) -> Iterator[str]:
     languages = "  ".join(f"{lang} {count:,}" for lang, count in status["languages"].items())
-    yield (
-        f"\n{status['collection']}: {counted(status['documents'], 'document')}, languages: {len(status['languages'])}"
-    )
+    yield f"{status['collection']}: {counted(status['documents'], 'document')}, languages: {len(status['languages'])}"
     yield f"  {languages or status['trouble'] or 'no documents'}"
-    yield f"  encoder {status['encoder']} by {status['method']} ({status['dim']} numbers, model {status['model']})"
-    yield f"  store {status['store']}"
     if absent := status["not_found"]:
         yield (
             f"  {counted(absent, 'of them has', 'of them have')} no vector of this model: not found until indexed again"
@@ -58,8 +54,8 @@ def _status_lines(status: dict[str, Any], *, full: bool) -> Iterator[str]:
             f"  being rebuilt as generation {building['number']}, {building['encoder']} by {building['method']}"
             + ("" if at_work else "; if no process is at it, give the same dragoman index --rebuild again")
         )
-    yield from _calibrations(status, full=full)
     yield from _runs(status, full=full)
+    yield from _calibrations(status, full=full)
     for kind in ("refused", "remarks"):
         notes = status[kind]
         if notes:
@@ -67,6 +63,10 @@ def _status_lines(status: dict[str, Any], *, full: bool) -> Iterator[str]:
             yield f"  {counted(len(notes), kind.removesuffix('s'), kind)}{how}"
         for note in notes if full else []:
             yield f"    {one_line(note['place'])}: {one_line(note['text'])}"
+    yield f"  store {status['store']}"
+    yield f"  encoder {status['encoder']} by {status['method']} ({status['dim']} numbers, model {status['model']})"
+    yield from (f"  calibration {known['calibration']}" for known in status["calibrations"] if known["active"])
+    yield ""
 
 
 def _runs(status: dict[str, Any], *, full: bool) -> Iterator[str]:
@@ -86,7 +86,7 @@ def _calibrations(status: dict[str, Any], *, full: bool) -> Iterator[str]:
     for calibration in active:
         weights = f", weights {weights_text}" if (weights_text := shown_weights(calibration["weights"])) else ""
         more = f"; why, and earlier ones: dragoman status --calibration -c {status['collection']}" if full else ""
-        yield f"  calibration {calibration['calibration']}: balance {calibration['balance']:g}{weights}{more}"
+        yield f"  languages are balanced at {calibration['balance']:g} of 1{weights}{more}"
         if calibration["map"]:
             yield f"    asked through maps: {calibration['map']}"
         if calibration["without"]:

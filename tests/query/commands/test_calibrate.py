@@ -1,6 +1,7 @@
 """``dragoman calibrate``: what a person decides, and what the command says of how it decided."""
 
 import datetime as dt
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -37,10 +38,12 @@ def test_the_list_and_the_status_show_how_calibrations_rank(home: Settings, drag
     first, second = dragoman("status", "--calibration", *place).strip().splitlines()
     assert first.endswith(", balance 0.75, mates count; decided by the collection's documents")
     assert second.endswith(", balance 0.25; decided by you; active")
-    assert ": balance 0.25; why, and earlier ones: dragoman status --calibration -c demo\n" in dragoman(
-        "status", *place
-    )
-    calibrations = dragoman.one("status", *place)["calibrations"]
+    shown, values = dragoman("status", *place).strip(), dragoman.one("status", *place)
+    calibrations = values["calibrations"]
+    sentence = "  languages are balanced at 0.25 of 1; why, and earlier ones: dragoman status --calibration -c demo\n"
+    assert re.match(r"demo: \d+ documents, languages: 10\n  ar .*\n  run 1 done: .*\n" + sentence, shown), shown
+    last = f"{values['model']})\n  calibration {calibrations[1]['calibration']}\n\nhome: "
+    assert last in shown[shown.index("  store ") :]
     assert [(one["balance"], one["mates"]) for one in calibrations] == [(0.75, True), (0.25, False)]
 
 
