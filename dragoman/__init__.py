@@ -14,8 +14,9 @@ This is the public API. The packages ``query``, ``indexer``, ``onnx_export`` and
 error that a caller can act on is a ``DragomanError``.
 """
 
+import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 if TYPE_CHECKING:
     from dragoman.functions import calibrate, delete, delete_collection, evaluate, index, status
@@ -87,8 +88,22 @@ _MODULES = {
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for: ``import dragoman`` imports no other package."""
     if name in _MODULES:
-        return getattr(import_module(_MODULES[name]), name)
+        value = getattr(import_module(_MODULES[name]), name)
+        _name_types()
+        return value
     raise AttributeError(f"module 'dragoman' has no attribute {name!r}")
+
+
+def _name_types() -> None:
+    """Give the public types that are loaded the names by which programs import them; their type hints stay known."""
+    for name, module in _MODULES.items():
+        public = getattr(sys.modules.get(module), name, None)
+        if isinstance(public, type) and public.__module__ != __name__:
+            hints = get_type_hints(public)
+            for field in getattr(public, "__dataclass_fields__", {}).values():
+                field.type = hints[field.name]
+            public.__annotations__ = {name: hints[name] for name in public.__annotations__}
+            public.__module__ = __name__
 
 
 def __dir__() -> list[str]:

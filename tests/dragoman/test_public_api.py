@@ -3,19 +3,21 @@
 import datetime as dt
 import inspect
 import json
+import pickle
 import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from pydantic import TypeAdapter
 
 import dragoman
 from dragoman.sources import source_names
@@ -52,6 +54,11 @@ class Missing:
 def test_the_public_names_are_these() -> None:
     assert dragoman.__all__ == NAMES.split() == dir(dragoman)
     assert all(name == "__version__" or inspect.getdoc(getattr(dragoman, name)) for name in dragoman.__all__)
+    types = [kind for name in dragoman.__all__ if isinstance(kind := getattr(dragoman, name), type)]
+    assert {repr(kind) for kind in types} == {f"<class 'dragoman.{kind.__name__}'>" for kind in types}
+    assert get_type_hints(dragoman.Hit)["document"] is dragoman.Document
+    found = dragoman.Hit("a", "de", 0.5, 0.6, dragoman.Document("a", "de", "text"), None)
+    assert TypeAdapter(dragoman.Hit).validate_python(pickle.loads(pickle.dumps(found))) == found
     with pytest.raises(AttributeError, match="module 'dragoman' has no attribute 'serch'"):
         _ = dragoman.serch
 
