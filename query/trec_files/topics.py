@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from encoders.console import Console
 from encoders.document import Document
 from encoders.errors import BadInput
-from encoders.languages import COUNTRIES, UNDETERMINED, normalise
+from encoders.languages import COUNTRIES, MISTAKABLE, UNDETERMINED, normalise
 from indexer.readers import irdatasets
 from indexer.readers.newspapers.markup import Tag, tokens
 from indexer.readers.records.encodings import UndecodableError, known_encoding
@@ -131,6 +132,8 @@ def _checked(records: Iterable[_Record], file: SourceFile, default_lang: str) ->
             lang = normalise(default_lang) if lang == UNDETERMINED else lang
         except BadInput as error:
             raise BadInput(f"{file.at(line)}: topic {qid}: {error}") from error
+        if lang in MISTAKABLE:
+            Console().warn_once(f"{file.shown}: {lang!r} is {MISTAKABLE[lang]}")
         if (first_line := seen.setdefault((qid, lang), line)) != line:
             raise BadInput(f"{file.at(line)}: topic {qid} in {lang} stands on line {first_line} already; take one out")
         yield Topic(qid, lang, *(values.get(part, "") for part in PARTS))
@@ -212,7 +215,10 @@ def _markup(text: str, file: SourceFile) -> Iterator[_Record]:
         line += text.count("\n", position, start)
         position = start
         for record in _versions(text[start:end]):
-            yield line, record
+            code = record["lang"].strip()
+            if lang := COUNTRIES.get(code.lower(), ""):
+                Console().warn_once(f"{file.shown}: the language {code.upper()} is read as a country's code: {lang!r}")
+            yield line, record | {"lang": lang or code}
 
 
 def _versions(markup: str) -> list[dict[str, str]]:
@@ -236,12 +242,11 @@ def _versions(markup: str) -> list[dict[str, str]]:
         texts.setdefault(current[0], {}).setdefault(current[1], []).append(mark if isinstance(mark, str) else " ")
     parts = {lang: {name: "".join(text) for name, text in named.items()} for lang, named in texts.items()}
     shared = _record(topic.attributes) | _record(parts[""])
-    shared["lang"] = COUNTRIES.get(shared.get("lang", "").strip().lower(), shared.get("lang", ""))
     versions = {lang: version for lang, named in parts.items() if set(PARTS) & set(version := _record(named))}
     return [
         {
             name: _LEADING_WORD[name].sub("", text) if name in _LEADING_WORD else text
-            for name, text in {**version, "qid": shared.get("qid", ""), "lang": lang or shared["lang"]}.items()
+            for name, text in {**version, "qid": shared.get("qid", ""), "lang": lang or shared.get("lang", "")}.items()
         }
         for lang, version in (versions or {"": {"title": parts[""][""]}}).items()
     ]

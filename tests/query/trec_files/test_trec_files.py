@@ -128,6 +128,22 @@ def test_topics_are_read_in_every_form(tmp_path: Path, data: bytes, lang: str, t
     assert read_topics(tmp_path / "topics", lang=lang) == topics
 
 
+@pytest.mark.parametrize(
+    ("data", "lang", "said"),
+    [
+        ("<TOPIC><NUM>1</NUM><TLANG>KR</TLANG><TITLE>A</TITLE></TOPIC>", "ko", "language KR is read as a country's"),
+        ("<top><num>1<KR-title>A</top>", "ko", "topics: the language KR is read as a country's code: 'ko'"),
+        ("qid\tlang\ttitle\n1\tkr\tA\n2\tkr\tB", "kr", "topics: 'kr' is Kanuri, and Korean is 'ko'"),
+    ],
+)
+def test_a_countrys_code_is_said_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], data: str, lang: str, said: str
+) -> None:
+    (tmp_path / "topics").write_text(data)
+    assert {topic.lang for topic in read_topics(tmp_path / "topics")} == {lang}
+    assert capsys.readouterr().err.count(said) == 1
+
+
 def test_topics_are_read_in_the_encoding_of_their_language_and_in_another_they_are_refused(tmp_path: Path) -> None:
     text = "<top><num>C143</num><RU-title>Мельницы и мосты на реке</RU-title></top>"
     for encoding in ("utf-8", "koi8-r", "windows-1251"):
