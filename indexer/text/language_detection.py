@@ -17,10 +17,8 @@ from indexer.text.detection_model import detection_model
 SURE = 0.9
 """Confidence from which on 99.9 % of the detections are right in ``benchmarks/beliefs.py``."""
 LIKELY = 0.5
-"""Confidence below which another language is as likely."""
-
-UNSURE = 0.2
-"""Confidence below which no language is named."""
+"""Confidence below which no language is named: of 1,919 words of dictionaries, guessed among ten languages, 44 % were
+then right; of 1,681 others 92 %."""
 
 _CHARACTERS = 2000
 _PARTS = 8

@@ -15,7 +15,7 @@ from encoders.methods.combined_encoder import SEPARATOR
 from encoders.methods.vector_parts import VectorParts
 from indexer.collection.collection import Collection
 from indexer.collection.encoder import open_encoder_of
-from indexer.text.language_detection import LIKELY, Detection, Detector
+from indexer.text.language_detection import LIKELY, Detector
 from onnx_export.models import open_named
 from query.calibration.calibration import Calibration
 
@@ -100,16 +100,17 @@ def require_query(text: object) -> None:
         raise BadInput("the query is not UTF-8; see to the terminal's encoding")
 
 
-def read_query(text: str, lang: str | None, detector: Detector) -> tuple[Document, Detection | None]:
-    """The query, and the detection of its language unless that is stated.
+def read_query(text: str, lang: str | None, detector: Detector) -> tuple[Document, float | None]:
+    """The query, and the confidence in its detected language; none if the language is stated.
 
-    The query's language is ``und`` if the detection is not ``LIKELY``, so that the ranking does not lean on it.
+    The query's language is ``und`` if the detection is not ``LIKELY``, so that nothing leans on it.
     """
     require_query(text)
     if lang:
         return Document("query", stated_language(lang), text), None
     detection = detector.detect(text)
-    return Document("query", detection.lang if detection.confidence >= LIKELY else UNDETERMINED, text), detection
+    query_lang = detection.lang if detection.confidence >= LIKELY else UNDETERMINED
+    return Document("query", query_lang, text), detection.confidence
 
 
 def encoded_query(encoder: Encoder, query: Document, parts: VectorParts) -> FloatArray:

@@ -18,7 +18,7 @@ from encoders.text.segmentation import sentences
 from encoders.text.words import word_around
 from indexer.cluster.source_values import filter_texts
 from indexer.stores.contract import EditedDocument, VectorStore
-from indexer.text.language_detection import SURE, UNSURE
+from indexer.text.language_detection import SURE
 from query.calibration.margin import FLOOR, centring, exponent
 
 JUDGED = 10
@@ -179,8 +179,8 @@ class Hits(list[Hit]):
     """The hits of a search, best first: a list, with the language of the query.
 
     Attributes:
-        lang: language of the query, stated or detected; normalised BCP 47 tag.
-        confidence: probability of the detected language, 0 to 1; none if the language was stated.
+        lang: language of the query, stated or detected; normalised BCP 47 tag, ``und`` if no language is likely.
+        confidence: probability of the likeliest language, 0 to 1; none if the language was stated.
         facets: counts of the best documents; none unless asked for.
         reranking: seconds that reranking took; none without a reranker.
         good: number of first hits that fit the query, 0: there is no good answer; none if unknown, or without hits.
@@ -265,7 +265,7 @@ def good_hits(hits: Sequence[Hit]) -> int | None:
 def answer_notes(hits: Hits, say_language: str) -> list[str]:
     """Sentences about an answer: an unsure language, with how to ``say_language``, and whether there is an answer."""
     notes, confidence = [], 1.0 if hits.confidence is None else hits.confidence
-    if confidence < UNSURE or (confidence < SURE and hits.lang == UNDETERMINED):
+    if confidence < SURE and hits.lang == UNDETERMINED:
         notes.append(f"the query's language is unsure; say which: {say_language.format('LANG')}")
     elif confidence < SURE:
         notes.append(f"is this {hits.lang}? say so: {say_language.format(hits.lang)}")

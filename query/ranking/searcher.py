@@ -225,9 +225,8 @@ class Searcher:
         self._check(k, filters)
         require_list(facets, "facets", "fields")
         paths = facet_paths(self.store, facets)
-        query, detection = read_query(text, lang, self.detector)
-        found_lang, confidence = (detection.lang, detection.confidence) if detection else (query.lang, None)
-        preferred = [*normalised_list(prefer, "prefer"), found_lang]
+        query, confidence = read_query(text, lang, self.detector)
+        preferred = [*normalised_list(prefer, "prefer"), query.lang]
         vectors = encoded_query(self.encoder, query, self.vector_parts)
         options = (ranking or self.ranking).of(self.collection, self.calibration)
         targets, ranker = self.targets(to), self._ranker(options)
@@ -241,7 +240,7 @@ class Searcher:
         hits = until_read(self.collection, self.store, attempt, filters)
         languages = {target: self.languages[target] for target in targets}
         counts = facets_of(hits[:k] if subjects else hits, paths, self.store, languages, filters) if paths else None
-        return Hits(hits[:k], found_lang, confidence, counts, search.reranking if reranker else None, good_hits(hits))
+        return Hits(hits[:k], query.lang, confidence, counts, search.reranking if reranker else None, good_hits(hits))
 
     def why_nothing(self, text: str, filters: Filters) -> str:
         """Why a search with filters found nothing: names the value that no document has, and the nearest there is."""

@@ -87,7 +87,7 @@ function notes(given) {
   const choose = () => { drawer(true); $("lang").focus(); };
   if (good === 0 && answer.hits.length) note("answer", say("noAnswer"));
   if (unknown) note("letters", text(tell("letters", {letters: isolated(short(unknown, 60))})));
-  if (!given.lang && confidence !== null && confidence < UNSURE) note("unsure", say("unsureLanguage"), button("choose", choose));
+  if (!given.lang && confidence !== null && lang === "und") note("unsure", say("unsureLanguage"), button("choose", choose));
   else if (!given.lang && confidence !== null && confidence < SURE) note("unsure", say("isThis", {language: spoken(lang)}), button("yes", () => { tongues(lang); go(); }), button("other", choose));
   if (unread) note("unread", text(tell("unread", {text: isolated(short(unread, 60))})));
 }

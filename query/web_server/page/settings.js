@@ -26,10 +26,10 @@ function dial(value) {
   $("usual").hidden = !current.calibration || near(parseFloat($("balance").value), current.calibration.balance);
 }
 /* How sure the query's language is, as detected: null where it was stated. */
-const SURE = .9, UNSURE = .2;
+const SURE = .9;
 function tongues(chosen) {
   const sure = answer && !chosen ? answer.confidence : null;
-  const first = sure === null ? say("detected") : sure < UNSURE ? say("unsure") : say(sure < SURE ? "unsureAs" : "detectedAs", {language: named(answer.lang)});
+  const first = sure === null ? say("detected") : answer.lang === "und" ? say("unsure") : say(sure < SURE ? "unsureAs" : "detectedAs", {language: named(answer.lang)});
   const codes = new Set([...Object.keys(current.languages), mine, ...browsers(), chosen].filter(code => code && code !== "und"));
   $("lang").replaceChildren(new Option(first, ""), ...[...codes].sort(byName).map(code => new Option(named(code), code)));
   $("lang").value = chosen;

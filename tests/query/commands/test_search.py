@@ -187,7 +187,7 @@ def test_a_line_marks_where_the_good_hits_end(on_demo: Command) -> None:
         ("ru", None, True, []),
         ("ru", 0.95, True, ["query language: ru (detected)"]),
         ("ru", 0.6, True, ["is this ru? say so: --lang ru"]),
-        ("ru", 0.1, True, ["the query's language is unsure; say which: --lang LANG"]),
+        ("und", 0.4, True, ["the query's language is unsure; say which: --lang LANG"]),
         ("und", 0.0, False, ["the query's language is unsure; say which: --lang LANG", NO_ANSWER]),
     ],
 )

@@ -399,7 +399,7 @@ def test_what_a_reader_has_to_know_of_an_answer_is_said_above_it(browser: Any, s
         ({"good": 0}, says["noAnswer"]),
         (unknown, says["letters"].format(letters="ⵜⴰⵎ")),
         ({"confidence": 0.5, "lang": "ru"}, "Is this Russian? Yes Another language"),
-        ({"confidence": 0.1}, f"{says['unsureLanguage']} {says['choose']}"),
+        ({"confidence": 0.4, "lang": "und"}, f"{says['unsureLanguage']} {says['choose']}"),
         ({"good": 3}, ""),
     ]
     changes: dict[str, Any] = {}
