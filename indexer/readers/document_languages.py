@@ -5,6 +5,7 @@ import string
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from encoders.document import Document
 from encoders.languages import UNDETERMINED
@@ -100,7 +101,7 @@ class _Languages:
         posteriors = [_posterior(one, known) for one in unsure]
         for _ in range(_ROUNDS):
             shares = _sum(known, *posteriors)
-            posteriors = [_posterior(one, shares) for one in unsure]
+            posteriors = [_posterior(one, shares, own) for one, own in zip(unsure, posteriors, strict=True)]
         main, answers = _main_language(_sum(known, *posteriors)), iter(posteriors)
         for one in waiting:
             if one.unsure and isinstance(one.reading, Document):
@@ -120,9 +121,17 @@ def _main_language(shares: Mapping[str, float]) -> str:
     return lang if total >= _FEW and shares[lang] >= LIKELY * total else UNDETERMINED
 
 
-def _posterior(likelihood: Mapping[str, float], shares: Mapping[str, float]) -> dict[str, float]:
-    """The probabilities of languages, given the text's own and their shares among its neighbours."""
-    products = {lang: value * (shares.get(lang, 0.0) + _ELSEWHERE) for lang, value in likelihood.items()}
+def _posterior(
+    likelihood: Mapping[str, float], shares: Mapping[str, float], own: Mapping[str, float] = MappingProxyType({})
+) -> dict[str, float]:
+    """The probabilities of languages, given the text's own and their shares among its neighbours.
+
+    ``own`` is the text's part of the shares, which leaves them, or a lone text would make its own guess sure.
+    """
+    products = {
+        lang: value * (max(shares.get(lang, 0.0) - own.get(lang, 0.0), 0.0) + _ELSEWHERE)
+        for lang, value in likelihood.items()
+    }
     total = sum(products.values()) or 1.0
     return {lang: product / total for lang, product in products.items()}
 

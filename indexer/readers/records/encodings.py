@@ -57,7 +57,12 @@ None of 491 such samples reaches .34 as UTF-8.
 """
 _RARE = 200
 """Bytes to each broken sequence from which on a file is read as UTF-8 if no guess is sure."""
-_SWITCH = b"\x1b$"
+_SWITCHES = (b"\x1b$", b"~{")
+_SWITCHED = ("iso2022_jp", "iso2022_kr", "hz")
+"""Encodings of ASCII's bytes alone, whose switches begin other characters; HZ's may stand in any text."""
+_NEXT = f"[\u0080-\u00bf{bytes(range(0x80, 0xA0)).decode('cp1252', 'ignore')}]"
+_TWICE = re.compile(f"[\u00c2-\u00df]{_NEXT}|[\u00e0-\u00ef]{_NEXT}{{2}}|[\u00f0-\u00f4]{_NEXT}{{3}}")
+"""What UTF-8's characters become if their bytes are read as a Western encoding's, to be written as UTF-8 again."""
 _SAMPLE = 200_000
 """Bytes by which an encoding is guessed, of lines that are not ASCII."""
 _MARKS = {
@@ -92,6 +97,9 @@ _XML = re.compile(rb"""\s*<\?xml[^>]*?encoding\s*=\s*["']\s*([\w.:-]+)""", re.IG
 _META = re.compile(rb"""<meta\s[^>]*?charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 _NO_TEXT = ((b"<script", b"</script"), (b"<style", b"</style"), (b"<!--", b"-->"))
 _STATED_LANG = re.compile(rb"""\blang(?:uage)?["']?\s*[=:>]\s*["']?([a-z]{2,3})\b""", re.IGNORECASE)
+_LANG_COLUMN = re.compile(rb"""(?:[^\n]*[,;\t|])?\s*"?(?:lang|language)"?\s*[,;\t|\r\n]""", re.IGNORECASE)
+_CELL = re.compile(rb"""(?<=[,;\t|\n])"?([a-z]{2,3})(?="?(?:[,;\t|\r\n]|$))""", re.IGNORECASE)
+"""The header of a table whose rows name their languages, and a cell that may do so."""
 _TAG = re.compile(rb"<[^<>]*>")
 _NO_WORDS = bytes.maketrans(_MARKS_OF_DATA, b" " * len(_MARKS_OF_DATA))
 
@@ -213,46 +221,60 @@ def decide(
     at each call. UTF-8 goes before the declared encoding, since UTF-8 files often declare another one.
     Raises UndecodableError: the stated encoding does not fit, or no guess is sure.
     """
-    if stated in ("", "utf-8") and _is_utf8(blocks()):
+    if stated in ("", "utf-8") and (sample := _utf8_sample(blocks())) is not None:
+        if not stated:
+            _refuse_twice_encoded(sample)
         return UTF8
     declared = _declared_encoding(start, html=html)
     first = _Reading(stated or "utf-8", blocks())
-    if first.switches and not stated:
-        japanese, korean = (_Reading(name, blocks()) for name in ("iso2022_jp", "iso2022_kr"))
-        switched = japanese if japanese.broken <= korean.broken else korean
-        if switched.others and switched.fits:
-            return Encoding(switched.name, guessed=declared != switched.name, replaced=switched.broken)
+    if first.switches and not stated and (switched := _switched(blocks)):
+        return Encoding(switched.name, guessed=declared != switched.name, replaced=switched.broken)
     if first.fits:
         return Encoding(first.name, replaced=first.broken)
     if stated:
         raise UndecodableError(f"it is not {Encoding(stated)}; say its encoding with --encoding")
     if declared and (reading := _Reading(declared, blocks())).fits:
         return Encoding(declared, replaced=reading.broken)
-    stated_langs = {match[1].decode().lower() for match in _STATED_LANG.finditer(start)}
+    stating = _CELL if _LANG_COLUMN.match(start) else _STATED_LANG
+    stated_langs = {match[1].decode().lower() for match in stating.finditer(start)}
     for name in _guesses(bytes(first.sample), lang, {*languages, *stated_langs}):
         reading = _Reading(name, blocks())
         if reading.broken * _RARE < reading.length:
             return Encoding(name, guessed=True, replaced=reading.broken)
     if first.broken * _RARE < first.length:
         return Encoding(replaced=first.broken)
-    raise UndecodableError("it is not UTF-8, and its encoding can't be told; say it, as in --encoding windows-1252")
+    raise UndecodableError(
+        "it is not UTF-8, and its encoding can't be told; say it, as in --encoding windows-1252, or in utf-16-le"
+    )
 
 
-def _is_utf8(blocks: Iterable[bytes]) -> bool:
-    """Whether all bytes are UTF-8, without ISO 2022's switches."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
+def _utf8_sample(blocks: Iterable[bytes]) -> str | None:
+    """The first block that is not ASCII, if all bytes are UTF-8 without switches of ``_SWITCHED``; none if not."""
+    decoder, sample = codecs.getincrementaldecoder("utf-8")(), ""
     plain = True  # whether the block before was ASCII: else it may have ended inside a character
     try:
         for block in blocks:
-            if _SWITCH in block:
-                return False
+            if any(switch in block for switch in _SWITCHES):
+                return None
             if not (block.isascii() and plain):
-                decoder.decode(block)
+                text = decoder.decode(block)
+                sample = sample or text
             plain = block.isascii()
         decoder.decode(b"", final=True)
     except UnicodeDecodeError:
-        return False
-    return True
+        return None
+    return sample
+
+
+def _refuse_twice_encoded(sample: str) -> None:
+    """Raise ``UndecodableError`` if most characters that are not ASCII are halves of others."""
+    halves, others = _TWICE.findall(sample), len(sample) - len(sample.encode("ascii", "ignore"))
+    if halves and sum(map(len, halves)) >= _WELL_FORMED * others:
+        western = "latin1" if re.search("[\x80-\x9f]", sample) else "windows-1252"
+        raise UndecodableError(
+            f"it was written in UTF-8 twice, as {halves[0]!r} shows; undo it: iconv -f utf-8 -t {western}; if it is "
+            "right, say --encoding utf-8"
+        )
 
 
 class _Reading:
@@ -267,7 +289,7 @@ class _Reading:
         for block in chain(blocks, (b"",)):
             text = decoder.decode(block, final=not block)
             self.length += len(block)
-            self.switches |= _SWITCH in block
+            self.switches |= any(switch in block for switch in _SWITCHES)
             self.others += len(text) - len(text.encode("ascii", "ignore"))
             self.broken += text.count("\ufffd") - (block.count(mark) if mark else 0)
             if len(self.sample) < _SAMPLE and not block.isascii():
@@ -277,6 +299,17 @@ class _Reading:
         self.broken = max(0, self.broken)
         self.switches &= not self.sample
         self.fits = self.others - self.broken >= _WELL_FORMED * self.others
+
+
+def _switched(blocks: Callable[[], Iterable[bytes]]) -> _Reading | None:
+    """The reading of ASCII's bytes by switches to other characters that fits best; none if the switches are text."""
+    readings = (_Reading(name, blocks()) for name in _SWITCHED)
+    fitting = (reading for reading in readings if reading.others and reading.fits)
+    return min(
+        (reading for reading in fitting if reading.name != "hz" or not reading.broken),
+        key=lambda reading: reading.broken,
+        default=None,
+    )
 
 
 def _without_scripts(markup: bytes) -> bytes:

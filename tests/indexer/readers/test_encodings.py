@@ -3,6 +3,8 @@
 import codecs
 import gzip
 import json
+import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,7 @@ OLD = [
     ("ru", "cp1251"), ("ru", "koi8-r"), ("ru", "iso8859-5"), ("uk", "koi8-u"), ("pl", "cp1250"), ("pl", "iso8859-2"),
     ("cs", "cp1250"), ("de", "cp1252"), ("el", "iso8859-7"), ("tr", "cp1254"), ("he", "cp1255"), ("ar", "cp1256"),
     ("ja", "cp932"), ("ja", "euc_jp"), ("ja", "iso2022_jp"), ("ko", "iso2022_kr"),
-    ("ko", "cp949"), ("zh", "gb18030"), ("th", "cp874"),
+    ("ko", "cp949"), ("zh", "gb18030"), ("zh", "hz"), ("th", "cp874"),
 ]  # fmt: skip
 CUT = "é".encode()[:1]
 
@@ -121,6 +123,24 @@ def test_a_wrong_mark_or_declaration_and_half_of_a_guess_are_not_believed(tmp_pa
     assert only(tmp_path / "a.txt", quoted.encode("cp1252"))[0] == quoted
 
 
+@pytest.mark.parametrize(
+    ("lang", "western"), [("de", "windows-1252"), *((lang, "latin1") for lang in ("de", "pl", "ru", "el", "ja"))]
+)
+def test_what_was_written_in_utf_8_twice_is_refused_with_what_undoes_it(
+    lang: str, western: str, tmp_path: Path
+) -> None:
+    twice = TEXTS[lang].encode().decode(western).encode()
+    ((_, refused),) = given(tmp_path / "a.txt", twice)  # type: ignore[misc]
+    assert f"in UTF-8 twice, as '{re.search('[^ -~]', twice.decode())[0]}" in refused  # type: ignore[index]
+    command = refused.partition("undo it: ")[2].partition(";")[0].split()
+    assert command == ["iconv", "-f", "utf-8", "-t", western]
+    undone = subprocess.run(command, input=twice, capture_output=True, check=True).stdout
+    assert only(tmp_path / "a.txt", undone) == (TEXTS[lang], [])
+    assert only(tmp_path / "a.txt", twice, encoding="utf-8")[0][:1] == twice.decode()[:1]
+    quoted = f"{TEXTS[lang]} «\u00a0É\u00a0»: d’où “Ã©”, à\u00a0»"
+    assert only(tmp_path / "a.txt", quoted.encode()) == (quoted, [])
+
+
 @pytest.mark.parametrize("start", [b"<!--", b"<script>x<\\/script>", b"<", b"<style"])
 def test_markup_that_never_ends_takes_no_longer(start: bytes, tmp_path: Path) -> None:
     assert given(tmp_path / "a.txt", start * (400_000 // len(start)) + b"\xe9\xff")
@@ -148,7 +168,11 @@ def test_wide_characters_without_a_mark_or_zero_bytes_are_read_as_is_said(tmp_pa
     chinese = TEXTS["zh"].encode("utf-16-le")
     assert only(tmp_path / "a.txt", chinese, encoding="*.txt=utf-16le") == (TEXTS["zh"], [])
     assert only(tmp_path / "a.csv", f"id,text\n1,{TEXTS['el']}".encode("utf-16-be")) == (TEXTS["el"], [])
+    for lang in ("zh", "ja", "ko", "th"):
+        assert "utf-16-le" in str(given(tmp_path / "a.txt", (TEXTS[lang] * 6).encode("utf-16-le")))
     assert "it is binary" in str(given(tmp_path / "a.bin", bytes(range(256)) * 20))
+    for tex in (r"as in~{\em Faust}, and~{\bf so}", r"x~{6I4} y~}", "a ~{ b"):
+        assert only(tmp_path / "a.txt", tex.encode()) == (tex, [])
     assert "holds NUL characters" in str(given(tmp_path / "b.csv", b"id,text\n1,a\0b"))
 
 
@@ -159,6 +183,10 @@ def test_a_guess_leans_on_the_languages_of_the_records_and_of_the_collection(tmp
     assert only(tmp_path / "a.txt", text.encode("cp1250"), languages=["cs", "ru"])[0] == text
     record = f'{{"id": "1", "lang": "cs", "text": "{text}"}}'
     assert only(tmp_path / "a.jsonl", record.encode("cp1250"))[0] == text
+    text = "Kůň žere zelí, děti běží"
+    for table in (f'id,lang,text\n1,cs,"{text}"\n', f'Language;Text\r\n"CS";"{text}"\r\n', f"text|lang\n{text}|cs"):
+        assert only(tmp_path / "a.csv", table.encode("cp1250"))[0] == text
+    assert "can't be told" in str(given(tmp_path / "a.csv", f"id;langue;text\n1;cs;{text}\n".encode("cp1250")))
     assert only(tmp_path / "b.txt", TEXTS["ru"].encode("koi8-r"), languages=["cs", "de"])[0] == TEXTS["ru"]
 
 
@@ -188,7 +216,9 @@ def test_names_of_wares_are_in_the_language_of_their_file(tmp_path: Path) -> Non
     assert set(languages(records(tmp_path / "en.jsonl", *WARES.split(";")))) == {"en"}
     assert set(languages(records(tmp_path / "de.jsonl", *WAREN.split(";")))) == {"de"}
     assert set(languages(tmp_path)) == {"en", "de"}
-    assert languages(records(tmp_path / "one.jsonl", "Gift")) == ["und"]
+    greek = "Kalimera se olous, tha pao stin agora na agoraso psomi kai tyri gia to spiti, meta tha gyriso."
+    for alone in ("Gift", greek, "Ana raye7 el soo2 el yom 3ashan ashtery 3eesh w gebna, w ba3den harga3 el beet."):
+        assert languages(records(tmp_path / "one.jsonl", alone)) == ["und"]
 
 
 def test_a_short_file_is_in_the_language_of_its_folder(tmp_path: Path) -> None:
