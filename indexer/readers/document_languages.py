@@ -5,7 +5,6 @@ import string
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 
 from encoders.document import Document
 from encoders.languages import UNDETERMINED
@@ -98,7 +97,7 @@ class _Languages:
         unsure = [one.unsure for one in waiting if one.unsure]
         seen = self._of_source.total()
         known = _sum(self._of_file, {lang: _NEIGHBOURS * count / seen for lang, count in self._of_source.items()})
-        posteriors = [_posterior(one, known) for one in unsure]
+        posteriors = [_posterior(one, known, {}) for one in unsure]
         for _ in range(_ROUNDS):
             shares = _sum(known, *posteriors)
             posteriors = [_posterior(one, shares, own) for one, own in zip(unsure, posteriors, strict=True)]
@@ -122,16 +121,11 @@ def _main_language(shares: Mapping[str, float]) -> str:
 
 
 def _posterior(
-    likelihood: Mapping[str, float], shares: Mapping[str, float], own: Mapping[str, float] = MappingProxyType({})
+    likelihood: Mapping[str, float], shares: Mapping[str, float], own: Mapping[str, float]
 ) -> dict[str, float]:
-    """The probabilities of languages, given the text's own and their shares among its neighbours.
-
-    ``own`` is the text's part of the shares, which leaves them, or a lone text would make its own guess sure.
-    """
-    products = {
-        lang: value * (max(shares.get(lang, 0.0) - own.get(lang, 0.0), 0.0) + _ELSEWHERE)
-        for lang, value in likelihood.items()
-    }
+    """The probabilities of languages, given the text's own and the shares, less its ``own``, among its neighbours."""
+    others = {lang: shares.get(lang, 0.0) - own.get(lang, 0.0) + _ELSEWHERE for lang in likelihood}
+    products = {lang: value * others[lang] for lang, value in likelihood.items()}
     total = sum(products.values()) or 1.0
     return {lang: product / total for lang, product in products.items()}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -12,6 +13,7 @@ from encoders.errors import BadInput
 BOUNDS = ("gte", "lte")
 """Names of bounds: a value is at least this, or at most this."""
 _LARGEST = sys.float_info.max
+_DIGIT = re.compile(r"\d")
 
 
 def require_filters(filters: Any) -> None:
@@ -44,23 +46,19 @@ def as_number(text: str) -> float | None:
 
 def within(text: str, bounds: Mapping[str, Any]) -> bool:
     """Whether a value, as the text that filters compare, lies within bounds: numbers, or texts such as dates."""
-    number = as_number(text)
-    value: Any = text if any(isinstance(bound, str) for bound in bounds.values()) else number
-    if value is None or (number is not None and any(map(_has_no_digit, bounds.values()))):
+    number, words = as_number(text), [bound for bound in bounds.values() if isinstance(bound, str)]
+    value: Any = text if words else number
+    if value is None or (number is not None and not all(map(_DIGIT.search, words))):
         return False
     return all(value >= bound if name == "gte" else value <= bound for name, bound in bounds.items())
 
 
 def misfit(values: Collection[str], bounds: Mapping[str, Any]) -> str:
-    """Why no value of a field can lie within bounds: its values are numbers and a bound is a word, or the reverse."""
-    numbers = [value for value in values if as_number(value) is not None]
+    """Why no value lies within bounds: all values are numbers and a bound is a text, or the reverse; else empty."""
+    numbers = sum(as_number(value) is not None for value in values)
     for bound in bounds.values():
-        if numbers and len(numbers) == len(values) and _has_no_digit(bound):
+        if isinstance(bound, str) and values and numbers == len(values):
             return f"holds numbers, and {bound!r} is none"
-        if values and not numbers and not isinstance(bound, str):
+        if not isinstance(bound, str) and values and not numbers:
             return f"holds texts such as {next(iter(values))!r}, and {bound:g} is a number"
     return ""
-
-
-def _has_no_digit(bound: object) -> bool:
-    return isinstance(bound, str) and not any(map(str.isdigit, bound))

@@ -54,14 +54,14 @@ class Detector:
         """
         self.languages = None if languages is None else tuple(sorted(set(languages) - {UNDETERMINED}))
         self._model: Any = None
-        self._columns: dict[str, int] = {}  # of the model's scores, by language
+        self._labels: dict[str, str] = {}  # of the model, by language
 
     def load(self) -> None:
         """Load the model now; else the first ``detect`` loads it."""
         if self._model is None and (self.languages is None or len(self.languages) > 1):
             self._model = _restricted(self.languages)
-            for column, label in enumerate(self._model.nb_classes):
-                self._columns.setdefault(_language(label), column)
+            for label in self._model.nb_classes:
+                self._labels.setdefault(_language(label), label)
 
     def detect(self, text: str) -> Detection:
         """Detect the language of a query or of a document."""
@@ -82,8 +82,8 @@ class Detector:
         return probabilities | _by_repertoire(text, probabilities)
 
     def _by_language(self, text: str, script: str) -> dict[str, float]:
-        scores = self._model._decide(text).tolist()  # noqa: SLF001 - its ``rank`` sorts, which takes longer than this
-        probabilities: dict[str, float] = {lang: scores[column] for lang, column in self._columns.items()}
+        scores = dict(self._model.rank(text))
+        probabilities: dict[str, float] = {lang: scores[label] for lang, label in self._labels.items()}
         probabilities.pop(UNDETERMINED, None)
         if self.languages is None:
             probabilities["zh-Hant"] = probabilities["zh"]

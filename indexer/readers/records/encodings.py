@@ -298,18 +298,13 @@ class _Reading:
                 self.sample += b"\n".join(line for line in plain.splitlines() if not line.isascii())
         self.broken = max(0, self.broken)
         self.switches &= not self.sample
-        self.fits = self.others - self.broken >= _WELL_FORMED * self.others
+        self.fits = self.others - self.broken >= _WELL_FORMED * self.others and not (name == "hz" and self.broken)
 
 
 def _switched(blocks: Callable[[], Iterable[bytes]]) -> _Reading | None:
     """The reading of ASCII's bytes by switches to other characters that fits best; none if the switches are text."""
-    readings = (_Reading(name, blocks()) for name in _SWITCHED)
-    fitting = (reading for reading in readings if reading.others and reading.fits)
-    return min(
-        (reading for reading in fitting if reading.name != "hz" or not reading.broken),
-        key=lambda reading: reading.broken,
-        default=None,
-    )
+    fitting = [reading for name in _SWITCHED if (reading := _Reading(name, blocks())).others and reading.fits]
+    return min(fitting, key=lambda reading: reading.broken, default=None)
 
 
 def _without_scripts(markup: bytes) -> bytes:
