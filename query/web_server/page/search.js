@@ -32,7 +32,7 @@ async function search(given, dialled) {
   if (preferred().length) body.prefer = preferred();
   if (given.lang) body.lang = given.lang;
   if (given.to.length) body.to = given.to;
-  if (given.is.length) body.filters = {[given.by]: given.is};
+  if (narrowed(given)) body.filters = {[given.by]: given.is.length ? given.is : range(given)};
   if (given.balance !== null) body.balance = given.balance;
   if (given.rerank && current.reranker && !dialled) body.rerank = true;
   if (dialled) body.log = false;
@@ -58,7 +58,7 @@ function lost({c}) {
 }
 /* Counts are of the answer, or where their own filter is set of a search without it; where that fails there are none. */
 function tally(body, found, given, own) {
-  for (const [slot, name, filter, filtered] of [["lang", "lang", "to", given.to.length], ["by", given.by, "filters", given.is.length]]) {
+  for (const [slot, name, filter, filtered] of [["lang", "lang", "to", given.to.length], ["by", given.by, "filters", narrowed(given)]]) {
     const {[filter]: left, facets, explain, log, rerank, ...asked} = body, key = JSON.stringify(asked);
     if (!name) delete counts[slot];
     else if (!filtered) counts[slot] = {name, key, of: found.facets.counts[name]};
@@ -67,6 +67,12 @@ function tally(body, found, given, own) {
       find({...asked, facets: [name], log: false}).then(wide => { if (own === latest) { counts[slot] = {name, key, of: wide.facets.counts[name]}; filters(given); } }).catch(() => {});
     }
   }
+}
+/* Whether documents are narrowed to values of a field, or to a range of them; and the range as a filter takes it. */
+const narrowed = given => given.is.length > 0 || BOUNDS.some(bound => given[bound]);
+function range(given) {
+  const stated = BOUNDS.filter(bound => given[bound]), numbers = stated.every(bound => isNumber(given[bound]));
+  return Object.fromEntries(stated.map(bound => [bound === "least" ? "gte" : "lte", numbers ? Number(given[bound]) : given[bound]]));
 }
 /* All documents of an answer: of each hit also those that are about the same thing. */
 const documents = found => found.hits.flatMap(hit => [hit, ...hit.also]);
@@ -82,11 +88,10 @@ function sum() {
 }
 /* What a reader has to know of the answer: nothing fits, letters nobody knows, a language that is unsure. */
 function notes(given) {
-  const {good, unknown, unread, confidence, lang} = answer, button = (key, pressed) => { const made = make("button", {type: "button", class: "link"}, say(key)); made.addEventListener("click", pressed); return made; };
+  const {good, unread, confidence, lang} = answer, button = (key, pressed) => { const made = make("button", {type: "button", class: "link"}, say(key)); made.addEventListener("click", pressed); return made; };
   const note = (name, ...parts) => $("notes").append(make("p", {class: name}, ...parts)), text = parts => make("span", null, ...parts);
   const choose = () => { drawer(true); $("lang").focus(); };
   if (good === 0 && answer.hits.length) note("answer", say("noAnswer"));
-  if (unknown) note("letters", text(tell("letters", {letters: isolated(short(unknown, 60))})));
   if (!given.lang && confidence !== null && lang === "und") note("unsure", say("unsureLanguage"), button("choose", choose));
   else if (!given.lang && confidence !== null && confidence < SURE) note("unsure", say("isThis", {language: spoken(lang)}), button("yes", () => { tongues(lang); go(); }), button("other", choose));
   if (unread) note("unread", text(tell("unread", {text: isolated(short(unread, 60))})));

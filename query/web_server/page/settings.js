@@ -8,7 +8,7 @@ function show(given) {
   $("collection").value = current ? current.name : "";
   $("which").hidden = Boolean(current) && collections.length < 2;
   mineOptions();
-  const set = [given.lang, given.to.length, given.balance !== null, given.rerank, given.is.length].filter(Boolean).length;
+  const set = [given.lang, given.to.length, given.balance !== null, given.rerank, narrowed(given)].filter(Boolean).length;
   $("settings").textContent = set ? say("settingsOn", {count: number(set)}) : say("settings");
   document.title = given.q ? plain(given.q) + " – " + say("title") : say("title");
   if (!current) { $("lang").replaceChildren(new Option(say("detected"), "")); for (const id of ["fair", "second", "filter", "narrow", "usual"]) $(id).hidden = true; return; }
@@ -35,7 +35,7 @@ function tongues(chosen) {
   $("lang").value = chosen;
 }
 /* The chips of the languages, and of the values of a field. Their numbers are of the search without their own filter. */
-function filters({to, by, is}) {
+function filters({to, by, is, ...bounds}) {
   const codes = Object.keys(current.languages), langs = counts.lang && counts.lang.of, values = counts.by && counts.by.name === by && counts.by.of;
   $("filter").hidden = codes.length < 2;
   $("every").hidden = !to.length;
@@ -43,7 +43,10 @@ function filters({to, by, is}) {
   const known = fields();
   if (by && !known.includes(by)) known.push(by);
   $("narrow").hidden = !known.length;
-  $("any").hidden = !is.length;
+  $("any").hidden = !is.length && !bounds.least && !bounds.most;
+  const kind = ranged(Object.keys(values || {}));
+  $("range").hidden = !by || !(kind || bounds.least || bounds.most);
+  for (const bound of BOUNDS) if (document.activeElement !== $(bound)) { $(bound).type = kind || "text"; $(bound).step = "any"; $(bound).value = bounds[bound]; }
   if (document.activeElement !== $("by") || $("by").value !== by) $("by").replaceChildren(new Option(say("noField"), ""), ...known.map(name => new Option(plain(short(name, 40)), name)));
   $("by").value = by;
   chips("values", "is", by ? [...new Set([...Object.keys(values || {}).sort((a, b) => values[b] - values[a]), ...is])] : [], is, values, value => isolated(plain(short(value, 40)) || "–"), () => "");
@@ -62,12 +65,15 @@ function chips(id, name, values, chosen, numbers, shownAs, before) {
   }), few.length < values.length ? rest : "");
   if (focused !== null) { const box = $(id).querySelector('input[value="' + CSS.escape(focused) + '"]'); if (box) box.focus(); }
 }
-/* The fields of the hits that tell them apart, and whose values several share. */
+/* The kind of values that have a range, where all are of it: numbers, or dates; as a field of the form has it. */
+const isNumber = value => value.trim() !== "" && Number.isFinite(Number(value));
+const ranged = values => values.length < 2 ? "" : values.every(isNumber) ? "number" : values.every(value => /^\d{4}-\d\d-\d\d/.test(value)) ? "date" : "";
+/* The fields of the hits that tell them apart, and whose values several share or have a range. */
 function fields() {
   const seen = new Map();
   for (const hit of answer ? documents(answer) : []) for (const [name, value] of Object.entries(hit.fields)) {
     if (!seen.has(name)) seen.set(name, new Map());
     for (const item of [value].flat(9)) if (item !== null && typeof item !== "object" && String(item).length <= 60) seen.get(name).set(String(item), (seen.get(name).get(String(item)) || 0) + 1);
   }
-  return [...seen].filter(([name, values]) => name !== "lang" && values.size > 1 && [...values.values()].some(many => many > 1)).map(([name]) => name).sort();
+  return [...seen].filter(([name, values]) => name !== "lang" && values.size > 1 && ([...values.values()].some(many => many > 1) || ranged([...values.keys()]))).map(([name]) => name).sort();
 }

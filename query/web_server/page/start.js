@@ -12,11 +12,14 @@ function soon() { early = true; load(); }
 function go(dialled) { if (!collections.length) { soon(); return; } const next = form(); write(next, dialled); show(next); search(next, dialled); }
 
 $("form").addEventListener("submit", event => { event.preventDefault(); uncover(); if (!current) { soon(); return; } const next = form(); next.to = next.to.filter(code => code in current.languages); write(next); show(next); search(next); });
-for (const id of ["lang", "langs", "rerank", "values"]) $(id).addEventListener("change", () => go());
-$("by").addEventListener("change", () => { $("values").replaceChildren(); go(); });
-for (const [id, of] of [["every", "langs"], ["any", "values"]]) $(id).addEventListener("click", () => { for (const box of $(of).querySelectorAll("input")) box.checked = false; go(); $("q").focus(); });
+for (const id of ["lang", "langs", "rerank"]) $(id).addEventListener("change", () => go());
+/* Values and a range of a field are one filter: the last that is set. */
+const unset = id => { for (const input of $(id).querySelectorAll("input")) { input.checked = false; if (id === "range") input.value = ""; } };
+for (const [id, other] of [["values", "range"], ["range", "values"]]) $(id).addEventListener("change", () => { unset(other); go(); });
+$("by").addEventListener("change", () => { $("values").replaceChildren(); unset("range"); go(); });
+for (const [id, of] of [["every", ["langs"]], ["any", ["values", "range"]]]) $(id).addEventListener("click", () => { of.forEach(unset); go(); $("q").focus(); });
 $("usual").addEventListener("click", () => { dial(current.calibration.balance); go(); $("balance").focus(); });
-$("collection").addEventListener("change", () => { const next = {q: $("q").value.trim(), c: $("collection").value, lang: "", to: [], balance: null, rerank: $("rerank").checked, by: "", is: [], d: ""}; answer = null; write(next); show(next); search(next); });
+$("collection").addEventListener("change", () => { const next = {q: $("q").value.trim(), c: $("collection").value, lang: "", to: [], balance: null, rerank: $("rerank").checked, by: "", is: [], least: "", most: "", d: ""}; answer = null; write(next); show(next); search(next); });
 $("mine").addEventListener("change", () => { remember($("mine").value); speak($("mine").value); const given = state(); show(given); if (collections.length) search(given); });
 $("settings").addEventListener("click", () => drawer(!$("drawer").classList.contains("open")));
 $("balance").addEventListener("input", () => { dial($("balance").value); clearTimeout(wait); wait = setTimeout(() => go(true), 60); });

@@ -394,10 +394,9 @@ def test_on_a_phone_the_first_hit_is_on_the_first_screen_and_settings_are_in_a_d
 
 
 def test_what_a_reader_has_to_know_of_an_answer_is_said_above_it(browser: Any, service: httpx.Client) -> None:
-    says, unknown = SENTENCES["en"], {"unknown": "ⵜⴰⵎ"}
+    says = SENTENCES["en"]
     table: list[tuple[dict[str, Any], str]] = [
         ({"good": 0}, says["noAnswer"]),
-        (unknown, says["letters"].format(letters="ⵜⴰⵎ")),
         ({"confidence": 0.5, "lang": "ru"}, "Is this Russian? Yes Another language"),
         ({"confidence": 0.4, "lang": "und"}, f"{says['unsureLanguage']} {says['choose']}"),
         ({"good": 3}, ""),
@@ -406,7 +405,7 @@ def test_what_a_reader_has_to_know_of_an_answer_is_said_above_it(browser: Any, s
 
     def change(route: Any) -> None:
         answer = service.post("/api/search", json=route.request.post_data_json).json()
-        sure = {"good": None, "unknown": "", "confidence": None}
+        sure = {"good": None, "confidence": None}
         route.fulfill(status=200, body=json.dumps({**answer, **sure, **changes}))
 
     with window(browser, service) as page:
@@ -523,6 +522,36 @@ def test_hits_are_narrowed_by_a_field_as_the_address_says(page: Any, browser: An
     page.select_option("#by", "")
     until(page, "!location.search.includes('by=')")
     assert page.locator("#values label").count() == 0
+
+
+def test_hits_are_narrowed_by_a_range_of_numbers_or_dates(
+    browser: Any, settings: Settings, word_model: ModelFolder, tmp_path: Path
+) -> None:
+    def found(count: int) -> str:
+        return f"{READY} && document.querySelectorAll('#hits h2').length === {count}"
+
+    articles = list(map(json.loads, (DEMO / "docs.de.jsonl").read_text(encoding="utf-8").splitlines()))[:6]
+    records = [{**one, "year": year, "day": f"{year}-05-01"} for year, one in enumerate(articles, 1990)]
+    source = str(write_records(records, tmp_path / "a.jsonl"))
+    index([source], "c", settings=settings, encoder=str(word_model.path), device="cpu")
+    with serving(ServiceOptions(settings, device="cpu")) as client, window(browser, client) as page:
+        ask(page, BREAD)
+        assert {"day", "year"} <= set(page.locator("#by option").all_inner_texts())
+        for field, least, most in (("year", "1992", "1994.5"), ("day", "1992-05-01", "1994-12-31")):
+            page.select_option("#by", field)
+            kind = {"year": "number", "day": "date"}[field]
+            until(page, f"document.querySelector('#range:not([hidden]) > #least[type={kind}]')")
+            for bound, value in (("least", least), ("most", most)):
+                page.fill(f"#{bound}", value)
+                page.keyboard.press("Tab")
+            until(page, f"location.search.includes('least={least}&most={most}') && {found(3)}")
+            with window(browser, client) as other:
+                see(other, page.url)
+                assert (ids(other), other.locator("#settings").text_content()) == (ids(page), "Settings (1)")
+            page.locator("#values label").first.click()  # of a value and a range the last that is set counts
+            until(page, f"location.search.includes('is=') && !location.search.includes('least') && {found(1)}")
+            page.click("#any")
+            until(page, f"!location.search.includes('is=') && {found(6)}")
 
 
 def test_a_hit_leads_to_its_like_in_other_languages(page: Any) -> None:
