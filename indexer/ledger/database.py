@@ -138,11 +138,15 @@ def head() -> str:
 
 
 def is_current(engine: sa.Engine) -> bool:
-    """Whether the database's tables are those of this version. Raises StoreError: the database failed."""
+    """Whether the tables are this version's. Raises StoreError: the database failed, or a newer Dragoman wrote it."""
     with reading(engine) as connection:
         if not sa.inspect(connection).has_table("alembic_version"):
             return False
-        return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar() == head()
+        version = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar() or ""
+    if version.isdecimal() and version > head():
+        engine.dispose()  # no caller has use for it
+        raise StoreError(f"the database {shown(engine.url)} was written by a newer Dragoman; upgrade this program")
+    return version == head()
 
 
 def upgrade(engine: sa.Engine) -> str:

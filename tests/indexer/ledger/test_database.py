@@ -356,21 +356,23 @@ def test_postgresql_is_upgraded_by_one_of_many(postgres: PostgresServer, second:
 
     def upgraded(_: int) -> str:
         engine = open_engine(url)
-        try:
-            return upgrade(engine)
-        finally:
-            engine.dispose()
+        version = upgrade(engine)
+        engine.dispose()
+        return version
 
     engine = open_engine(url)
     with pytest.raises(StoreError, match="accident"), every_statement(engine, fail_late):
         upgrade(engine)
     assert sa.inspect(engine).get_table_names() == []
     engine.dispose()
-    with ThreadPoolExecutor(4) as pool:
-        assert set(pool.map(upgraded, range(4))) == {"0003"}
-    monkeypatch.setattr(database, "MIGRATIONS", second)
-    with ThreadPoolExecutor(4) as pool:
-        assert set(pool.map(upgraded, range(4))) == {"9999"}
+    for migrations, version in ((database.MIGRATIONS, "0003"), (second, "9999")):
+        monkeypatch.setattr(database, "MIGRATIONS", migrations)
+        with ThreadPoolExecutor(4) as pool:
+            assert set(pool.map(upgraded, range(4))) == {version}
+    monkeypatch.undo()
+    for use in (lambda: connect(url), lambda: upgraded(0)):
+        with pytest.raises(StoreError, match="was written by a newer Dragoman; upgrade this program"):
+            use()
 
 
 @pytest.mark.long
