@@ -15,7 +15,6 @@ import numpy as np
 
 from encoders.console import Console
 from encoders.document import short_hash
-from encoders.errors import MissingPart
 from encoders.folder.model_config import Precision
 from encoders.folder.model_folder import ModelFolder, free_target
 from encoders.hmde.triples import TripleDocument, Triples, held_out
@@ -83,53 +82,46 @@ def train_hmde(
     Unfinished work is in ``TARGET.training``; the same call resumes it. ``encoder``, the lower encoder, is the default,
     an exported encoder if frozen, or a Hugging Face encoder if trained too. ``force`` publishes below the parity bar.
     Raises BadInput: a source can't be read or gives no triples, or the target holds something else; MissingPart: torch,
-    the device, or disk space.
+    the device, or disk space; StoreError: another process trains there.
     """
     console = console or Console(quiet=True)
     target = free_target(target, "model")
     require_torch()
     from onnx_export.hmde import lower_base as bases  # noqa: PLC0415
     from onnx_export.hmde.hmde_folder import publish  # noqa: PLC0415 - torch
+    from onnx_export.training.training_checkpoint import locked  # noqa: PLC0415
 
     check_sources(sources.names, sources.options)
     base = (bases.open_frozen if settings.frozen else bases.open_trained)(encoder, settings, device, console)
     pages, documents = survey(sources, console)
     Triples(pages, settings.seed, concepts_held_out(pages, settings)[0], settings.drawing)  # raises before the encoding
-    work_folder = _work_folder(target)
-    lower_id = _lower_id(base, settings)
-    material = prepare(sources, len(pages), base.lower, work_folder, lower_id, console)
-    validation_concepts, judged_concepts = concepts_held_out(material.pages, settings)
-    triples = Triples(material.pages, settings.seed, validation_concepts, settings.drawing)
-    run_id = _run_id(settings, lower_id, material, validation_concepts)
-    training = _new_training(base, triples, validation_concepts, settings, work_folder, run_id)
-    if resumed := training.step:
-        console.say(f"goes on after step {resumed:,}")
-    step_triples = settings.batch * settings.accumulate
-    console.say(f"to draw: {_share(settings.steps * step_triples, triples)}")
-    curve = training.run(console)
-    rows = triples.draw(0, training.step * step_triples)
-    drawn = triples.languages(rows)
-    counts = Counter(page.lang for page in material.pages)
-    folder, parity = publish(
-        training.upper, base, target, precision, training_facts(training, counts, drawn, encoder),
-        {"curve.png": _picture(curve)}, console,
-        taught_by=[material.text_keys[row] for row in np.unique(rows)], force=force,
-    )  # fmt: skip
+    work_folder = target.with_name(f"{target.name}.training")
+    with locked(work_folder):
+        lower_id = _lower_id(base, settings)
+        material = prepare(sources, len(pages), base.lower, work_folder, lower_id, console)
+        validation_concepts, judged_concepts = concepts_held_out(material.pages, settings)
+        triples = Triples(material.pages, settings.seed, validation_concepts, settings.drawing)
+        run_id = _run_id(settings, lower_id, material, validation_concepts)
+        training = _new_training(base, triples, validation_concepts, settings, work_folder, run_id)
+        if resumed := training.step:
+            console.say(f"goes on after step {resumed:,}")
+        step_triples = settings.batch * settings.accumulate
+        console.say(f"to draw: {_share(settings.steps * step_triples, triples)}")
+        curve = training.run(console)
+        rows = triples.draw(0, training.step * step_triples)
+        drawn = triples.languages(rows)
+        counts = Counter(page.lang for page in material.pages)
+        folder, parity = publish(
+            training.upper, base, target, precision, training_facts(training, counts, drawn, encoder),
+            {"curve.png": _picture(curve)}, console,
+            taught_by=[material.text_keys[row] for row in np.unique(rows)], force=force,
+        )  # fmt: skip
     shutil.rmtree(work_folder)
     return HmdeReport(
         folder, parity, curve, documents=dict(sorted(counts.items())), drawn=dict(sorted(drawn.items())),
         triples=triples, cut=material.cut, held_out=frozenset(judged_concepts), resumed=resumed,
         refused=documents.refused, remarks=documents.remarks,
     )  # fmt: skip
-
-
-def _work_folder(target: Path) -> Path:
-    folder = target.with_name(f"{target.name}.training")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise MissingPart(f"{folder} can't be made ({error.strerror}); choose another --output") from error
-    return folder
 
 
 def _lower_id(base: Base, settings: Settings) -> str:

@@ -67,7 +67,7 @@ def train_tlaser(
     languages with the most sentences; all languages are learnt; a part of the sources is held out as ``validation``.
     ``force`` exports below the parity bar. Raises BadInput: there is no pair to learn from, the target holds something
     else, its checkpoint is of another training, or parity is below the bar; MissingPart: torch, the device, or disk
-    space.
+    space; StoreError: another process trains there.
     """
     console = console or Console(quiet=True)
     require_torch()
@@ -78,9 +78,11 @@ def train_tlaser(
     corpus, tokenizer, remarks = _corpus(train, held_out, pivots, languages, plan, console)
     from onnx_export.tlaser.fit import fit  # noqa: PLC0415 - torch, which only training loads
     from onnx_export.tlaser.tlaser_folder import publish  # noqa: PLC0415
+    from onnx_export.training.training_checkpoint import locked  # noqa: PLC0415
 
     vocabulary_size = tokenizer.get_vocab_size()
-    fitted = fit(corpus, plan, vocabulary_size, checkpoints, device=device, console=console)
+    with locked(checkpoints):
+        fitted = fit(corpus, plan, vocabulary_size, checkpoints, device=device, console=console)
     trained = int(fitted.curve[-1]["step"])
     if trained > plan.training.steps:
         remarks.append(f"{checkpoints} had {trained:,} steps already, which are exported; remove it to train fewer")

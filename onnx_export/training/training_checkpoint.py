@@ -4,19 +4,35 @@ import hashlib
 import io
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
 import torch
+from filelock import FileLock, Timeout
 
 from encoders.console import Console
-from encoders.errors import DISK_FULL, BadInput, MissingPart
+from encoders.errors import DISK_FULL, BadInput, MissingPart, StoreError
 from encoders.folder.whole_folder import make_folder, sync
 
 _DIGEST = 32
 _LEAST_SECONDS = 30.0
 _SHARE = 0.05
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Make a training's folder and lock it. Raises MissingPart: it can't be made; StoreError: another process did."""
+    try:
+        make_folder(folder)
+        lock = FileLock(folder / "lock", timeout=0).acquire()
+    except Timeout as error:
+        raise StoreError(f"another process trains in {folder}; wait for it, or choose another --output") from error
+    except OSError as error:
+        raise MissingPart(f"{folder} can't be made ({error.strerror}); choose another --output") from error
+    with lock:
+        yield
 
 
 class SavingTimes:

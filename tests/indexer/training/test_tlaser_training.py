@@ -17,6 +17,7 @@ from indexer.parallel.aligned_sentence import AlignedSentence
 from indexer.training.aligned_corpus import gather, hold_out
 from indexer.training.tlaser_training import gate_texts
 from onnx_export.graphs.parity import compare
+from onnx_export.training.training_checkpoint import locked
 from query.cli import run
 from query.ranking.searcher import Searcher
 from tests.conftest import Capture, until
@@ -128,8 +129,7 @@ def test_a_killed_training_goes_on_to_the_same_curve_and_graph(variant: str, par
     until(lambda: checkpoint.exists() or process.poll() is not None, 120)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert checkpoint.exists()
-    assert not killed.exists()
+    assert (checkpoint.exists(), killed.exists()) == (True, False)
     for target in (killed, whole):
         subprocess.run([*program, *_command(parallel, target, 80, variant)], env=environment, check=True)
     for name in ("curve.jsonl", "model.onnx"):
@@ -146,14 +146,15 @@ def test_a_finished_training_goes_on_with_more_steps(parallel: Path, tmp_path: P
     assert told["directions"] == ["de-en", "de-es", "en-es", "es-en"]
     assert 0 < told["words_per_second"] < told["tokens_per_second"]
     assert told["parameters"] > 16 * told["vocabulary"]
-    rows = (target / "curve.jsonl").read_text(encoding="utf-8").splitlines()
-    assert [json.loads(row)["step"] for row in rows] == [10, 20]
+    assert [json.loads(row)["step"] for row in (target / "curve.jsonl").read_bytes().splitlines()] == [10, 20]
     (told,) = printed(few, capsys)
     assert "had 20 steps already, which are exported; remove it to train fewer" in " ".join(told["remarks"])
     assert told["words_per_second"] == 0
     error = refused([*few, "--dim", "32"], capsys)
     assert "has a checkpoint of another training (dim 16, now 32" in error
     assert "give the same sources and options to go on with it, or remove the folder" in error
+    with locked(tmp_path / "m.training"):
+        assert "another process trains in" in refused(few, capsys)
 
 
 def test_long_pairs_and_unpaired_languages_are_told(parallel: Path, tmp_path: Path, capsys: Capture) -> None:
