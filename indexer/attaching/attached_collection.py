@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 import sqlalchemy as sa
@@ -78,9 +80,13 @@ class AttachedCollection:
                 loaded = open_named(reference, method, console, device=device)
                 with cluster_client.connect(attachment.server, settings.credentials) as client:
                     cluster_client.abilities(client, attachment.server)  # an unsuitable server is refused first
-                    users_index = UsersIndex.open(client, attachment)
-                    _refuse_shared_field(engine, users_index)
-                    attach_checks.check(client, users_index, loaded.spec.model)
+                    users_index = UsersIndex.open(client, attachment, new=True)
+                    attachment = users_index.attachment
+                    for unfit in users_index.unfit:
+                        raise unfit
+                    for index in users_index.members:
+                        _refuse_shared_field(engine, name, index)
+                        attach_checks.check(client, index, loaded.spec.model)
                 collections.register(engine, name, replace(settings, store=attachment.url), reference, loaded.spec)
             yield cls(name, attachment, loaded, engine, settings, console)
 
@@ -92,6 +98,7 @@ class AttachedCollection:
             return catch_up(
                 store, self.encoder, self.engine, self.collection,
                 checkpoints=self.settings.checkpoints(self.collection), console=self.console,
+                check=partial(_refuse_shared_field, self.engine, self.collection),
             )  # fmt: skip
 
 
@@ -120,15 +127,15 @@ def detach(
     return detached
 
 
-def _refuse_shared_field(engine: sa.Engine, users: UsersIndex) -> None:
+def _refuse_shared_field(engine: sa.Engine, name: str, users: UsersIndex) -> None:
     """Refuse a field that another collection uses: each would take the other's vectors for vectors of its own texts."""
     attachment = users.attachment
     for collection in collections.all_collections(engine):
         other = Attachment.parse(collection.store) if is_attached(collection.store) else None
-        if other is None or attachment.companion or other.companion:
+        if other is None or attachment.companion or other.companion or collection.name == name:
             continue
         is_same_field = (other.server, other.field) == (attachment.server, attachment.field)
-        if is_same_field and other.index in users.names:
+        if is_same_field and any(fnmatchcase(index, part) for index in users.names for part in other.parts):
             raise BadInput(
                 f"{attachment.index} has vectors of collection {collection.name} in {attachment.field!r} already; "
                 "name another field with --field"
@@ -146,7 +153,7 @@ def _attachment_of(name: str, collection: Collection | None, requested: Attachme
     if not is_attached(collection.store):
         raise BadInput(f"collection {name} is not attached to an index; take another name with -c")
     stored = Attachment.parse(collection.store)
-    if requested and requested != stored:
+    if requested and replace(requested, ids=stored.ids) != stored:
         raise BadInput(
             f"collection {name} is attached to {collection.store}; detach it first (dragoman detach -c {name}), "
             "or take another name with -c"

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import sqlalchemy as sa
 
 from encoders.console import Console, Progress
 from encoders.document import Document, Encoded, Encoder
+from encoders.errors import BadInput
 from indexer.cluster.index_changes import ShardPosition
 from indexer.indexing.encoding_queue import EncodingQueue
 from indexer.indexing.pipeline import RunReport
@@ -29,6 +31,7 @@ from indexer.ledger.tables import REFUSED
 from indexer.readers.records.source import Refusal
 from indexer.stores.attached import attach_checks
 from indexer.stores.attached.joined_store import JoinedStore
+from indexer.stores.attached.users_index import UsersIndex
 from indexer.stores.contract import Stamp
 
 _PASSES = 5
@@ -52,54 +55,71 @@ def catch_up(
     *,
     checkpoints: Path | None = None,
     console: Console | None = None,
+    check: Callable[[UsersIndex], None] = lambda _: None,
 ) -> AttachReport:
-    """Make passes over a user's index until every document has the vector of its text.
+    """Make passes over a user's index, or each index of a family, until every document has the vector of its text.
 
-    ``checkpoints`` keeps what is encoded of very long documents until they are stored. Raises BadInput: the index can't
-    be attached to; StoreError: the server or the database failed; the same call continues there.
+    ``checkpoints`` keeps what is encoded of very long documents until they are stored; ``check`` may refuse an index
+    that is new. Raises BadInput: an index can't be attached to, once the other indices of the family have caught up;
+    StoreError: the server or the database failed; the same call continues there.
     """
     started = time.monotonic()
     console = console or Console(quiet=True)
-    spec = encoder.spec
-    if not AttachLedger.knows(engine, collection, store.mark, spec.model):
-        store.check(spec.model)
-    if not store.users.attachment.companion:
-        attach_ledger.remember(engine, collection, store.users.uuid, store.users.name)
-    store.create(spec.model, spec.dim)
-    source = f"elastic:{store.address.server}/{store.users.attachment.index}"
-    ledger = AttachLedger.open(engine, collection, source, store.mark, spec.model, spec.build)
-    behind = True
-    with console.progress("attaching", None, "documents") as progress:
-        passes = _Passes(store, encoder, ledger, checkpoints, console, progress)
-        for pass_number in range(_PASSES):
-            if not passes.run(first=pass_number == 0):
-                behind = False
-                break
-    pruned = _prune(store, ledger) if passes.moved or ledger.interrupted else 0
+    unfit: list[BadInput] = list(store.users.unfit)
+    marked = {part.mark: part for part in store.parts()}
+    passes: list[_Passes] = []
+    for mark, part in marked.items():
+        try:
+            if not AttachLedger.knows(engine, collection, mark, encoder.spec.model):
+                part.check(encoder.spec.model)
+                check(part.users)
+        except BadInput as error:
+            unfit.append(error)
+            continue
+        attach_ledger.remember(engine, collection, part.users.uuid, part.users.name)
+        part.create(encoder.spec.model, encoder.spec.dim)
+        source = f"elastic:{part.address.server}/{part.users.attachment.index}"
+        ledger = AttachLedger.open(engine, collection, source, mark, encoder.spec, beside=marked.keys())
+        with console.progress("attaching", None, "documents") as progress:
+            passes.append(_Passes(part, encoder, ledger, checkpoints, console, progress))
+            passes[-1].run_all()
+    may_prune = store.users.attachment.ids or any(made.moved or made.ledger.interrupted for made in passes)
+    pruned = _prune(store, passes) if passes and may_prune else 0
     store.publish()
-    ledger.finish()
-    if checkpoints and not behind:
+    for made in passes:
+        made.ledger.finish()
+    if unfit:
+        raise unfit[0]
+    if checkpoints and not any(made.behind for made in passes):
         shutil.rmtree(checkpoints, ignore_errors=True)  # those of documents that changed before they were stored
+    languages = Counter[str]()
+    for made in passes:
+        languages.update(made.store.users.index.retry_while_away(made.store.count))
     return AttachReport(
-        run=ledger.run.id,
-        resumed=ledger.resumed,
-        encoded=passes.encoded,
-        unchanged=passes.unchanged,
-        removed=passes.removed + pruned,
-        refused=ledger.refusals(),
-        behind=behind,
-        languages=store.users.index.retry_while_away(store.count),
+        run=passes[0].ledger.run.id,
+        resumed=any(made.ledger.resumed for made in passes),
+        encoded=sum(made.encoded for made in passes),
+        unchanged=sum(made.unchanged for made in passes),
+        removed=sum(made.removed for made in passes) + pruned,
+        refused=[refusal for made in passes for refusal in made.ledger.refusals()],
+        behind=any(made.behind for made in passes),
+        languages=dict(sorted(languages.items())),
         seconds=time.monotonic() - started,
     )
 
 
-def _prune(store: JoinedStore, ledger: AttachLedger) -> int:
+def _prune(store: JoinedStore, passes: Sequence[_Passes]) -> int:
     """Remove what was stored for documents that the owner deleted; returns the number of documents."""
-    refused = [refusal.doc_id for refusal in ledger.refusals()]
-    missing = sorted(store.gone(refused))
-    pruned = store.prune(len(refused) - len(missing))
-    if missing or pruned:
-        ledger.record_deletions(missing, pruned)
+    without = 0
+    for made in passes:
+        refused = [refusal.doc_id for refusal in made.ledger.refusals()]
+        missing = sorted(made.store.gone(refused))
+        without += len(refused) - len(missing)
+        if missing:
+            made.ledger.record_deletions(missing, 0)
+    pruned = store.prune(without)
+    if pruned:
+        passes[0].ledger.record_deletions([], pruned)
     return pruned
 
 
@@ -134,6 +154,11 @@ class _Passes:
         self.model = encoder.spec.model
         self.encoded = self.unchanged = self.removed = 0
         self.moved = self.first = self.wrote = False
+        self.behind = True
+
+    def run_all(self) -> None:
+        """Make passes until one has nothing to write."""
+        self.behind = all(self.run(first=number == 0) for number in range(_PASSES))
 
     def run(self, *, first: bool) -> bool:
         """Make a pass; returns whether another pass may have work. Only the first pass shows progress."""

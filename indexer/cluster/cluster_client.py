@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from encoders.errors import MissingPart, StoreError
 from encoders.phrases import install_command
@@ -14,6 +14,8 @@ from indexer.cluster.cluster_errors import IndexGone, NotAllowed, TemporaryFailu
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
+
+T = TypeVar("T")
 
 TIMEOUT = 60
 """Seconds to wait for an answer."""
@@ -100,9 +102,9 @@ def store_errors(server: str) -> Iterator[None]:
         raise StoreError(f"{server} {away_sentence(error)}") from error
 
 
-def pages(doc_ids: Sequence[str]) -> Iterator[list[str]]:
-    """Ids in lists of at most ``PAGE``."""
-    return (list(doc_ids[start : start + PAGE]) for start in range(0, len(doc_ids), PAGE))
+def pages(items: Sequence[T]) -> Iterator[list[T]]:
+    """Ids, or places of documents, in lists of at most ``PAGE``."""
+    return (list(items[start : start + PAGE]) for start in range(0, len(items), PAGE))
 
 
 def existing_documents(server: str, index: str, answers: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -1,11 +1,12 @@
 """How far an attached index has been followed: by shard, the last sequence number that is dealt with."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Self
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, mapped_column
 
+from encoders.document import EncoderSpec
 from indexer.cluster.index_changes import NOTHING, ShardPosition
 from indexer.ledger.database import Base, now, transaction
 from indexer.ledger.findings import Finding
@@ -64,21 +65,33 @@ class AttachLedger(RunLedger):
             return session.scalar(query) is not None
 
     @classmethod
-    def open(cls, engine: sa.Engine, collection: str, source: str, fingerprint: str, model: str, build: str) -> Self:
-        """Resume or begin the run over this index, and delete runs over other indices, also of this name, or models."""
+    def open(
+        cls,
+        engine: sa.Engine,
+        collection: str,
+        source: str,
+        fingerprint: str,
+        spec: EncoderSpec,
+        *,
+        beside: Collection[str] = (),
+    ) -> Self:
+        """Resume or begin the run over this index, and delete runs over other indices, also of this name, or models.
+
+        ``beside`` are the fingerprints of indices whose runs stay.
+        """
         with transaction(engine) as session:
             query = sa.select(IndexRun).where(IndexRun.collection == collection)
             earlier = None
             for collection_run in session.scalars(query):
-                if (collection_run.fingerprint, collection_run.model) == (fingerprint, model):
+                if (collection_run.fingerprint, collection_run.model) == (fingerprint, spec.model):
                     earlier = collection_run
-                else:
+                elif collection_run.fingerprint not in beside or collection_run.model != spec.model:
                     session.execute(sa.delete(IndexRun).where(IndexRun.id == collection_run.id))
             interrupted = earlier is not None and earlier.state == RUNNING
             run = earlier or IndexRun(
-                collection=collection, sources=[source], fingerprint=fingerprint, model=model, started=now()
+                collection=collection, sources=[source], fingerprint=fingerprint, model=spec.model, started=now()
             )
-            run.state, run.build = RUNNING, build
+            run.state, run.build = RUNNING, spec.build
             session.add(run)
             session.flush()
         ledger = cls(engine, run, resumed=earlier is not None)

@@ -120,9 +120,8 @@ Values compare as text: ``1994`` equals ``"1994"``, and true ``"true"``. A list 
 class OnServer(Protocol):
     """Additional methods of a store on a server: filters in the server's own language, and another user's rights."""
 
-    @property
-    def shown_index(self) -> str:
-        """Name of the index that the documents are read from."""
+    def shown_place(self, doc_id: str) -> tuple[str, str]:
+        """Name of the index that a document is read from, and the document's id there."""
 
     def narrowed(self, clauses: Sequence[Mapping[str, Any]], authorization: str = "") -> VectorStore:
         """A view of the store with another user's rights; it shares the connections and must not be closed.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
 from typing import Self
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
@@ -13,7 +14,7 @@ from encoders.languages import UNDETERMINED, normalise
 from indexer.cluster.cluster_address import AUTO, SCHEMES, Address, check_object
 
 _META = 50
-_NO_NAME = re.compile(r'[\s*?,/\\<>|"#:]|^[-_+.]')
+_NO_NAME = re.compile(r'[\s?,/\\<>|"#:]|^[-_+.]')
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Attachment:
     """``https://host:9200/INDEX?text=body&title=headline``: the store's URL of an attached collection."""
 
     server: str  # scheme, host, port
-    index: str  # name of the index, or an alias
+    index: str  # name of the index, or an alias; of several indices also names and patterns with commas between
     text: str  # the field of texts; dots lead into objects
     title: str = ""  # the field of titles; empty: there is none
     lang_field: str = ""  # the field of languages; empty: there is none
@@ -29,11 +30,14 @@ class Attachment:
     field: str = "dragoman"  # name of Dragoman's object field
     vectors: str = AUTO  # type of the vectors' indices
     companion: str = ""  # prefix of our own index for our field; empty: our field is put into the user's index
+    ids: str = ""  # "index": it is a family, whose documents are INDEX/ID; empty: one index, whose ids they keep
 
     def __post_init__(self) -> None:
         """Refuse invalid values. Raises BadInput: a name is invalid, or the language is unknown."""
-        if not self.index or _NO_NAME.search(self.index):
-            raise BadInput(f"{self.index!r} is no name of one index; name one as _cat/indices lists it, or its alias")
+        if any(not name or _NO_NAME.search(name.replace("*", "a")) for name in self.parts):
+            raise BadInput(f"{self.index!r} is no name of an index; name one as _cat/indices lists it, or its alias")
+        if self.companion and any("*" in name and fnmatchcase(f"{self.companion}-", name) for name in self.parts):
+            raise BadInput(f"{self.index} would take in our own index beside it; give --store another PREFIX")
         if not self.text:
             raise BadInput("say which field holds the text of a document: --text FIELD")
         check_object(self.field, self.vectors)
@@ -59,6 +63,11 @@ class Attachment:
         return f"{self.server}/{quote(self.index)}?{urlencode(options)}"
 
     @property
+    def parts(self) -> list[str]:
+        """Names, aliases and patterns of the indices."""
+        return self.index.split(",")
+
+    @property
     def address(self) -> Address:
         """Address of the index with our field: the user's index, or the companion."""
         return Address(self.server, self.companion or self.index, field=self.field, vectors=self.vectors)
@@ -71,7 +80,8 @@ class Attachment:
     @property
     def reads(self) -> dict[str, str]:
         """Options that decide a document's vector, for the ``meta`` of a mapped field: at most 50 characters each."""
-        options = {"text": self.text, "title": self.title, "lang_field": self.lang_field, "lang": self.lang}
+        names = ("text", "title", "lang_field", "lang", "ids")
+        options: dict[str, str] = {name: getattr(self, name) for name in names}
         return {name: value if len(value) <= _META else short_hash(value) for name, value in options.items() if value}
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import copy
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Self
@@ -13,7 +14,7 @@ from indexer.cluster import cluster_client, index_changes
 from indexer.cluster.cluster_address import Credentials
 from indexer.cluster.cluster_client import PAGE
 from indexer.stores.attached.attached_address import Attachment
-from indexer.stores.attached.joined_store import JoinedLayout, JoinedStore
+from indexer.stores.attached.joined_store import JoinedLayout, JoinedStore, Seen
 from indexer.stores.attached.users_index import UsersIndex
 from indexer.stores.clustered.document_layout import VectorFields
 from indexer.stores.clustered.own_index import Claim, OwnIndex, check_name
@@ -70,6 +71,16 @@ class CompanionStore(JoinedStore):
                 f"the vectors of {self.users.name} are in an index beside it, where filters are term and terms only"
             )
         return super().narrowed(clauses, authorization)
+
+    def within(self, names: Collection[str]) -> Self:
+        """A view of some indices of a family: our index is filtered by their documents' ids."""
+        view = copy.copy(self)
+        view.users = self.users.within(names)
+        ids = [{"prefix": {self._layout.name("id"): f"{name}/"}} for name in sorted(names)]
+        view._layout = replace(  # noqa: SLF001 - a copy of this store
+            self._layout, users=view.users, seen=Seen(), also=({"bool": {"should": ids}},)
+        )
+        return view
 
     @property
     def mark(self) -> str:

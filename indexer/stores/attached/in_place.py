@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 from encoders.document import Document, short_hash
 from encoders.errors import StoreError
 from encoders.phrases import counted
 from indexer.cluster import cluster_client, index_changes
 from indexer.cluster.cluster_address import Credentials
-from indexer.cluster.cluster_client import PAGE, pages
+from indexer.cluster.cluster_client import PAGE, Abilities, pages
 from indexer.cluster.cluster_errors import IndexGone
 from indexer.cluster.source_values import values
 from indexer.stores.acceptance import Admission
@@ -22,6 +23,7 @@ from indexer.stores.attached.joined_store import JoinedLayout, JoinedStore
 from indexer.stores.attached.users_index import UsersIndex, server_index
 from indexer.stores.clustered.document_layout import PARTS, Layout, VectorFields, placed, sent_vector_of, vector_bytes
 from indexer.stores.clustered.server_index import ServerDocument, ServerIndex
+from indexer.stores.clustered.store import ServerStore
 from indexer.stores.clustered.writing import Action
 from indexer.stores.contract import EditedDocument, Stamp, StoredDocument
 
@@ -46,6 +48,10 @@ class AttachedLayout(JoinedLayout):
         """The document in a source."""
         ours = self.held(source)
         return EditedDocument.unless(self.users.shown(doc_id, source, ours.get("lang", "")), ours.get("text_hash", ""))
+
+    def ids_query(self, doc_ids: Collection[str]) -> dict[str, Any]:
+        """A query that finds documents by their ids in the user's index."""
+        return self.users.index.ids_query(doc_ids)
 
     def bare(self, columns: Sequence[Any] = ()) -> dict[str, Any]:
         """Only these columns; hits keep ``_id``, for a copied document carries the original's id column."""
@@ -102,8 +108,16 @@ class AttachedStore(JoinedStore):
         """Connect, and read the user's index's description. Raises BadInput: vectors can't be attached any more."""
         with cluster_client.opening(attachment.server, credentials) as (client, abilities):
             users = UsersIndex.open(client, attachment)
-        layout = AttachedLayout(attachment.field, abilities=abilities, users=users)
-        super().__init__(users, users.index, layout)
+        self._take(users, abilities)
+
+    def _take(self, users: UsersIndex, abilities: Abilities) -> None:
+        super().__init__(users, users.index, AttachedLayout(users.attachment.field, abilities=abilities, users=users))
+
+    def within(self, names: Collection[str]) -> Self:
+        """A view of some indices of a family."""
+        view = copy.copy(self)
+        view._take(self.users.within(names), self._layout.abilities)  # noqa: SLF001 - a copy of this store
+        return view
 
     @property
     def mark(self) -> str:
@@ -128,8 +142,8 @@ class AttachedStore(JoinedStore):
                 admission.older.add(doc_id)
             else:
                 content = self._layout.update(model, item, document.source, self._mapped.of(model))
-                action = {"_op_type": "update", "_index": self.index, "_id": doc_id, "doc": content}
-                actions[doc_id] = {**action, **document.unchanged}
+                (place,) = self._index.places([doc_id])
+                actions[doc_id] = {"_op_type": "update", **place, "doc": content, **document.unchanged}
         return actions
 
     def _has_text_of(self, stored: ServerDocument, encoded: Document) -> bool:
@@ -186,7 +200,7 @@ class AttachedStore(JoinedStore):
         has_vector = {"exists": {"field": self._layout.vectors(model)}}
         stamps: dict[str, Stamp] = {}
         for page in pages(doc_ids):
-            query = {"bool": {"filter": [{"ids": {"values": page}}, has_vector]}}
+            query = {"bool": {"filter": [self._index.ids_query(page), has_vector]}}
             body = {"size": len(page), "query": query, "_source": self._layout.stamp_fields(model)}
             (hits,) = self._index.retry_while_away(partial(self._index.search, [body]))
             stamps |= {hit["_id"]: stamp for hit in hits if (stamp := self._layout.stamp(hit["_source"]))}
@@ -199,6 +213,11 @@ class AttachedStore(JoinedStore):
         """Do nothing: the fields are the user's, in the user's index."""
         return 0
 
+    def publish(self) -> None:
+        """Make all writes visible, and give graphs to each index's fields with many documents."""
+        for part in self.parts():
+            ServerStore.publish(part)
+
     def prune(self, without: int) -> int:  # noqa: ARG002
         """Do nothing: our object was deleted with its document."""
         return 0
@@ -209,7 +228,8 @@ class AttachedStore(JoinedStore):
 
     def drop(self) -> None:
         """Empty our object in every document; the documents stay."""
-        _empty_all(self._index, self._layout)
+        for part in self.parts():
+            _empty_all(part._index, self._layout)  # noqa: SLF001 - of this class
         self.close()
 
 
@@ -259,8 +279,8 @@ def _empty_all(index: ServerIndex, layout: Layout) -> tuple[int, int]:
                 search = index_changes.shard_search(index.client, index.server, index.name, shard)
                 for hits in index_changes.pages(search, body, PAGE, above=index_changes.NOTHING, upto=top.seq_no):
                     kept += sum(1 for hit in hits if attach_checks.is_external(hit))
-                    places = {hit["_id"]: {"routing": hit["_routing"]} for hit in hits if "_routing" in hit}
-                    emptied += _empty(index, layout, [hit["_id"] for hit in hits], places)
+                    places = {index.id_of(hit): {"routing": hit["_routing"]} for hit in hits if "_routing" in hit}
+                    emptied += _empty(index, layout, list(map(index.id_of, hits)), places)
         total += emptied
         if not emptied:
             return total, kept
@@ -275,7 +295,7 @@ def _empty(index: ServerIndex, layout: Layout, doc_ids: Sequence[str], places: M
     def decide(page_ids: Sequence[str]) -> dict[str, Action]:
         stored = index.read_with_vectors(page_ids, layout.abilities, places=places)
         return {
-            doc_id: {"_index": index.name, "_id": doc_id, **document.unchanged, **places.get(doc_id, {})}
+            doc_id: {**index.places([doc_id])[0], **document.unchanged, **places.get(doc_id, {})}
             | _removal(layout.ours, document.source, keeps_null=keeps_null)
             for doc_id, document in stored.items()
             if layout.held(document.source).get("id") is not None

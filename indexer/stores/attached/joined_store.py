@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self
@@ -12,7 +12,7 @@ from typing import Any, Self
 from encoders.document import Document
 from encoders.errors import BadInput
 from indexer.cluster import index_changes
-from indexer.cluster.cluster_errors import IndexGone
+from indexer.cluster.cluster_errors import IndexGone, NotAllowed
 from indexer.stores.attached import attach_checks
 from indexer.stores.attached.users_index import UsersIndex
 from indexer.stores.clustered.document_layout import Layout
@@ -21,7 +21,7 @@ from indexer.stores.clustered.store import ServerStore
 from indexer.stores.contract import Filters, NearestDocuments, Stamp, VectorQuery, in_order
 
 
-class _Seen(threading.local):
+class Seen(threading.local):
     """State of one thread's searches; thread-local, so another thread's success does not reset ``gone``."""
 
     def __init__(self) -> None:
@@ -34,14 +34,18 @@ class JoinedLayout(Layout):
     """Layout of our object for the documents of a user's index, with the state of each thread's searches."""
 
     users: UsersIndex
-    seen: _Seen = field(default_factory=_Seen, compare=False)
+    seen: Seen = field(default_factory=Seen, compare=False)
 
     def filters(self, lang: str, filters: Filters | None) -> list[dict[str, Any]]:
         """The clauses of ``Layout.filters``, and a clause that leaves deleted documents out."""
         clauses = super().filters(lang, filters)
         if self.seen.gone:
-            clauses.append({"bool": {"must_not": [{"ids": {"values": sorted(self.seen.gone)}}]}})
+            clauses.append({"bool": {"must_not": [self.ids_query(self.seen.gone)]}})
         return clauses
+
+    def ids_query(self, doc_ids: Collection[str]) -> dict[str, Any]:
+        """A query that finds documents by their ids in the index with our field."""
+        return {"ids": {"values": sorted(doc_ids)}}
 
 
 class JoinedStore(ServerStore, ABC):
@@ -58,11 +62,38 @@ class JoinedStore(ServerStore, ABC):
         """A view of the store, and of the user's index, with another user's rights."""
         view = super().narrowed(clauses, authorization)
         view.users = self.users.by(view._index.client)  # noqa: SLF001 - a copy of this store
-        view._layout = replace(view._layout, users=view.users, seen=_Seen())  # noqa: SLF001
+        view._layout = replace(view._layout, users=view.users, seen=Seen())  # noqa: SLF001
         return view
+
+    @abstractmethod
+    def within(self, names: Collection[str]) -> Self:
+        """A view of the indices of a family that have these names."""
+
+    def parts(self) -> list[Self]:
+        """A view of each index of a family; of another index the store itself."""
+        is_family = bool(self.users.attachment.ids)
+        return [self.within([member.name]) for member in self.users.members] if is_family else [self]
+
+    def visible(self, names: Sequence[str], authorization: str = "") -> Self:
+        """A view of the indices of a family that are among ``names`` and that a user may read.
+
+        Names may be aliases and patterns, all by default. Raises NotAllowed: the user may read none of the indices.
+        """
+        client = self.users.index.client
+        if authorization:
+            client = client.options(headers={"authorization": authorization})
+        with self.users.index.store_errors():
+            answer = client.field_caps(index=list(names) or self.users.attachment.index, fields=[self._layout.ours])
+        members = {member.name for member in self.users.members}
+        visible = members.intersection(answer["indices"])
+        if not visible:
+            raise NotAllowed(f"{self.address.server} has no index that this user may read for {','.join(names)}")
+        return self if visible == members else self.within(visible)
 
     def count(self, model: str = "", *, patient: bool = False) -> dict[str, int]:
         """Number of documents by language. Raises IndexGone: the attachment's alias has moved to another index."""
+        if self.users.attachment.ids:
+            return super().count(model, patient=patient)
         name = self.users.attachment.index
         with self._index.store_errors():
             client = self._index.client.options(ignore_status=404)
@@ -75,10 +106,10 @@ class JoinedStore(ServerStore, ABC):
             )
         return super().count(model, patient=patient)
 
-    @property
-    def shown_index(self) -> str:
-        """Name of the user's index."""
-        return self.users.name
+    def shown_place(self, doc_id: str) -> tuple[str, str]:
+        """Name of the user's index that has a document, and the document's id there."""
+        (place,) = self.users.index.places([doc_id])
+        return place["_index"], place["_id"]
 
     def originals(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Sources in the user's index, without Dragoman's objects."""
@@ -111,7 +142,8 @@ class JoinedStore(ServerStore, ABC):
         def retried_search(body: Mapping[str, Any]) -> Mapping[str, Any]:
             return self.users.index.retry_while_away(partial(search, body))
 
-        return index_changes.pages(retried_search, self.change_body(model), size, above=above, upto=upto)
+        for hits in index_changes.pages(retried_search, self.change_body(model), size, above=above, upto=upto):
+            yield [{**hit, "_id": self.users.index.id_of(hit)} for hit in hits]
 
     def count_changes(self, shard: int, *, above: int, upto: int) -> int:
         """Number of documents of a shard with a sequence number in (above, upto]."""

@@ -1,9 +1,9 @@
-"""A user's index: its mapping, and its documents as Dragoman's. Nothing here writes."""
+"""A user's index, or a family of indices: mapping, and documents as Dragoman's. Nothing here writes."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -18,6 +18,7 @@ from indexer.cluster.source_values import steps, values, without_paths
 from indexer.readers.records.record import make_document
 from indexer.readers.records.source import ReadOptions, Refusal
 from indexer.stores.attached.attached_address import Attachment
+from indexer.stores.attached.family_index import FamilyIndex, merged
 from indexer.stores.clustered.document_layout import Layout
 from indexer.stores.clustered.server_index import ServerIndex
 from indexer.text.language_detection import Detector
@@ -40,7 +41,9 @@ class UsersIndex:
     ) -> None:
         """Use ``UsersIndex.open``."""
         self.attachment = attachment
-        self.name = name  # the index's name, also where the attachment names an alias
+        self.name = name  # the index's name, also where the attachment names an alias; of a family names and patterns
+        self.members: Sequence[UsersIndex] = [self]  # the indices of a family
+        self.unfit: Sequence[BadInput] = []  # why others that the attachment names can't be its members
         self.names = frozenset({name, *description["aliases"]})
         self.settings: Mapping[str, Any] = description["settings"]["index"]
         self.mapping: Mapping[str, Any] = description["mappings"]
@@ -48,10 +51,11 @@ class UsersIndex:
         self.index = server_index(client, attachment, name)
 
     @classmethod
-    def open(cls, client: Elasticsearch, attachment: Attachment) -> Self:
-        """Read the index's aliases, mapping and settings from the server.
+    def open(cls, client: Elasticsearch, attachment: Attachment, *, new: bool = False) -> Self:
+        """Read the aliases, mappings and settings of an index or a family from the server.
 
-        Raises BadInput: the name stands for no index or for several, the index is closed, or the text can't be read.
+        With ``new`` the attachment of several indices becomes that of a family. Raises BadInput: the name stands for no
+        index, or for several by now; the index is closed; its text can't be read; of a family, if so are all.
         """
         from elasticsearch import NotFoundError  # noqa: PLC0415
 
@@ -62,12 +66,72 @@ class UsersIndex:
             raise BadInput(
                 f"{attachment.server} has no index {attachment.index}; name one as _cat/indices lists it"
             ) from error
-        name, description = only_index(attachment.index, answer)
+        if new and (len(answer) > 1 or not {"*", ","}.isdisjoint(attachment.index)):
+            attachment = replace(attachment, ids="index")
+        if attachment.ids:
+            return cls._family(client, attachment, answer)
+        return cls._opened(client, attachment, *only_index(attachment.index, answer))
+
+    @classmethod
+    def _opened(cls, client: Elasticsearch, attachment: Attachment, name: str, description: Mapping[str, Any]) -> Self:
         users_index = cls(client, attachment, name, description)
         if users_index.settings.get("verified_before_close") == "true":
             raise BadInput(f"{name} is closed; open it (POST {name}/_open), then run the command again")
         _ = users_index.paths
         return users_index
+
+    @classmethod
+    def _family(cls, client: Elasticsearch, attachment: Attachment, answer: Mapping[str, Any]) -> Self:
+        members: list[Self] = []
+        unfit: list[BadInput] = []
+        for name, description in sorted(answer.items()):
+            try:
+                for part in attachment.parts:
+                    refuse_partial(part, description.get("aliases", {}))
+                index = cls._opened(client, replace(attachment, index=name), *only_index(name, {name: description}))
+            except BadInput as error:
+                unfit.append(error)
+                continue
+            if members and index.paths != members[0].paths:
+                unfit.append(BadInput(f"{name} has its text at another place than {members[0].name}; attach it alone"))
+            else:
+                members.append(index)
+        if not members:
+            raise unfit[0] if unfit else BadInput(f"{attachment.server} has no index {attachment.index}")
+        return cls._joined(client, attachment, members, unfit)
+
+    @classmethod
+    def _joined(
+        cls, client: Elasticsearch, attachment: Attachment, members: Sequence[Self], unfit: Sequence[BadInput] = ()
+    ) -> Self:
+        """A family of indices; it is searched by its own name if every index has our field, else by their names."""
+        names = [
+            member.name
+            for member in members
+            if attachment.companion or is_ours(member.properties.get(attachment.field, {}))
+        ]
+        complete = not names or (len(names) == len(members) and not unfit)
+        family = cls(
+            client,
+            attachment,
+            attachment.index if complete else ",".join(names),
+            {
+                "aliases": frozenset().union(*(member.names for member in members)),
+                "settings": {"index": {"uuid": " ".join(member.uuid for member in members)}},
+                "mappings": {"properties": merged([member.properties for member in members])},
+            },
+        )
+        family.members, family.unfit = members, unfit
+        family.index = server_index(client, attachment, family.name, [member.name for member in members])
+        return family
+
+    def within(self, names: Collection[str]) -> UsersIndex:
+        """The members of these names."""
+        members = [member for member in self.members if member.name in names]
+        if len(members) == 1:
+            return members[0]
+        attachment = replace(self.attachment, index=",".join(member.name for member in members))
+        return self._joined(self.index.client, attachment, members)
 
     def by(self, client: Elasticsearch) -> Self:
         """The same index, read through another client."""
@@ -183,26 +247,28 @@ class UsersIndex:
     def sources(self, doc_ids: Sequence[str], *, excludes: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
         """Current sources by id, also before a refresh; ids without a document are left out."""
         documents = self._mget(doc_ids, source_excludes=list(excludes) or None)
-        return {document["_id"]: document.get("_source", {}) for document in documents}
+        return {self.index.id_of(document): document.get("_source", {}) for document in documents}
 
     def missing(self, doc_ids: Iterable[str]) -> set[str]:
         """The ids for which the index has no document."""
         listed = list(doc_ids)
-        return set(listed) - {document["_id"] for document in self._mget(listed, source=False)}
+        return set(listed) - {self.index.id_of(document) for document in self._mget(listed, source=False)}
 
     def _mget(self, doc_ids: Sequence[str], **options: Any) -> list[Mapping[str, Any]]:
         documents: list[Mapping[str, Any]] = []
-        for page in pages(doc_ids):
+        for page in pages(self.index.places(doc_ids)):
             with self.index.store_errors():
-                answer = self.index.client.mget(index=self.name, ids=page, **options)
-                documents += cluster_client.existing_documents(self.attachment.server, self.name, answer["docs"])
+                answer = self.index.client.mget(index=self.name, docs=page, **options)
+                documents += self.index.existing(answer["docs"])
         return documents
 
 
-def server_index(client: Elasticsearch, attachment: Attachment, name: str) -> ServerIndex:
-    """A user's index on its server."""
-    id_field = Layout(attachment.field).name("id")
-    return ServerIndex(client, attachment.server, name, id_field, remedy="detach the collection", stale=False)
+def server_index(client: Elasticsearch, attachment: Attachment, name: str, members: Sequence[str] = ()) -> ServerIndex:
+    """A user's index on its server, or a family of them."""
+    options: dict[str, Any] = {"id_field": Layout(attachment.field).name("id"), "remedy": "detach the collection"}
+    if attachment.ids:
+        return FamilyIndex(client, attachment.server, name, **options, stale=False, members=members or [name])
+    return ServerIndex(client, attachment.server, name, **options, stale=False)
 
 
 def only_index(requested: str, answer: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
@@ -214,8 +280,8 @@ def only_index(requested: str, answer: Mapping[str, Any]) -> tuple[str, Mapping[
         )
     if len(answer) != 1:
         raise BadInput(
-            f"{requested} stands for {len(answer)} indices ({', '.join(sorted(answer)[:3])} …); "
-            "attach each of them by its own name"
+            f"{requested} stands for {len(answer)} indices by now ({', '.join(sorted(answer)[:3])} …), which have ids "
+            "of their own; detach the collection, and attach it again"
         )
     ((name, description),) = answer.items()
     refuse_partial(requested, description.get("aliases", {}))

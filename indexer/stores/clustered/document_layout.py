@@ -77,6 +77,11 @@ class Layout:
         """The full name of a field in our object."""
         return ".".join((self.ours, *path))
 
+    @property
+    def by_id(self) -> dict[str, Any]:
+        """The order of ids; of several indices some may have no object of ours."""
+        return {self.name("id"): {"order": "asc", "unmapped_type": "keyword"}}
+
     def vectors(self, model: str) -> str:
         """The pattern of the fields of a model's vectors; a document has one of them."""
         return f"{_vector_field(self.ours, model)}*"

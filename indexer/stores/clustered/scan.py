@@ -26,7 +26,7 @@ def hits_by_id(
         for with_passages in (True, False):
             ids = [doc_id for doc_id in page if (doc_id in passages_of) == with_passages]
             columns = layout.bare([layout.vector_column(model), *(layout.passages(model) if with_passages else ())])
-            query = {"ids": {"values": ids}}
+            query = index.ids_query(ids)
             bodies += [{"size": len(ids), "track_total_hits": False, "query": query, **columns}] if ids else []
         return [hit for hits in index.search(bodies) for hit in hits if layout.hit_vector(model, hit)]
 
@@ -52,7 +52,7 @@ def pages_in_order(
         **body,
         "size": size,
         "query": {"bool": {"filter": list(clauses)}},
-        "sort": [{layout.name("id"): "asc"}],
+        "sort": [layout.by_id],
         "track_total_hits": False,
     }
     while True:
@@ -72,7 +72,7 @@ def random_ids(
     body: dict[str, Any] = {
         **layout.bare(),
         "query": {"function_score": {**random_order, "boost_mode": "replace"}},
-        "sort": ["_score", {layout.name("id"): "asc"}],
+        "sort": ["_score", layout.by_id],
         "track_total_hits": False,
     }
     doc_ids: list[str] = []

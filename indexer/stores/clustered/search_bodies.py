@@ -97,7 +97,7 @@ def _lexical_body(
         "track_total_hits": False,
         **layout.bare(),
         "query": {"bool": {"should": term_clauses, "minimum_should_match": 1, "filter": clauses}},
-        "sort": ["_score", {layout.name("id"): "asc"}],
+        "sort": ["_score", layout.by_id],
     }
 
 

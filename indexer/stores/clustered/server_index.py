@@ -87,20 +87,33 @@ class ServerIndex:
         with self.store_errors():
             self.client.indices.put_mapping(index=self.name, properties=properties)
 
+    def places(self, doc_ids: Iterable[str]) -> list[dict[str, Any]]:
+        """Where the server has documents, as ``_mget`` and ``_bulk`` name them."""
+        return [{"_index": self.name, "_id": doc_id} for doc_id in doc_ids]
+
+    def id_of(self, hit: Mapping[str, Any]) -> str:
+        """The id that a document of the server has here."""
+        return str(hit["_id"])
+
+    def ids_query(self, doc_ids: Iterable[str]) -> dict[str, Any]:
+        """A query that finds documents by their ids."""
+        return {"ids": {"values": sorted(doc_ids)}}
+
     def read(
         self, doc_ids: Sequence[str], fields: Sequence[str], *, excludes: Sequence[str] = (), as_searched: bool = False
     ) -> dict[str, ServerDocument]:
         """Current documents by id, ``as_searched`` those of the last refresh; ids without a document are left out."""
-        if not doc_ids:
+        places = self.places(doc_ids)
+        if not places:
             return {}
         answer = self.client.mget(
             index=self.name,
-            docs=[{"_id": doc_id} for doc_id in doc_ids],
+            docs=places,
             source_includes=list(fields),
             source_excludes=list(excludes),
             realtime=not as_searched,
         )
-        return self._existing(answer["docs"])
+        return self._by_id(answer["docs"])
 
     def read_pages(
         self, doc_ids: Iterable[str], fields: Sequence[str], *, as_searched: bool = False
@@ -129,14 +142,20 @@ class ServerIndex:
             f"/{self.name}/_mget",
             params=parameters | ({"_source_includes": field} if field else {}),
             headers=JSON,
-            body={"docs": [{"_id": doc_id, **places.get(doc_id, {})} for doc_id in doc_ids]},
+            body={"docs": [place | places.get(self.id_of(place), {}) for place in self.places(doc_ids)]},
         )
-        return self._existing(answer.body["docs"])
+        return self._by_id(answer.body["docs"])
 
-    def _existing(self, answers: Iterable[Mapping[str, Any]]) -> dict[str, ServerDocument]:
+    def existing(self, answers: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """The documents that exist, from the answers of an ``_mget``."""
+        return cluster_client.existing_documents(self.server, self.name, answers)
+
+    def _by_id(self, answers: Iterable[Mapping[str, Any]]) -> dict[str, ServerDocument]:
         return {
-            hit["_id"]: ServerDocument(hit.get("_source", {}), hit["_seq_no"], hit["_primary_term"], hit["_version"])
-            for hit in cluster_client.existing_documents(self.server, self.name, answers)
+            self.id_of(hit): ServerDocument(
+                hit.get("_source", {}), hit["_seq_no"], hit["_primary_term"], hit["_version"]
+            )
+            for hit in self.existing(answers)
         }
 
     def write(self, doc_ids: Iterable[str], decide: Callable[[Sequence[str]], Mapping[str, Action]]) -> BulkOutcome:
@@ -218,7 +237,7 @@ class ServerIndex:
     def _with_id(self, hit: dict[str, Any]) -> dict[str, Any]:
         """A hit with ``_id``, if need be from the id column. Raises NotAllowed: the server hides the column."""
         if "_id" in hit:
-            return hit
+            return {**hit, "_id": self.id_of(hit)}
         if self.id_field not in hit.get("fields", {}):
             raise cluster_errors.NotAllowed(f"{self.server} hides {self.id_field} of {self.name} from this user")
         return {**hit, "_id": hit["fields"][self.id_field][0]}

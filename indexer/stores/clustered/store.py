@@ -299,7 +299,11 @@ class ServerStore:
         terms = {"terms": {"field": self._layout.name("lang"), "size": _MAX_LANGUAGES, "order": {"_key": "asc"}}}
         with self._index.store_errors():
             answer = self._index.client.search(
-                index=self.index, size=0, query=query, aggs={"langs": terms}, allow_partial_search_results=False
+                index=self.index,
+                size=0,
+                query={"bool": {"filter": [query, *self._layout.also]}},
+                aggs={"langs": terms},
+                allow_partial_search_results=False,
             )
         return {bucket["key"]: bucket["doc_count"] for bucket in answer["aggregations"]["langs"]["buckets"]}
 
@@ -348,9 +352,8 @@ class ElasticStore(ServerStore):
         super().__init__(address, index, replace(index.layout, abilities=abilities))
         self.alias = index.alias  # name that other readers of the server use
 
-    @property
-    def shown_index(self) -> str:
-        return self.index
+    def shown_place(self, doc_id: str) -> tuple[str, str]:
+        return self.index, doc_id
 
     def originals(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Sources of documents without Dragoman's object, as searches find them; missing documents are left out."""

@@ -191,9 +191,9 @@ def _attempt(
         client, actions.values(), chunk_size=5000, max_chunk_bytes=size, max_retries=0, raise_on_error=False
     )
     with closing(answers):  # otherwise another thread may close the generator after an error
-        for done, answer in answers:
+        for doc_id, (done, answer) in zip(actions, answers, strict=True):
             ((kind, item),) = answer.items()
-            doc_id, failure = item["_id"], item.get("error")
+            failure = item.get("error")
             kind_of_error = failure.get("type") if isinstance(failure, dict) else ""
             if done or (kind == "delete" and item["status"] == 404):
                 outcome.done |= {doc_id} if done else set()
