@@ -149,14 +149,12 @@ class Api:
         request: SearchRequest,
         filters: Mapping[str, Any] | None,
         shown: Callable[[Sequence[Hit]], Sequence[Hit]] = lambda hits: hits,
-        names: Sequence[str] = (),
         passages: int = 0,
     ) -> SearchResult:
         """Search for ``/api`` or for an Elasticsearch path, count the search and, where a log is kept, log it.
 
-        ``filters`` replace the request's own; the log gets the hits that are ``shown``. ``names`` are those of the
-        collections; a search of several is not logged, as the log is about one. Raises BadInput: the collection can't
-        be searched with these settings; StoreError: the store does not answer; Refused: there is no reranker.
+        ``filters`` replace the request's own; the log gets the hits that are ``shown``. Raises BadInput: the collection
+        can't be searched with these settings; StoreError: the store does not answer; Refused: there is no reranker.
         """
         begun = time.perf_counter()
         ranking = self._ranking(request).of(searcher.collection, searcher.calibration)
@@ -176,11 +174,9 @@ class Api:
         )
         took = round(1000 * (time.perf_counter() - begun))
         counted_lang = hits.lang if hits.lang in searcher.languages else "other"
-        names = names or [searcher.collection]
-        for name in names:
-            self._metrics.searches.labels(name, counted_lang).inc()
+        self._metrics.searches.labels(searcher.collection, counted_lang).inc()
         logged = None
-        if self._log is not None and request.log and len(names) == 1:
+        if self._log is not None and request.log:
             search = SearchRow(
                 collection=searcher.collection,
                 query=storable(request.query),

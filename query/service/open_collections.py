@@ -19,6 +19,7 @@ from encoders.phrases import did_you_mean
 from indexer.cluster.cluster_errors import IndexGone
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection, NoCollection
+from indexer.ledger.attach_ledger import AttachedIndex
 from indexer.ledger.database import connect
 from indexer.ledger.tables import IndexRun
 from indexer.text.language_detection import Detector
@@ -43,6 +44,7 @@ _MAX_CALIBRATIONS = 4
 _LAST_RUN_ENDED = (
     sa.select(sa.func.max(IndexRun.finished)).where(IndexRun.collection == Collection.name).scalar_subquery()
 )
+_INDICES = sa.select(sa.func.count()).where(AttachedIndex.collection == Collection.name).scalar_subquery()
 _STATE = (
     sa.select(
         Collection.created,
@@ -51,6 +53,7 @@ _STATE = (
         Collection.model,
         Collection.encoder,
         Collection.method,
+        _INDICES,
         CalibrationRow.id,
         CalibrationRow.created,
         _LAST_RUN_ENDED,
@@ -68,9 +71,10 @@ _STATE = (
 """What decides how a collection is searched; read before every search, together with the end of the last run over its
 documents.
 
-The time of creation tells a collection that was deleted and made anew from the one before it.
+The time of creation tells a collection that was deleted and made anew from the one before it, the number of attached
+indices that a family has another.
 """
-_OF_COLLECTION = 6
+_OF_COLLECTION = 7
 """Number of columns of ``_STATE`` that are the collection's; then come its calibration's, and last the run's."""
 _State = tuple[Any, ...]
 """What decides how a collection is searched: the columns of ``_STATE`` but the last."""

@@ -60,7 +60,7 @@ class Attachment:
         """The store's URL; ``parse`` gives the same attachment back."""
         names = [attribute.name for attribute in fields(self) if attribute.name not in {"server", "index"}]
         options = {name: value for name in names if (value := getattr(self, name))}
-        return f"{self.server}/{quote(self.index)}?{urlencode(options)}"
+        return f"{self.server}/{quote(self.index, safe='*,')}?{urlencode(options)}"
 
     @property
     def parts(self) -> list[str]:

@@ -142,7 +142,7 @@ class ServerIndex:
             f"/{self.name}/_mget",
             params=parameters | ({"_source_includes": field} if field else {}),
             headers=JSON,
-            body={"docs": [place | places.get(self.id_of(place), {}) for place in self.places(doc_ids)]},
+            body={"docs": [{**place, **places.get(self.id_of(place), {})} for place in self.places(doc_ids)]},
         )
         return self._by_id(answer.body["docs"])
 

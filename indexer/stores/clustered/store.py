@@ -64,7 +64,7 @@ class ServerStore:
         if authorization:
             client = client.options(headers={"authorization": authorization})
         view._index = replace(self._index, client=client)  # noqa: SLF001 - a copy of this store
-        view._layout = replace(self._layout, also=tuple(clauses))  # noqa: SLF001
+        view._layout = replace(self._layout, also=(*self._layout.also, *clauses))  # noqa: SLF001
         return view
 
     def create(self, model: str, dim: int) -> None:

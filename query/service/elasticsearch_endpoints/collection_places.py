@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Self
 
+import sqlalchemy as sa
+
 from indexer.cluster.cluster_address import SCHEMES, Address
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
+from indexer.ledger import attach_ledger
 from indexer.stores.attached.attached_address import Attachment, is_attached
 from query.service.refusals import Refused
 
@@ -20,31 +23,31 @@ class Place:
 
     collection: str
     server: str  # of the cluster; empty: the documents are not in a cluster
-    names: frozenset[str]  # that a path may have for it: the collection's own, and those of its index
+    indices: frozenset[str]  # names by which the cluster knows them: of indices, and the family's aliases and patterns
     # fields of a source with text and, if the index has them, title and language; they can't filter
     read_fields: Sequence[str] = ("text", "title", "lang")
     attached: str = ""  # the user's index that the collection is attached to; empty: the index is Dragoman's own
     lang_field: str = "lang"  # the one of them that has the language; empty: none has
 
     @classmethod
-    def of(cls, row: Collection, settings: Settings) -> Self:
+    def of(cls, row: Collection, settings: Settings, engine: sa.Engine) -> Self:
         """The place of a collection."""
         url = row.place(settings)
         if is_attached(url):
             attachment = Attachment.parse(url)
-            names = frozenset({row.name, attachment.index})
+            members = attach_ledger.remembered(engine, row.name) if attachment.ids else []
+            indices = frozenset([*attachment.parts, *(index for _, index in members)])
             fields, lang_field = attachment.read_fields, attachment.lang_field
-            return cls(row.name, attachment.server, names, fields, attachment.index, lang_field)
+            return cls(row.name, attachment.server, indices, fields, attachment.index, lang_field)
         if not url.startswith(tuple(f"{scheme}://" for scheme in SCHEMES)):
             return cls(row.name, "", frozenset({row.name}))
         address = Address.parse(url)
         alias = f"{address.prefix}-{row.name}"
-        return cls(row.name, address.server, frozenset({row.name, alias, f"{alias}-{row.generation:06d}"}))
+        return cls(row.name, address.server, frozenset({alias, f"{alias}-{row.generation:06d}"}))
 
-    @property
-    def indices(self) -> frozenset[str]:
-        """The names that the cluster knows."""
-        return self.names if not self.server else self.names - {self.collection} or self.names
+    def is_exactly(self, name: str) -> bool:
+        """Whether a name is the collection's, or that of all its indices."""
+        return name in {self.collection, self.attached}
 
     @property
     def documents(self) -> tuple[str, str]:
@@ -61,34 +64,34 @@ class NamedPlace:
 
     place: Place
     by_pattern: bool  # whether a pattern alone names it: where a caller may not read, a pattern means nothing
+    indices: Sequence[str] = ()  # names and patterns of those of its indices that are named; empty: all
 
 
 def named_places(places: Sequence[Place], names: Sequence[str]) -> list[NamedPlace]:
     """The places of a path's names and patterns, each once; a shared index stands for the first of its collections.
 
-    Raises Refused: no collection has a name or matches a pattern, or two names are of collections of one index.
+    Raises Refused: no collection has a name or matches a pattern.
     """
-    chosen: dict[tuple[str, str], NamedPlace] = {}
-    for name in names:
-        is_pattern = "*" in name
-        matching = [place for place in places if any(_fits(name, known) for known in place.names)]
-        if not (matching or is_pattern):
+    chosen: dict[str, tuple[Place, list[str]]] = {}
+    for name in sorted(names, key=lambda name: "*" in name):
+        matching = [
+            place for place in places if any(_fits(name, known) for known in (place.collection, *place.indices))
+        ]
+        if not (matching or "*" in name):
             raise Refused(404, _NOT_SERVED.format(name))
-        if not is_pattern:
-            matching = [next((place for place in matching if place.collection == name), matching[0])]
+        if "*" not in name or any(place.is_exactly(name) for place in matching):
+            matching = [min(matching, key=lambda place: (place.collection != name, place.attached != name))]
         for place in matching:
-            before = chosen.get(place.documents)
-            if before is None or (before.by_pattern and not is_pattern):
-                chosen[place.documents] = NamedPlace(place, is_pattern)
-            elif not is_pattern and before.place != place:
-                raise Refused(
-                    400,
-                    f"{before.place.collection} and {place.collection} are collections of one index, and would show "
-                    "its documents twice; search one of them",
-                )
+            if "*" not in name or all(place.documents != other.documents for other, _ in chosen.values()):
+                chosen.setdefault(place.collection, (place, []))
+            if place.collection in chosen:
+                chosen[place.collection][1].append(name)
     if not chosen:
         raise Refused(404, _NOT_SERVED.format(",".join(names)))
-    return list(chosen.values())
+    return [
+        NamedPlace(place, all("*" in name for name in own), [] if any(map(place.is_exactly, own)) else own)
+        for place, own in chosen.values()
+    ]
 
 
 def _fits(name: str, known: str) -> bool:

@@ -7,14 +7,12 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from typing import Any
 
 from fastapi import Request, Response
 
 from encoders.errors import DragomanError
 from indexer.collection.collection import NoCollection
-from query.calibration.calibration_table import NONE
 from query.ranking.search_hits import Hit
 from query.ranking.searcher_opening import EmptyCollection
 from query.service import refusals
@@ -22,7 +20,7 @@ from query.service.access import Caller
 from query.service.api_routes import Api
 from query.service.cluster_connection import Cluster
 from query.service.elasticsearch_endpoints import cross_lingual_clause, search_response
-from query.service.elasticsearch_endpoints.collection_places import NamedPlace, Place, named_places
+from query.service.elasticsearch_endpoints.collection_places import Place, named_places
 from query.service.elasticsearch_endpoints.cross_lingual_clause import NAME, CrossLingual
 from query.service.elasticsearch_endpoints.search_calls import (
     Call,
@@ -32,7 +30,7 @@ from query.service.elasticsearch_endpoints.search_calls import (
     reaches_elsewhere,
 )
 from query.service.elasticsearch_endpoints.search_response import Group
-from query.service.elasticsearch_endpoints.searched_collections import Searched, SearchedCollection
+from query.service.elasticsearch_endpoints.searched_collection import SearchedCollection
 from query.service.open_collections import OpenCollections
 from query.service.refusals import PRODUCT_HEADER, Refused
 from query.service.search_threads import SearchThreads
@@ -172,7 +170,8 @@ class SearchEndpoints:
         return time.monotonic() - self._refreshed_at > _REFRESH_SECONDS
 
     def _refresh_places(self) -> None:
-        self._places = [Place.of(row, self._options.settings) for row in self._open_collections.rows()]
+        engine, settings = self._open_collections.engine, self._options.settings
+        self._places = [Place.of(row, settings, engine) for row in self._open_collections.rows()]
         self._refreshed_at = time.monotonic()
 
     def _search(
@@ -181,12 +180,6 @@ class SearchEndpoints:
         """The body of the answer, and the search's id in the query log."""
         begun = time.perf_counter()
         with self._searched(indices, search, caller) as searched:
-            if len(searched.collections) > 1:
-                if search.asked.hybrid:
-                    raise Refused(
-                        400, "hybrid can't be combined with several indices: scores of words compare within one alone"
-                    )
-                search = replace(search, asked=search.asked.model_copy(update={"hybrid": False}))
             groups_once: list[list[Group]] = []
 
             def grouped(hits: Sequence[Hit]) -> list[Group]:
@@ -202,7 +195,6 @@ class SearchEndpoints:
                 search.asked,
                 searched.filters,
                 shown=lambda hits: shown_in(grouped(hits)[: search.start + search.size]),
-                names=list(searched.collections),
                 passages=search.passages.start + search.passages.size if search.passages else 0,
             )
             groups, hits = grouped(result.hits), search.reaching(result.hits)
@@ -228,40 +220,39 @@ class SearchEndpoints:
         return {"count": count, "_shards": search_response.SHARDS}
 
     @contextmanager
-    def _searched(self, indices: Sequence[str], search: CrossLingual, caller: Caller) -> Iterator[Searched]:
+    def _searched(self, indices: Sequence[str], search: CrossLingual, caller: Caller) -> Iterator[SearchedCollection]:
+        """The collection of the named indices. Raises Refused: it is not one, or the caller may not read any named."""
         if self._stale:
             self._refresh_places()
         places = named_places(self._places, indices)
-        if len(places) > 1 and search.asked.calibration not in {"", NONE}:
-            of_one = "calibration can't be combined with several indices, as a calibration is of one collection"
-            raise Refused(400, f"{of_one}; leave it out, or take {NONE}")
-        with ExitStack() as stack:
-            yield Searched.of(self._collections(places, search, caller, stack))
-
-    def _collections(
-        self, places: Sequence[NamedPlace], search: CrossLingual, caller: Caller, stack: ExitStack
-    ) -> list[SearchedCollection]:
-        """The collections of the places, held open by ``stack``. Raises Refused: the caller may not read any named."""
         collections: list[SearchedCollection] = []
         refusal: Exception = Refused(404, "no collection is named")
-        for named in places:
-            try:
-                self._check_credentials(named.place, search, caller)
-                opened = self._open_collections.searcher(named.place.collection, search.asked.calibration)
-                searcher = stack.enter_context(opened)
-                collection = SearchedCollection.of(named.place, searcher, search, caller.authorization)
-                if len(places) > 1:
-                    collection.require_visible()
-            except (Refused, DragomanError) as error:
-                hidden = isinstance(error, EmptyCollection | NoCollection) or refusals.is_forbidden(error)
-                if not (named.by_pattern and hidden):
-                    raise
-                refusal = error
-            else:
-                collections.append(collection)
-        if not collections:
-            raise refusal
-        return collections
+        with ExitStack() as stack:
+            for named in places:
+                try:
+                    self._check_credentials(named.place, search, caller)
+                    opened = self._open_collections.searcher(named.place.collection, search.asked.calibration)
+                    searcher = stack.enter_context(opened)
+                    collection = SearchedCollection.of(named, searcher, search, caller.authorization)
+                    if len(places) > 1:
+                        collection.require_visible()
+                except (Refused, DragomanError) as error:
+                    hidden = isinstance(error, EmptyCollection | NoCollection) or refusals.is_forbidden(error)
+                    if not (named.by_pattern and hidden):
+                        raise
+                    refusal = error
+                else:
+                    collections.append(collection)
+            if not collections:
+                raise refusal
+            if len(collections) > 1:
+                names = " and ".join(collection.place.collection for collection in collections[:2])
+                raise Refused(
+                    400,
+                    f"{names} are collections of their own, whose scores do not compare; search one, or attach the "
+                    "indices as one: dragoman attach 'INDEX,INDEX' -c NAME",
+                )
+            yield collections[0]
 
     def _check_credentials(self, place: Place, search: CrossLingual, caller: Caller) -> None:
         """Refuse credentials of another place than the documents', and filters that read other indices."""

@@ -42,6 +42,7 @@ from indexer.stores.sqlite_file import SqliteFile
 from tests.conftest import Patch, fallen, skip_or_fail
 from tests.indexer.workers.conftest import new_database
 from trials.database_accidents import copied, fill, interrupted, migrations_with_second, require_complete, unwritable
+from trials.fake_encoder import FakeEncoder
 from trials.servers.postgres import PostgresServer
 from trials.servers.process import free_port
 
@@ -116,7 +117,7 @@ def test_a_lock_outlasts_the_servers_limits_of_transactions(postgres: PostgresSe
 
 
 def test_the_findings_of_any_number_of_deleted_documents_are_deleted(engine: sa.Engine) -> None:
-    ledger = AttachLedger.open(engine, "c", "elastic:there", "mark", "model", "build")
+    ledger = AttachLedger.open(engine, "c", "elastic:there", "mark", FakeEncoder().spec)
     doc_ids = [str(number) for number in range(300_000)]  # more than SQLite takes in a statement
     ledger.advance(0, ShardPosition(1), [], [Finding.refusal(doc_id, "why") for doc_id in doc_ids[::1000]])
     ledger.record_deletions(doc_ids[:-1000], 0)

@@ -226,7 +226,7 @@ def test_a_language_that_is_not_there_stands_for_its_other_scripts() -> None:
 class Away:
     """A file's store as a server's: the names of what is asked for are listed."""
 
-    shown_index, narrowed, originals, require_visible = "", list, list, list  # as ``OnServer`` has them
+    shown_place, narrowed, originals, require_visible = list, list, list, list  # as ``OnServer`` has them
 
     def __init__(self, store: VectorStore) -> None:
         self.store, self.asked = store, list[str]()
