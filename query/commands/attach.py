@@ -19,7 +19,7 @@ from encoders.errors import BadInput, DragomanError, StoreError
 from encoders.machine.placement import Device
 from indexer.attaching.attached_collection import AttachedCollection
 from indexer.attaching.catch_up import AttachReport
-from indexer.cluster.cluster_address import AUTO, INDEX_TYPES, SCHEMES, Address
+from indexer.cluster.cluster_address import AUTO, INDEX_TYPES
 from indexer.cluster.cluster_errors import is_temporary
 from indexer.collection.settings import Settings
 from indexer.ledger.database import is_away
@@ -27,7 +27,7 @@ from indexer.stores.attached.attached_address import Attachment
 from onnx_export.models import DEFAULT
 from query.calibration_fitting.recalibration import is_calibrated, keep_calibrated
 from query.commands.options import completion
-from query.commands.options.common_options import collection_option, common_options, stated_options
+from query.commands.options.common_options import collection_option, common_options, server_address, stated_options
 from query.commands.options.encoder_options import device_option, encoder_option, method_option
 from query.commands.options.help import Command
 from query.commands.options.option_types import default_option, seconds
@@ -91,12 +91,9 @@ def command(
     if not index and (stated := stated_options([*fields, "companion"])):
         raise click.UsageError(f"name the INDEX too, or leave {', '.join(stated)} out: an attached index keeps its own")
     if index:
-        parts = urlsplit(settings.store)
-        if parts.scheme not in SCHEMES:
-            raise BadInput("say which server the index is on: --store https://HOST:9200, or DRAGOMAN_STORE")
-        if parts.query:
+        address = server_address(settings)
+        if urlsplit(settings.store).query:
             raise BadInput("leave the options out of --store; attach has --field and --vectors for them")
-        address = Address.parse(settings.store)
         attachment = Attachment(address.server, index, companion=address.prefix if companion else "", **fields)
     with (
         console.if_interrupted(

@@ -136,6 +136,21 @@ def balance_figure(shares: Mapping[float, float], chosen: float, fair: float) ->
     return figure
 
 
+def own_language_figure(shares: Mapping[str, tuple[float, float]]) -> Figure:
+    """By language, its share of the first hits of its own queries, and a mark at its share of the documents."""
+    figure = empty_figure(_WIDTH, 3.6)
+    axes, languages = figure.subplots(), list(shares)
+    hits, documents = zip(*shares.values(), strict=True)
+    axes.bar(languages, hits, color=_COLOURS[0], width=0.6, label="share of the first hits of its queries")
+    axes.scatter(languages, documents, marker="_", s=500, color=_COLOURS[4], label="share of the documents", zorder=3)
+    axes.set(ylim=(0, 1.0), ylabel="share in the query's language")
+    axes.grid(axis="y", linewidth=0.4, alpha=0.5)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside upper left", ncols=2, frameon=False, fontsize=8.5)
+    return figure
+
+
 def pairs_figure(tables: Mapping[str, PairTable], measure: str) -> Figure:
     """Heat maps on one scale, side by side or, with many languages, one below the other."""
     longest_side = max(max(len(table.queries), len(table.documents)) for table in tables.values())

@@ -157,7 +157,7 @@ class UsersIndex:
     def _path(self, field: str) -> str:
         mapped_field = _find(self.properties, field)
         if mapped_field is None:
-            texts = ", ".join(sorted(_text_fields(self.properties))) or "none"
+            texts = ", ".join(sorted(fields_of(self.properties))) or "none"
             raise BadInput(f"{self.name} has no field {field!r}; its fields of text are: {texts}")
         path, mapped = mapped_field
         if mapped.get("type") == "nested":
@@ -311,11 +311,12 @@ def _walk(properties: Mapping[str, Any], path: str) -> tuple[str, Mapping[str, A
     return None
 
 
-def _text_fields(properties: Mapping[str, Any], above: str = "") -> list[str]:
+def fields_of(properties: Mapping[str, Any], types: Collection[str] = _ANALYSED, above: str = "") -> list[str]:
+    """Names of the user's fields of these types, by default of analysed text."""
     names = []
     for name, mapped in properties.items():
-        if mapped.get("type") in _ANALYSED:
+        if mapped.get("type") in types:
             names.append(f"{above}{name}")
         elif mapped.get("type", "object") == "object" and not is_ours(mapped):
-            names += _text_fields(mapped.get("properties", {}), f"{above}{name}.")
+            names += fields_of(mapped.get("properties", {}), types, f"{above}{name}.")
     return names

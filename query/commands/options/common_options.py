@@ -7,11 +7,14 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from urllib.parse import urlsplit
 
 import click
 from click.core import ParameterSource
 
 from encoders.console import Console
+from encoders.errors import BadInput
+from indexer.cluster.cluster_address import SCHEMES, Address
 from indexer.collection.settings import Settings
 from query.commands.options.help import CommonOption
 from query.commands.options.option_types import COLLECTION, FILLED, PATH, Decorator, Number, default_option
@@ -24,15 +27,17 @@ def collection_option(text: str, *, from_environment: bool = True) -> Decorator:
     return click.option("-c", "--collection", "name", required=True, type=COLLECTION, envvar=variable, help=text)
 
 
-def searched_collection_option(text: str) -> Decorator:
-    """``collection_option`` that may be left out where there is one collection."""
+def searched_collection_option(text: str, *, unless: str = "") -> Decorator:
+    """``collection_option`` that may be left out where there is one collection, or ``unless`` a parameter is given."""
     text = f"{text}  [default: the only one]"
     option = click.option("-c", "--collection", "name", type=COLLECTION, envvar="DRAGOMAN_COLLECTION", help=text)
 
     def decorator(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
         def with_name(name: str | None, **arguments: Any) -> Any:
-            return command(name=name or _only_collection(Settings.read(*map(arguments.get, _PLACE_NAMES))), **arguments)
+            if name is None and not arguments.get(unless):
+                name = _only_collection(Settings.read(*map(arguments.get, _PLACE_NAMES)))
+            return command(name=name, **arguments)
 
         return option(with_name)
 
@@ -148,6 +153,13 @@ def common_options_and_broker(text: str) -> Decorator:
     """``--broker`` and ``common_options``, for a command whose work workers do; ``text``: what is without a broker."""
     broker = _place("broker", "URL", f"Broker of workers, amqp://HOST or redis://HOST; {text}", click.Option)
     return lambda command: gathered("settings", Settings.read, broker, *_PLACES)(output_options(command))
+
+
+def server_address(settings: Settings) -> Address:
+    """Address of the server of ``--store``. Raises BadInput: the store is not on a server."""
+    if urlsplit(settings.store).scheme not in SCHEMES:
+        raise BadInput("say which server the index is on: --store https://HOST:9200, or DRAGOMAN_STORE")
+    return Address.parse(settings.store)
 
 
 def stated_options(names: Sequence[str]) -> list[str]:
