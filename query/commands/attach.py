@@ -79,7 +79,7 @@ def command(
     console: Console,
     **fields: Any,
 ) -> None:
-    """Attach vectors to an INDEX that somebody else made, on the server of --store.
+    """Attach vectors to an INDEX that somebody else made, on the server of --store; or to all of a pattern or alias.
 
     One object field is added to the index's mapping, and updates that never overwrite another writer's change fill it;
     with --companion nothing is written into the index. Afterwards the collection is searched like any other.

@@ -18,9 +18,9 @@ from query.trec_files.file_patterns import expand
 @click.command("report", cls=Command)
 @searched_collection_option("The collection to show.", unless="index")
 @click.option("-o", "--output", type=FILE, help="File to write.  [default: NAME-report.html in this folder]")
-@click.option("--index", metavar="INDEX", help="Look at an index of --store instead, or at the indices of a pattern.")
-@click.option("--vector", metavar="FIELD", default="", help="The index's field of vectors.  [default: if it has one]")
-@click.option("--text", metavar="FIELD", default="", help="The index's field of texts.  [default: the longest]")
+@click.option("--index", metavar="INDEX", help="Show an index of --store instead, or a pattern's indices.")
+@click.option("--vector", metavar="FIELD", default="", help="Its field of vectors.  [default: the only one]")
+@click.option("--text", metavar="FIELD", default="", help="Its field of texts.  [default: the longest]")
 @click.option("--lang-field", metavar="FIELD", default="", help="Its field of languages.  [default: detected]")
 @click.option(
     "--evaluation", type=click.IntRange(min=1), metavar="N", help="Evaluation to show.  [default: the newest]"
@@ -41,13 +41,12 @@ def command(
 ) -> None:
     """Write one HTML page with pictures, to be opened in any browser: it needs no network.
 
-    The pictures show the languages in the plane before and after the calibration, whether a classifier can tell them
-    apart, what the balance does, which languages find which, and the newest evaluation. If an evaluation of the same
-    topics ranked in another way, for example by plain cosine, the two are compared.
+    The pictures show the languages in the plane before and after the calibration, what the balance does, which
+    languages find which, and the newest evaluation, compared with one of the same topics that ranked in another way.
 
-    With --index nothing is written on the server, and no collection is needed. If the index has vectors of its own,
-    documents ask as queries, and the page shows how much of the first ten hits is in the query's own language. If it
-    has none, the page shows its languages and lengths, and what attaching would cost in hours and gigabytes.
+    With --index the page is about an index, and nothing is written there. If the index has vectors, documents ask as
+    queries: how much of the first ten hits is in the query's own language? Else: languages, lengths, and what attaching
+    would cost.
     """
     if index:
         from query.report.index_look import Asked, look  # noqa: PLC0415

@@ -179,29 +179,6 @@ def moved(settings: Settings, collection: str, url: str, home: Path) -> Settings
     return copy
 
 
-def _in_halves(folder: Path, encoder: str) -> Path:
-    records = [json.loads(line) for source in SOURCES for line in source.read_text("utf-8").splitlines()]
-    concepts = sorted({record["concept"] for record in records})
-    north = set(concepts[: len(concepts) // 3])
-    chosen = {"whole": records, "north": [], "south": []}
-    for record in records:
-        chosen["north" if record["concept"] in north else "south"].append(record)
-    at = ["--home", str(folder / "home"), "--device", "cpu", "-q"]
-    for name, part in chosen.items():
-        file = folder / f"{name}.jsonl"
-        file.write_text("".join(f"{json.dumps(record)}\n" for record in part), "utf-8")
-        assert run(["index", str(file), "-c", name, "--encoder", encoder, "--no-calibration", *at]) == 0
-        assert run(["calibrate", "-c", name, "--balance", "1", *at]) == 0
-    return folder / "home"
-
-
-@pytest.fixture(scope="session")
-def halves(word_model: ModelFolder, tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """The demo's articles as the collection *whole*, and by subjects as *north* and *south*; by the word model."""
-    home = once("halves", lambda folder: _in_halves(folder, str(word_model.path)))
-    return copied(home, tmp_path_factory.mktemp("halves"))
-
-
 @pytest.fixture(scope="session")
 def service(calibrated: Settings) -> Iterator[httpx.Client]:
     """The calibrated demo collection, served as it is by default."""

@@ -49,10 +49,6 @@ class AttachedLayout(JoinedLayout):
         ours = self.held(source)
         return EditedDocument.unless(self.users.shown(doc_id, source, ours.get("lang", "")), ours.get("text_hash", ""))
 
-    def ids_query(self, doc_ids: Collection[str]) -> dict[str, Any]:
-        """A query that finds documents by their ids in the user's index."""
-        return self.users.index.ids_query(doc_ids)
-
     def bare(self, columns: Sequence[Any] = ()) -> dict[str, Any]:
         """Only these columns; hits keep ``_id``, for a copied document carries the original's id column."""
         return {"_source": False, "docvalue_fields": list(columns)}

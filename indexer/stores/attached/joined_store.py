@@ -40,12 +40,8 @@ class JoinedLayout(Layout):
         """The clauses of ``Layout.filters``, and a clause that leaves deleted documents out."""
         clauses = super().filters(lang, filters)
         if self.seen.gone:
-            clauses.append({"bool": {"must_not": [self.ids_query(self.seen.gone)]}})
+            clauses.append({"bool": {"must_not": [{"terms": {self.name("id"): sorted(self.seen.gone)}}]}})
         return clauses
-
-    def ids_query(self, doc_ids: Collection[str]) -> dict[str, Any]:
-        """A query that finds documents by their ids in the index with our field."""
-        return {"ids": {"values": sorted(doc_ids)}}
 
 
 class JoinedStore(ServerStore, ABC):

@@ -1,6 +1,5 @@
 """With security on, the cluster's rules hold for callers who send their own credentials: on a real server."""
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -99,17 +98,18 @@ def test_a_callers_own_rights_and_rules_of_documents_hold(service: httpx.Client)
         assert some.count(index="pages")["count"] == some.count(index="pages", query=QUERY)["count"] == 6
 
 
-def test_a_callers_own_rights_hold_in_each_of_several_indices(site: Site, tmp_path: Path) -> None:
+@pytest.mark.parametrize("companion", [[], ["--companion"]], ids=["in place", "companion"])
+def test_a_callers_own_rights_hold_in_each_index_of_a_family(site: Site, tmp_path: Path, companion: list[str]) -> None:
     """What a caller may not read is refused by its name, and means nothing to a pattern."""
-    home = str(shutil.copytree(site.options.settings.home, tmp_path / "home"))
+    home = str(tmp_path)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {"CA": str(site.server.ca), "USER": "admin", "PASSWORD": PASSWORD}.items():
             patch.setenv(f"DRAGOMAN_ELASTIC_{name}", value)
-        fields = ["--text", "body", "--lang", "en", "--device", "cpu", "-q", "--no-calibration", "--home", home]
-        assert run(["attach", "others", "-c", "others", "--store", site.server.url, *fields]) == 0
+        place = ["--store", f"{site.server.url}/ours", "--home", home, "--field", "family", "--device", "cpu", "-q"]
+        fields = ["--text", "body", "--lang", "en", "--no-calibration", *companion]
+        assert run(["attach", "pages,others", "-c", "family", *place, *fields]) == 0
         try:
-            settings = replace(site.options.settings, home=Path(home), database=Settings.read(home=home).database)
-            with serving(replace(site.options, settings=settings)) as service:
+            with serving(replace(site.options, settings=Settings.read(home=home))) as service:
 
                 def found(user: str, index: str) -> dict[str, set[str]]:
                     with application(service, user) as client:
@@ -118,15 +118,19 @@ def test_a_callers_own_rights_hold_in_each_of_several_indices(site: Site, tmp_pa
                     return {name: {hit["_id"] for hit in hits if hit["_index"] == name} for name in names}
 
                 every = {f"p{at}" for at in range(12)}
-                assert found("admin", "pages,others") == found("admin", "*") == {"pages": every, "others": {"o"}}
-                assert found("pages", "*") == found("pages", "pages,*") == {"pages": every}
-                assert found("others", "*,others") == {"others": {"o"}}
-                assert found("rows", "*") == {"pages": {f"p{at}" for at in range(1, 12, 2)}}
+                both = {"pages": every, "others": {"o"}}
+                for name in ("pages,others", "family", "*", "pages,*"):
+                    assert found("admin", name) == both
+                assert found("admin", "pages") == found("admin", "pag*") == {"pages": every}
+                if not companion:  # others' users may read no index of ours
+                    assert found("pages", "*") == found("pages", "pages") == {"pages": every}
+                    assert found("others", "*,others") == found("others", "oth*") == {"others": {"o"}}
+                    assert found("rows", "*") == {"pages": {f"p{at}" for at in range(1, 12, 2)}}
                 for user, index in (("pages", "pages,others"), ("others", "pages,others"), ("pages", "oth*")):
                     with pytest.raises(AuthorizationException):
                         found(user, index)
         finally:
-            assert run(["detach", "-c", "others", "--home", home, "-q"]) == 0
+            assert run(["detach", "-c", "family", "--home", home, "-q"]) == 0
 
 
 def test_nobody_becomes_somebody_else(service: httpx.Client) -> None:
