@@ -82,8 +82,8 @@ class AttachedCollection:
                     cluster_client.abilities(client, attachment.server)  # an unsuitable server is refused first
                     users_index = UsersIndex.open(client, attachment, new=True)
                     attachment = users_index.attachment
-                    for unfit in users_index.unfit:
-                        raise unfit
+                    if users_index.unfit:
+                        raise users_index.unfit[0]
                     for index in users_index.members:
                         _refuse_shared_field(engine, name, index)
                         attach_checks.check(client, index, loaded.spec.model)

@@ -45,10 +45,6 @@ class Place:
         alias = f"{address.prefix}-{row.name}"
         return cls(row.name, address.server, frozenset({alias, f"{alias}-{row.generation:06d}"}))
 
-    def is_exactly(self, name: str) -> bool:
-        """Whether a name is the collection's, or that of all its indices."""
-        return name in {self.collection, self.attached}
-
     @property
     def documents(self) -> tuple[str, str]:
         """What collections of the same documents have in common."""
@@ -79,7 +75,7 @@ def named_places(places: Sequence[Place], names: Sequence[str]) -> list[NamedPla
         ]
         if not (matching or "*" in name):
             raise Refused(404, _NOT_SERVED.format(name))
-        if "*" not in name or any(place.is_exactly(name) for place in matching):
+        if "*" not in name or name in [place.attached for place in matching]:
             matching = [min(matching, key=lambda place: (place.collection != name, place.attached != name))]
         for place in matching:
             if "*" not in name or all(place.documents != other.documents for other, _ in chosen.values()):
@@ -89,7 +85,9 @@ def named_places(places: Sequence[Place], names: Sequence[str]) -> list[NamedPla
     if not chosen:
         raise Refused(404, _NOT_SERVED.format(",".join(names)))
     return [
-        NamedPlace(place, all("*" in name for name in own), [] if any(map(place.is_exactly, own)) else own)
+        NamedPlace(
+            place, all("*" in name for name in own), [] if {place.collection, place.attached} & set(own) else own
+        )
         for place, own in chosen.values()
     ]
 

@@ -97,21 +97,20 @@ def test_indices_are_one_collection_that_takes_new_ones_and_leaves_deleted_ones(
     check(owner, "de", "fr")
 
 
-def test_a_view_has_the_documents_of_its_indices_alone(family_of: MakeFamily) -> None:
-    for companion in (False, True):
-        owner = family_of("de", "en", "fr", companion=companion)
-        owner.follow()
-        store, docs = owner.open(), f"{owner.prefix}-docs"
-        for names, langs in (([f"{docs}-de"], ["de"]), ([f"{docs}-e*", f"{docs}-fr"], ["en", "fr"])):
-            view = store.visible(names)
-            assert view.count() == dict.fromkeys(langs, 2)
-            query = {lang: owner.encoder.encode_queries([Document("q", lang, "one")]) for lang in ("de", "en", "fr")}
-            found = view.search(VectorQuery(owner.encoder.spec.model, query, 9))
-            assert {lang for lang, (hits,) in found.items() if hits.doc_ids} == set(langs)
-            assert view.count_passing(["de", "en", "fr"]) == 2 * len(langs)
-        assert store.visible([f"{owner.prefix}-all"]) is store
-        assert store.shown_place(f"{docs}-de/b") == (f"{docs}-de", "b")
-        owner.client.indices.delete(index=f"{docs}-*")
+@pytest.mark.parametrize("companion", [False, True], ids=["in place", "companion"])
+def test_a_view_has_the_documents_of_its_indices_alone(family_of: MakeFamily, *, companion: bool) -> None:
+    owner = family_of("de", "en", "fr", companion=companion)
+    owner.follow()
+    store, docs = owner.open(), f"{owner.prefix}-docs"
+    vectors = {lang: owner.encoder.encode_queries([Document("q", lang, "one")]) for lang in ("de", "en", "fr")}
+    for names, langs in (([f"{docs}-de"], ["de"]), ([f"{docs}-e*", f"{docs}-fr"], ["en", "fr"])):
+        view = store.visible(names)
+        assert view.count() == dict.fromkeys(langs, 2)
+        found = view.search(VectorQuery(owner.encoder.spec.model, vectors, 9))
+        assert {lang for lang, (hits,) in found.items() if hits.doc_ids} == set(langs)
+        assert view.count_passing(["de", "en", "fr"]) == 2 * len(langs)
+    assert store.visible([f"{owner.prefix}-all"]) is store
+    assert store.shown_place(f"{docs}-de/b") == (f"{docs}-de", "b")
 
 
 def test_an_index_that_is_not_of_the_family_is_not_read_whatever_an_id_says(family_of: MakeFamily) -> None:
@@ -166,13 +165,3 @@ def test_a_family_has_a_field_for_itself_and_leaves_every_index_as_it_was(
             assert [index.emptied for index in detach(engine, require(engine, name), settings)] == emptied
     found = owner.client.search(index=family.index, size=9)["hits"]["hits"]
     assert [set(hit["_source"]) for hit in found] == [{"headline", "content", "lang"}] * 4
-
-
-def test_an_alias_that_stood_for_one_index_and_stands_for_two_is_refused(family_of: MakeFamily) -> None:
-    owner = family_of("de", alias=True)
-    assert owner.attachment.ids == ""
-    owner.follow()
-    assert list(owner.open().ids()) == ["a", "b"]
-    add(owner, "en")
-    with pytest.raises(BadInput, match=r"stands for 2 indices by now .* detach the collection"):
-        owner.follow()

@@ -46,9 +46,11 @@ class Site:
         actions = ({"_index": self.index, "_id": doc_id, "_source": source} for doc_id, source in sources)
         helpers.bulk(self.client, actions, refresh=True)
 
-    def attach(self, *more: str) -> str:
+    def attach(self, *more: str, pattern: str = "") -> str:
         fields = ["--text", "body", "--title", "headline", "--lang-field", "language", "--device", "cpu"]
-        return self.dragoman("attach", self.index, "--store", f"{self.server}/{self.prefix}", *fields, *more)
+        return self.dragoman(
+            "attach", f"{self.index}{pattern}", "--store", f"{self.server}/{self.prefix}", *fields, *more
+        )
 
 
 @pytest.fixture
@@ -109,13 +111,15 @@ def test_a_text_edited_since_is_shown_whole_and_no_passage_cut_out_of_it(site: S
 
 
 @pytest.mark.data
-def test_following_goes_on_over_a_block_and_an_index_made_anew(attached: Site, interruptible: None) -> None:
+@pytest.mark.parametrize("pattern", ["", "*"])
+def test_following_goes_on_over_a_block_and_a_new_index(site: Site, interruptible: None, pattern: str) -> None:
     """``dragoman attach --follow`` in a process of its own, which looks five times a second."""
+    site.attach(*PLAIN, pattern=pattern)
     program, pipe = [sys.executable, "-c", "from query.cli import main; main()"], subprocess.PIPE
-    command = [*program, "attach", "--follow", "--every", "0.2", *attached.dragoman.place, "--device", "cpu"]
+    command = [*program, "attach", "--follow", "--every", "0.2", *site.dragoman.place, "--device", "cpu"]
     page = {"headline": "A new page", "body": "of text", "language": "en"}
     blocked = {"index.blocks.write": True}  # a block of a full disk is lifted by the server, too
-    index, client, stack = attached.index, attached.client, ExitStack()
+    index, client, stack = site.index, site.client, ExitStack()
     with subprocess.Popen([*command, "--no-calibration"], stdout=pipe, stderr=pipe, text=True) as process, stack:
         stack.callback(process.kill)
 
@@ -134,8 +138,11 @@ def test_following_goes_on_over_a_block_and_an_index_made_anew(attached: Site, i
         client.indices.put_settings(index=index, settings=dict.fromkeys(blocked))
         assert process.stdout.readline().startswith("help: 1 encoded")
         mapping = client.indices.get_mapping(index=index)[index]["mappings"]
-        client.indices.delete(index=index)
-        warns("has no index")
+        if pattern:
+            index = f"{index}-2"
+        else:
+            client.indices.delete(index=index)
+            warns("has no index")
         mapping["properties"].pop("dragoman")
         client.indices.create(index=index, mappings=mapping)
         client.index(index=index, id="first", document=page)

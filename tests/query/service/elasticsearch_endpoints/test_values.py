@@ -100,25 +100,6 @@ def test_passages_are_shown_under_a_hit_as_inner_hits_of_a_nested_field(service:
     assert all("_source" not in passage for passage in hit["inner_hits"]["passages"]["hits"]["hits"])
 
 
-def test_a_subject_is_shown_once_with_its_other_languages_under_it(service: httpx.Client) -> None:
-    every = searched(service, size=1000)
-    by_concept: dict[str, list[str]] = {}
-    for hit in every["hits"]:
-        by_concept.setdefault(hit["_source"]["fields"]["concept"], []).append(hit["_id"])
-    collapse = {"field": "concept", "inner_hits": {"name": "languages", "size": 20, "_source": ["lang"]}}
-    seen: list[str] = []
-    while page := searched(service, collapse=collapse, size=7, **{"from": len(seen)})["hits"]:
-        for hit in page:
-            (concept,) = hit["fields"]["concept"]
-            under = hit["inner_hits"]["languages"]["hits"]["hits"]
-            assert [other["_id"] for other in under] == by_concept[concept]
-            assert hit["_id"] == by_concept[concept][0]
-            assert all(other["_source"].keys() == {"lang"} for other in under)
-            seen.append(concept)
-    assert seen == list(by_concept)
-    assert searched(service, collapse=collapse, size=0)["total"] == every["total"] == {"value": 235, "relation": "eq"}
-
-
 def test_a_field_collapses_by_its_usual_names_and_languages_too(service: httpx.Client) -> None:
     def values(field: str) -> list[str]:
         return [hit["fields"][field][0] for hit in searched(service, collapse={"field": field}, size=100)["hits"]]
