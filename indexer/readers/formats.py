@@ -14,12 +14,12 @@ from encoders.languages import MISTAKABLE, UNDETERMINED, normalise
 from indexer.readers import elastic_source, irdatasets
 from indexer.readers.delimited import read_csv, read_tsv
 from indexer.readers.jsonl import read_jsonl
+from indexer.readers.mails import MAIL, read_mails
 from indexer.readers.newspapers.sgml import newspapers_language, read_sgml
 from indexer.readers.office import read_office
 from indexer.readers.records.encodings import UndecodableError, stated_encoding, stated_parts
 from indexer.readers.records.files import FIRST_BYTES, SourceFile, UnreadableFileError, UnreadFormatError, source_files
 from indexer.readers.records.source import EMPTY_FILE, Reading, ReadOptions, Refusal, Remark
-from indexer.readers.records.unread_formats import MAIL, MIME
 from indexer.readers.standard_input import STANDARD_INPUT, kept_input
 from indexer.readers.tasks import COMMENTARY, JRC, read_commentary, read_jrc, read_lett
 from indexer.readers.whole_files import read_html, read_text
@@ -32,6 +32,7 @@ _READERS: dict[str, Callable[[SourceFile, ReadOptions], Iterator[Reading]]] = {
     "text": read_text,
     "html": read_html,
     "office": read_office,
+    "mail": read_mails,
     "trec": read_sgml,
     "mediawiki": read_mediawiki,
     "lett": read_lett,
@@ -43,7 +44,7 @@ _OFFICE = (b"%PDF-", b"PK\x03\x04")  # another archive is refused when it is ope
 _BINARY = (
     "it is binary and no format that is read here; say --format if it is one, or --encoding utf-16-le if it is text"
 )
-_STATES_ENCODING = frozenset(("office", "mediawiki", "lett", "commentary", "jrc"))
+_STATES_ENCODING = frozenset(("office", "mail", "mediawiki", "lett", "commentary", "jrc"))
 """Formats that fix or state their encoding; their files may be large, and are not read twice."""
 _BY_SUFFIX = {
     **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
@@ -53,7 +54,10 @@ _BY_SUFFIX = {
     **dict.fromkeys((".sgml", ".sgm", ".trec"), "trec"),
     ".lett": "lett",
     **dict.fromkeys((".md", ".markdown"), "text"),
+    **dict.fromkeys((".eml", ".mbox", ".mht", ".mhtml"), "mail"),
 }
+_OF_PAGES = frozenset((".js", ".mjs", ".css"))
+"""Suffixes of what lies beside saved pages."""
 _ARRAY_OF_OBJECTS = re.compile(rb"\[\s*\{")
 _XML_START = re.compile(
     rb"(?:<!--.*?-->\s*|<!doctype[^<>\[]*\[.*?\]\s*>\s*|<[?!][^<>]*>\s*)*+<([a-z_][\w.:-]*)(?:\s[^<>]*)?/?>", re.DOTALL
@@ -169,6 +173,9 @@ def _read_files(files: Iterable[SourceFile], options: ReadOptions) -> Iterator[R
             if file.suffix == ".dtd":
                 yield Remark(file.shown, "it is a DTD and was left out")
                 continue
+            if not options.format and file.suffix in _OF_PAGES:
+                yield Remark(file.shown, "it is a program or a style of pages and was left out; --format text reads it")
+                continue
             if not options.format and is_table(file.path):
                 yield Remark(file.shown, "it is a table or an index of a wiki's dump and no document")
                 continue
@@ -220,12 +227,10 @@ def _format(file: SourceFile, start: bytes) -> str:
     if b"\0" in start:
         return ""
     head = start.lstrip().lower()
-    if MIME.match(head):
-        raise UnreadFormatError(f"it is {MAIL}")
-    if b"<doc>" in head or b"<doc " in head:
-        return "trec"
-    if _DUMP_START.match(head):
-        return "mediawiki"
+    if MAIL.match(head):
+        return "mail"
+    if (is_dump := _DUMP_START.match(head)) or b"<doc>" in head or b"<doc " in head:
+        return "mediawiki" if is_dump else "trec"
     root = _XML_START.match(head)
     if head.startswith((b"<!doctype html", b"<html")) or (root and root[1] == b"html"):
         return "html"

@@ -18,7 +18,7 @@ from query.commands.output.statuses import show_statuses
 
 
 @click.command("status", cls=Command)
-@optional_collection_option("Only this collection, with everything refused in it.")
+@optional_collection_option("Only this collection, with each reason of a refusal; --json names each file.")
 @click.option("--calibration", "decided", is_flag=True, help="What was decided about ranking, and by what.")
 @click.option("--watch", "watched", is_flag=True, help="Look on while workers index a collection, until they are done.")
 @default_option("--every", seconds(0.1), 2.0, "Seconds between two looks.")

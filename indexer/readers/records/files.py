@@ -171,7 +171,9 @@ class SourceFile:
                 raise UnreadableFileError("it is no regular file")
             raw = self.path.open("rb")
         except OSError as error:
-            raise UnreadableFileError(f"it can't be opened ({error.strerror})") from error
+            nothing = isinstance(error, FileNotFoundError) and self.path.is_symlink()
+            reason = "is a link to nothing" if nothing else f"can't be opened ({error.strerror})"
+            raise UnreadableFileError(f"it {reason}") from error
         try:
             start = raw.peek(8)[:8]
         except OSError as error:

@@ -35,8 +35,8 @@ class ReadOptions:
     """How to read a source.
 
     Attributes:
-        format: ``jsonl``, ``csv``, ``tsv``, ``text``, ``html``, ``office``, ``trec``, ``mediawiki``, or of a shared
-            task ``lett``, ``commentary``, ``jrc``; empty: by the file's name and first bytes.
+        format: ``jsonl``, ``csv``, ``tsv``, ``text``, ``html``, ``office``, ``mail``, ``trec``, ``mediawiki``, or of
+            a shared task ``lett``, ``commentary``, ``jrc``; empty: by the file's name and first bytes.
         fields: our field (``id lang title text revision`` or any other name) → the source's name of the field.
         lang: language of records that name no language; empty: ``und``, to be detected.
         encoding: of the files, or ``PATTERN=ENCODING`` of those whose names fit, with commas between; empty: UTF-8,

@@ -1,7 +1,6 @@
 """Formats of documents that are not read here, each with the command that converts a file to text."""
 
 import lzma
-import re
 import zipfile
 import zlib
 from pathlib import Path
@@ -20,8 +19,6 @@ UNREAD_MAGIC = {
 }
 """First bytes of a format → what the file is and what to do."""
 
-MIME = re.compile(rb"(?:[a-z-]+:[^\n]*\n|[ \t][^\n]*\n)*(?:mime-version|content-transfer-encoding):", re.IGNORECASE)
-MAIL = "a mail or a page in MIME; save its text as .txt or .html"
 _ZIPPED = {
     "ppt/presentation.xml": f"a PowerPoint presentation; {_WITH_OFFICE}",
     "xl/workbook.xml": "an Excel workbook; save its sheets as CSV first: soffice --headless --convert-to csv FILE.xlsx",

@@ -12,6 +12,7 @@ from typing import Any
 from encoders.console import Console, Note, Part
 from encoders.folder.model_folder import ModelFolder
 from encoders.phrases import counted
+from encoders.printable import one_line
 from indexer.indexing.pipeline import IndexReport, RunReport
 from indexer.ledger.findings import Finding
 from indexer.readers.records.source import Refusal, Remark
@@ -25,19 +26,33 @@ def notes_on(findings: Iterable[Finding | Refusal | Remark], all_by: str = "") -
 
     Equal sentences are one note. Of a file three are shown at first, so that one file does not push the others out.
     """
-    places: dict[str, list[str]] = {}
-    for finding in findings:
-        places.setdefault(finding.text, []).append(finding.place)
-    shown, of_file = dict[str, str](), Counter[str]()
-    for text, (first, *_) in places.items():
-        of_file[_LINE.sub("", first)] += 1
-        if len(shown) < _SHOWN and of_file[_LINE.sub("", first)] <= _OF_FILE:
-            shown[text] = first
-    for text, place in shown.items():
-        others = counted(len(places[text]) - 1, "other")
-        yield Note(f"  {place}{f' and {others}' if len(places[text]) > 1 else ''}: {text}")
+    places = _by_text((finding.place, finding.text) for finding in findings)
+    shown, of_file = dict[str, list[str]](), Counter[str]()
+    for text, of_text in places.items():
+        of_file[_LINE.sub("", of_text[0])] += 1
+        if len(shown) < _SHOWN and of_file[_LINE.sub("", of_text[0])] <= _OF_FILE:
+            shown[text] = of_text
+    yield from (Note(f"  {line}") for line in _lines(shown))
     if more := sum(len(of_text) for text, of_text in places.items() if text not in shown):
         yield Note(f"  … and {more:,} more{all_by and f': {all_by}'}")
+
+
+def all_notes(notes: Iterable[Mapping[str, str]]) -> Iterator[str]:
+    """All of a collection's notes, equal sentences as one line; JSON has each."""
+    return _lines(_by_text((note["place"], note["text"]) for note in notes))
+
+
+def _by_text(notes: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    places: dict[str, list[str]] = {}
+    for place, text in notes:
+        places.setdefault(text, []).append(place)
+    return places
+
+
+def _lines(places: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    for text, (first, *others) in places.items():
+        more = f" and {counted(len(others), 'other')}" if others else ""
+        yield one_line(f"{first}{more}: {text}")
 
 
 def show_index_report(report: RunReport, name: str, console: Console) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 from encoders.console import Console
 from encoders.methods.vector_parts import shown_weights
 from encoders.phrases import counted
-from encoders.printable import one_line
 from indexer.collection.settings import Settings
 from indexer.ledger import tables
+from query.commands.output.reports import all_notes
 
 _ADVICE = {
     "interrupted": "interrupted, if no process is at it: give the same command again",
@@ -61,8 +61,7 @@ def _status_lines(status: dict[str, Any], *, full: bool) -> Iterator[str]:
         if notes:
             how = "" if full else f": dragoman status -c {status['collection']}"
             yield f"  {counted(len(notes), kind.removesuffix('s'), kind)}{how}"
-        for note in notes if full else []:
-            yield f"    {one_line(note['place'])}: {one_line(note['text'])}"
+        yield from (f"    {line}" for line in all_notes(notes) if full)
     yield f"  store {status['store']}"
     yield f"  encoder {status['encoder']} by {status['method']} ({status['dim']} numbers, model {status['model']})"
     yield from (f"  calibration {known['calibration']}" for known in status["calibrations"] if known["active"])

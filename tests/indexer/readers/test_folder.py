@@ -6,6 +6,7 @@ import io
 import os
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,28 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "torn.zip": (b"PK\x03\x04....", "unpack it first"),
     "old.Z": (b"\x1f\x9d\x90....", "gzip -d"),
     "z.dtd": (b"<!ELEMENT DOC ANY>", "it is a DTD and was left out"),
+    "page.css": (b"p { }", "a style of pages and was left out"),
 }
+
+
+MAIL = b"Subject: =?koi8-r?b?+9XN?=\nMIME-Version: 1.0\nContent-Type: text/%b; charset=%b\n%b\n\n%b\n"
+DATED = MAIL % (b"plain", b"koi8-r", b"Date: Mon, 2 Nov 2026 10:00:00 +0100", "Нет звука".encode("koi8-r"))
+QUOTED = MAIL % (
+    b"html",
+    b"no-such",
+    b"Content-Transfer-Encoding: quoted-printable",
+    b"<p>Gr=C3=BC=C3=9Fe =\n<b>an alle",
+)
+
+
+def test_mails_are_read_one_by_one_by_what_they_declare(tmp_path: Path) -> None:
+    dated = Document("a.eml", "und", "Нет звука", "Шум", {"date": "2026-11-02T10:00:00+01:00"})
+    assert given(tmp_path / "a.eml", DATED) == [dated]
+    begin = b"From a@example.org Mon Nov  2 10:00:00 2026\n"
+    box = begin + DATED + b">From me\n\n" + begin + QUOTED + b"\n" + begin + b"Content-Type: image/png\n\nx\n"
+    first = replace(dated, doc_id="inbox:1", text="Нет звука\nFrom me")
+    second = Document("inbox:10", "und", "Grüße an alle", "Шум")
+    assert given(tmp_path / "inbox", box) == [first, second, ("inbox:19", "its title and text are empty")]
 
 
 class BadDisk(io.BytesIO):
@@ -152,7 +174,7 @@ def test_files_that_cannot_be_read_are_refused_one_by_one(folder: Path, monkeypa
     assert ids(found) == ["f/a.txt", "f/inside.md"]
     told = dict(notes(found))
     expected = {name: reason for name, (_, reason) in BROKEN.items()} | {
-        "gone.txt": "can't be opened (No such file",
+        "gone.txt": "a link to nothing",
         "pipe": "no regular file",
         "loop.txt": "can't be opened (Too many levels of symbolic links",
         "elsewhere": "a link to a folder; name that folder",

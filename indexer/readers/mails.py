@@ -1,0 +1,84 @@
+"""Mails, mailboxes (mbox) and pages in MIME: each mail is a document, its subject the title (RFC 5322 and 2045)."""
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from typing import cast
+
+from encoders.errors import BadInput
+from indexer.readers.records.encodings import UndecodableError, decide, known_encoding
+from indexer.readers.records.files import LONG_LINE, RECORD_LIMIT, SourceFile
+from indexer.readers.records.html_page import read_page
+from indexer.readers.records.record import clean_line, make_document
+from indexer.readers.records.source import Reading, ReadOptions, Refusal
+
+MAIL = re.compile(
+    rb"(?:from [^\n]*\d:\d\d[^\n]*\n)?(?:[a-z-]+:[^\n]*\n|[ \t][^\n]*\n)*"
+    rb"(?:mime-version|content-transfer-encoding|message-id):",
+    re.IGNORECASE,
+)
+"""What mails begin with; the line that begins each mail of an mbox may stand before."""
+_BEGIN = b"From "
+_QUOTED = re.compile(rb"^>(>*From )", re.MULTILINE)
+_BROKEN = (AttributeError, IndexError, LookupError, TypeError, ValueError)
+"""What ``email`` raises at headers that no program should write."""
+
+
+def read_mails(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
+    """Yield each mail of a file as a document of its plain text, else of its HTML, with its date as ``date``.
+
+    The path is the id, in an mbox the path and the line where the mail begins.
+    """
+    for line, data in _mails(file):
+        place, doc_id = (file.at(line), file.record_id(line)) if line else (file.shown, file.name)
+        if len(data) > RECORD_LIMIT:
+            yield Refusal(place, LONG_LINE.replace("line", "mail"), doc_id)
+            continue
+        try:
+            title, text, date = _parts(data, file.stated)
+        except UndecodableError as error:
+            yield Refusal(place, str(error), doc_id)
+        except _BROKEN as error:
+            yield Refusal(place, f"the mail can't be read ({error}); save its text as .txt", doc_id)
+        else:
+            record = {"id": doc_id, "title": title, "text": text, **({"date": date} if date else {})}
+            yield make_document(record, place, ReadOptions(lang=options.lang))
+
+
+def _mails(file: SourceFile) -> Iterator[tuple[int, bytes]]:
+    """The mails of a file, each with the number of its first line; 0 if the file is a mail and no mbox."""
+    mail, begun, blank = bytearray(), 0, True
+    for line in file.lines():
+        if blank and line.startswith(_BEGIN) and (begun or file.line == 1):
+            if begun:
+                yield begun, _QUOTED.sub(rb"\1", bytes(mail))
+            mail.clear()
+            begun = file.line
+        elif len(mail) <= RECORD_LIMIT:
+            mail += line + b"\n"
+        blank = not line
+    yield begun, _QUOTED.sub(rb"\1", bytes(mail)) if begun else bytes(mail)
+
+
+def _parts(data: bytes, stated: str) -> tuple[str, str, str]:
+    """Title, text, and the date by ISO 8601, empty if there is none; ``stated`` is the encoding of undeclared text."""
+    mail = cast("EmailMessage", message_from_bytes(data, policy=policy.default))
+    date: datetime | None = getattr(mail["date"], "datetime", None)
+    body = cast("EmailMessage | None", mail.get_body(("plain", "html")))
+    text = ""
+    if body:
+        payload = cast("bytes", body.get_payload(decode=True))
+        html = body.get_content_subtype() == "html"
+        text = payload.decode(_encoding(str(body.get_content_charset(stated)), payload, html=html), "replace")
+        text = read_page(text)[1] if html else text
+    return clean_line(str(mail["subject"] or "")), text, date.isoformat() if date else ""
+
+
+def _encoding(declared: str, payload: bytes, *, html: bool) -> str:
+    """The encoding of a mail's text: as the mail declares it, else as a file's. Raises UndecodableError."""
+    try:
+        return known_encoding(declared)
+    except BadInput:
+        return decide(lambda: [payload], payload, html=html).name
