@@ -45,6 +45,7 @@ class AttachReport(RunReport):
     removed: int  # documents whose vectors were removed, because they can't be encoded any more or were deleted
     behind: bool  # whether the owner writes faster than passes are made
     languages: Mapping[str, int]  # number of searchable documents by language
+    unfit: Sequence[str] = ()  # why indices of a family were left out
 
 
 def catch_up(
@@ -60,12 +61,12 @@ def catch_up(
     """Make passes over a user's index, or each index of a family, until every document has the vector of its text.
 
     ``checkpoints`` keeps what is encoded of very long documents until they are stored; ``check`` may refuse an index
-    that is new. Raises BadInput: an index can't be attached to, once the other indices of the family have caught up;
-    StoreError: the server or the database failed; the same call continues there.
+    that is new. Raises BadInput: no index can be attached to; StoreError: the server or the database failed; the same
+    call continues there.
     """
     started = time.monotonic()
     console = console or Console(quiet=True)
-    unfit: list[BadInput] = list(store.users.unfit)
+    unfit = list(store.users.unfit)
     marked = {part.mark: part for part in store.parts()}
     passes: list[_Passes] = []
     for mark, part in marked.items():
@@ -83,13 +84,13 @@ def catch_up(
         with console.progress("attaching", None, "documents") as progress:
             passes.append(_Passes(part, encoder, ledger, checkpoints, console, progress))
             passes[-1].run_all()
-    may_prune = store.users.attachment.ids or any(made.moved or made.ledger.interrupted for made in passes)
-    pruned = _prune(store, passes) if passes and may_prune else 0
+    if not passes:
+        raise unfit[0]
+    changed = any(made.moved or made.ledger.interrupted for made in passes)
+    pruned = _prune(store, passes) if changed or store.users.attachment.ids else 0
     store.publish()
     for made in passes:
         made.ledger.finish()
-    if unfit:
-        raise unfit[0]
     if checkpoints and not any(made.behind for made in passes):
         shutil.rmtree(checkpoints, ignore_errors=True)  # those of documents that changed before they were stored
     languages = Counter[str]()
@@ -104,6 +105,7 @@ def catch_up(
         refused=[refusal for made in passes for refusal in made.ledger.refusals()],
         behind=any(made.behind for made in passes),
         languages=dict(sorted(languages.items())),
+        unfit=list(map(str, unfit)),
         seconds=time.monotonic() - started,
     )
 

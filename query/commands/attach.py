@@ -161,6 +161,8 @@ def _catch_up(attached: AttachedCollection, *, first: bool = True, following: bo
     """Catch up with the owner's writes, and show what was done; after the first time only if something was."""
     console = attached.console
     report = attached.catch_up()
+    for reason in report.unfit:
+        console.warn_once(f"{reason}; the other indices are attached")
     if first or report.encoded or report.removed:
         show_index_report(report, attached.collection, console)
         if report.behind:

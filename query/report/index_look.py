@@ -45,9 +45,7 @@ _ENCODED = 64
 """Drawn documents that are encoded, to measure the time, alike in every language."""
 _FIRST = 10
 _OVERHEAD = 1.5
-"""Bytes on the server's disk for a byte of passages and terms, in the source and beside it: 1.45 on 600 help pages."""
-_VECTOR_BYTES = 5
-"""Bytes for a number of a vector: as float, and in eight bits."""
+"""Bytes on disk for a byte of passages and terms: 1.45 on 600 help pages, beside 5 for a number of a vector."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +88,7 @@ def look(asked: Asked, out: Path | None, console: Console) -> None:
         cluster_client.abilities(client, asked.server)
         sample = _drawn(client, asked)
         seen, figures = _own_vectors(sample, console) if sample.field else _cost(sample, console)
-    command = f"dragoman report --index '{asked.index}' --store {asked.server}"
-    footer = f"Made by dragoman {version('dragoman')} on {now():%Y-%m-%d %H:%M} UTC: {command}"
+    footer = f"Made by dragoman {version('dragoman')} on {now():%Y-%m-%d %H:%M} UTC: dragoman report --index"
     facts = {"Index": asked.index, "Documents": f"{sample.total:,}", "Texts": sample.users.attachment.text}
     page = ReportPage(f"The languages of {asked.index}", "", None, "", facts, [], footer)
     write_lines(file, [render(replace(page, **seen))])
@@ -188,7 +185,7 @@ def _cost(sample: _Sample, console: Console) -> tuple[dict[str, Any], dict[str, 
     seconds = (time.monotonic() - begun) / len(documents)
     parts = sum(passages.vectors.nbytes + passages.offsets.nbytes for passages in encoded.passages)
     terms = sum(len(" ".join(analyser(document.lang).terms(document.content)).encode()) for document in documents)
-    size = _VECTOR_BYTES * encoder.spec.dim + _OVERHEAD * (parts + terms) / len(documents)
+    size = 5 * encoder.spec.dim + _OVERHEAD * (parts + terms) / len(documents)
     hours, gigabytes = sample.total * seconds / 3600, sample.total * size / 1e9
     summary = (
         f"Attaching its {sample.total:,} documents would take {hours:,.1f} hours on this machine and "

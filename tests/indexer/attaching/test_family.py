@@ -131,8 +131,11 @@ def test_an_index_that_cannot_be_attached_is_said_once_the_others_have_caught_up
     owner.follow()
     unfit = add(owner, "xx", {"properties": {"other": {"type": "text"}}})
     add(owner, "en")
-    with pytest.raises(BadInput, match=f"{unfit} has no field 'content.body'"):
-        owner.follow()
+    report = owner.follow()
+    assert (report.encoded, report.unfit) == (
+        2,
+        [f"{unfit} has no field 'content.body'; its fields of text are: other"],
+    )
     check(owner, "de", "en")
     new, settings = replace(owner.attachment, ids="", field="other"), Settings.read(home=tmp_path)
     with pytest.raises(BadInput, match="has no field"), AttachedCollection.open("new", new, settings=settings):

@@ -49,7 +49,7 @@ class Followed:
             raise KeyboardInterrupt
         if self.looks in self.failures:
             raise self.failures[self.looks]
-        counts = {"run": 1, "encoded": 5, "unchanged": 0, "removed": 0}
+        counts: dict[str, Any] = {"run": 1, "encoded": 5, "unchanged": 0, "removed": 0}
         return AttachReport(**counts, resumed=False, refused=[], behind=False, languages={"en": 9}, seconds=0.1)
 
     def calibrate(self, *_: Any, **__: Any) -> UpkeepReport:

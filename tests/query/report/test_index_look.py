@@ -63,4 +63,4 @@ def test_languages_are_shown_with_what_vectors_do_to_them_or_what_attaching_cost
         assert seen["characters"] == {"de": 15.0, "en": 15.0}
         assert "Attaching its 45 documents would take" in page.read_text("utf-8")
     assert "has vectors in no field" in look("--vector", "tag", status=1)
-    assert "no document with text" in look("--text", "nope", status=1)
+    assert "has no field 'nope'" in look("--text", "nope", status=1)
