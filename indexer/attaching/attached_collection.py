@@ -88,6 +88,12 @@ class AttachedCollection:
                         _refuse_shared_field(engine, name, index)
                         attach_checks.check(client, index, loaded.spec.model)
                 collections.register(engine, name, replace(settings, store=attachment.url), reference, loaded.spec)
+                try:
+                    for index in users_index.members:
+                        _refuse_shared_field(engine, name, index)  # another process may have attached meanwhile
+                except BadInput:
+                    collections.remove(engine, collections.require(engine, name), settings, forget=True)
+                    raise
             yield cls(name, attachment, loaded, engine, settings, console)
 
     def catch_up(self) -> AttachReport:
