@@ -97,7 +97,7 @@ def interrupted(folder: Path, *, again: bool, kills: int, seed: int = 0) -> Iter
                 copied(filled, home)
             lost_at = draw.randrange(changes) if changes else None
             outcome = machine.run_until(command, lost_at=lost_at)
-            changes = changes or outcome.changes  # of the first command, which no kill disturbs
+            changes = changes or len(outcome.kinds)  # of the first command, which no kill disturbs
             try:
                 require_complete(home / "dragoman.db", upgraded=again)
             except Exception as error:  # noqa: BLE001 - it is what fell

@@ -47,7 +47,7 @@ static int told(const char *kind, const char *path) {
     if (!folder || strncmp(path, folder, strlen(folder))) return 0;
     int before = errno;
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    char message[PATH_MAX + 8];
+    char message[PATH_MAX + 16];
     strncpy(address.sun_path, listener, sizeof address.sun_path - 1);
     int length = snprintf(message, sizeof message, "%s %s", kind, path);
     int link = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -67,33 +67,32 @@ static int told_of_file(const char *kind, int file) {
     return told(kind, path);
 }
 
-static void told_of_name(int folder, const char *path) {
-    if (*path == '/') told("change", path); else if (folder != AT_FDCWD) told_of_file("change", folder);
+static void told_of_name(const char *kind, int folder, const char *path) {
+    if (*path == '/') told(kind, path); else if (folder != AT_FDCWD) told_of_file(kind, folder);
 }
 
 #define REAL(name) __typeof__(name) *real = (__typeof__(name) *)dlsym(RTLD_NEXT, #name)
 #define SYNC(name) int name(int file) { REAL(name); return told_of_file("sync", file) ? 0 : real(file); }
 SYNC(fsync)
 SYNC(fdatasync)
-#define CHANGE(type, name, parameters, arguments) \\
-    type name parameters { REAL(name); told_of_file("change", file); return real arguments; }
-CHANGE(ssize_t, write, (int file, const void *data, size_t size), (file, data, size))
-CHANGE(ssize_t, pwrite, (int file, const void *data, size_t size, off_t at), (file, data, size, at))
-CHANGE(ssize_t, pwrite64, (int file, const void *data, size_t size, off64_t at), (file, data, size, at))
-CHANGE(int, ftruncate, (int file, off_t size), (file, size))
-CHANGE(int, ftruncate64, (int file, off64_t size), (file, size))
-int rename(const char *from, const char *to) { REAL(rename); told_of_name(AT_FDCWD, from); return real(from, to); }
-int renameat2(int folder, const char *from, int other, const char *to, unsigned flags) {
-    REAL(renameat2); told_of_name(folder, from); return real(folder, from, other, to, flags);
-}
-int unlink(const char *path) { REAL(unlink); told_of_name(AT_FDCWD, path); return real(path); }
-int rmdir(const char *path) { REAL(rmdir); told_of_name(AT_FDCWD, path); return real(path); }
-int mkdir(const char *path, mode_t mode) { REAL(mkdir); told_of_name(AT_FDCWD, path); return real(path, mode); }
-int unlinkat(int folder, const char *path, int flags) {
-    REAL(unlinkat); told_of_name(folder, path); return real(folder, path, flags);
-}
+#define CHANGE(kind, type, name, parameters, arguments) \\
+    type name parameters { REAL(name); told_of_file(kind, file); return real arguments; }
+CHANGE("write", ssize_t, write, (int file, const void *data, size_t size), (file, data, size))
+CHANGE("write", ssize_t, pwrite, (int file, const void *data, size_t size, off_t at), (file, data, size, at))
+CHANGE("write", ssize_t, pwrite64, (int file, const void *data, size_t size, off64_t at), (file, data, size, at))
+CHANGE("cut", int, ftruncate, (int file, off_t size), (file, size))
+CHANGE("cut", int, ftruncate64, (int file, off64_t size), (file, size))
+#define NAMES(kind, name, at, path, parameters, arguments) \\
+    int name parameters { REAL(name); told_of_name(kind, at, path); return real arguments; }
+NAMES("rename", rename, AT_FDCWD, from, (const char *from, const char *to), (from, to))
+NAMES("rename", renameat2, folder, from, (int folder, const char *from, int other, const char *to, unsigned flags),
+    (folder, from, other, to, flags))
+NAMES("unlink", unlink, AT_FDCWD, path, (const char *path), (path))
+NAMES("unlink", unlinkat, folder, path, (int folder, const char *path, int flags), (folder, path, flags))
+NAMES("rmdir", rmdir, AT_FDCWD, path, (const char *path), (path))
+NAMES("mkdir", mkdir, AT_FDCWD, path, (const char *path, mode_t mode), (path, mode))
 """
-"""Source of a library that, preloaded, sends each change and sync of a folder to a socket, and waits for an answer."""
+"""Source of a library that, preloaded, sends the kind of each change in a folder to a socket, and awaits an answer."""
 _PAGE = 4096
 _WITHIN = 300.0  # seconds in which a command must change something, or end
 _Listing = dict[str, int]
@@ -192,10 +191,10 @@ class Disk:
 
 
 class Outcome(NamedTuple):
-    """What became of a command: its exit status, None if the power was lost before; and the changes it had made."""
+    """What became of a command: its exit status, None if the power was lost before; and the kinds of its changes."""
 
     status: int | None
-    changes: int
+    kinds: list[str]  # "write", "cut", "sync", "rename", "unlink", "mkdir" or "rmdir", in the order of time
 
 
 class Machine(Commands):
@@ -220,7 +219,7 @@ class Machine(Commands):
         self, command: Sequence[str], disk: Disk | None = None, lost_at: int | None = None, *, by: int = signal.SIGKILL
     ) -> Outcome:
         """Run a command until its end, or until the change of this number, at which it gets a signal."""
-        child, changes, killed = self.start(command), 0, False
+        child, kinds, killed = self.start(command), list[str](), False
         with DefaultSelector() as selector:
             for source in (self._listener, self.output):
                 selector.register(source, EVENT_READ)
@@ -231,14 +230,14 @@ class Machine(Commands):
                     raise TimeoutError(f"{command[0]} changed nothing for {_WITHIN:.0f} s and did not end")
                 if self._listener not in ready:
                     status = self.status()
-                    return Outcome(None if killed else status, changes)
+                    return Outcome(None if killed else status, kinds)
                 with self._listener.accept()[0] as link:
                     kind, _, path = link.recv(8192).decode().partition(" ")
-                    if changes == lost_at and not killed:
+                    if len(kinds) == lost_at and not killed:
                         killed = by == signal.SIGKILL
                         os.kill(child, by)
                     if not killed:
-                        changes += 1
+                        kinds.append(kind)
                         if kind == "sync" and disk:
                             disk.sync(Path(path))
                         link.send(b".")
@@ -251,32 +250,32 @@ class Life:
         self._machine, self._chance, self._scratch = machine, chance, scratch
         self.steps = home_life.steps(machine.folder, scratch, machine)
         machine.folder.mkdir()
-        self._changes: list[int] = []
+        self._kinds: list[list[str]] = []
         self._states = [home_life.state(machine.folder)]
         for number, step in enumerate(self.steps):
             shutil.copytree(machine.folder, self._before(number))
             outcome = machine.run_until(step.command)
             if outcome.status:
                 raise RuntimeError(f"{step.name} failed: {machine.said()}")
-            self._changes.append(outcome.changes)
+            self._kinds.append([*outcome.kinds, "end"])
             self._states.append(home_life.state(machine.folder))
 
     def _before(self, number: int) -> Path:
         return self._scratch / f"before-{number}"
 
     def attempt(self, number: int, *, power: bool) -> str:
-        """Kill a command at a change, or after it, and lose the ``power`` too; returns what fell, empty if nothing."""
+        """Kill a command at a change of any kind, or after it, and lose the ``power`` too; returns what fell."""
         step, folder = self.steps[number], self._machine.folder
         shutil.rmtree(folder)
         shutil.copytree(self._before(number), folder)
-        changes = self._changes[number]
-        first = self._chance.choice((0, changes * 9 // 10))  # what a command does last is a small part of its changes
-        lost_at = self._chance.randrange(first, changes + 1 + changes // 10)
+        kinds = self._kinds[number]
+        drawn = self._chance.choice(sorted({*kinds}))
+        lost_at = self._chance.choice([at for at, kind in enumerate(kinds) if kind == drawn])
         with closing(Disk(folder, self._chance)) as disk:
             outcome = self._machine.run_until(step.command, disk, lost_at)
             if power:
                 disk.lose_power()
-        what = f"{step.name}, {'power lost' if power else 'killed'} at change {lost_at} of {changes}"
+        what = f"{step.name}, {'power lost' if power else 'killed'} at change {lost_at} of {len(kinds)}, {drawn}"
         before, after = self._states[number : number + 2]
         try:
             home_life.check_models(folder)
@@ -323,7 +322,7 @@ def kills_while_indexing(folder: Path, *, seed: int) -> Iterator[str]:
         undisturbed = machine.run_until([*index, str(whole.home)])
         status: int | None = None
         while status != 0:
-            lost_at, by = draw.randrange(undisturbed.changes // 4), draw.choice((signal.SIGKILL, signal.SIGINT))
+            lost_at, by = draw.randrange(len(undisturbed.kinds) // 4), draw.choice((signal.SIGKILL, signal.SIGINT))
             status = machine.run_until([*index, str(disturbed.home)], lost_at=lost_at, by=by).status
             yield fell(status, machine.said(), held=status in {0, None, INTERRUPTED})
     expected, actual = contents(whole, "c"), contents(disturbed, "c")
