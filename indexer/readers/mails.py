@@ -64,7 +64,7 @@ def _mails(file: SourceFile) -> Iterator[tuple[int, bytes]]:
 
 def _parts(data: bytes, stated: str) -> tuple[str, str, str]:
     """Title, text, and the date by ISO 8601, empty if there is none; ``stated`` is the encoding of undeclared text."""
-    mail = cast("EmailMessage", message_from_bytes(data, policy=policy.default))
+    mail = message_from_bytes(data, policy=policy.default)
     date: datetime | None = getattr(mail["date"], "datetime", None)
     body = cast("EmailMessage | None", mail.get_body(("plain", "html")))
     text = ""
