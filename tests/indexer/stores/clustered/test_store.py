@@ -287,7 +287,7 @@ def test_a_mapping_holds_the_stated_type_of_index(elastic_url: str, client: Elas
         store.publish()
         described = client.indices.get(index=store.alias)[store.index]
         vector = described["mappings"]["properties"]["ours"]["properties"]["models"]["properties"][MODEL]["properties"]
-        assert vector["vector"]["index_options"]["type"] == "hnsw"
+        assert vector["vector"]["index_options"] == {"type": "hnsw", "m": 32, "ef_construction": 200}
         assert (described["settings"]["index"]["number_of_shards"], list(nearest(store))) == ("2", ["a"])
 
 
