@@ -88,7 +88,7 @@ def recall(calibration: Calibration, store: VectorStore, exact: Mapping[str, Cor
     for lang, statistics in calibration.languages.items():
         bank = unit_rows(statistics.bank[:_QUERIES].astype(np.float32))
         corrected = calibration.correct_queries(bank, lang)
-        queries = {target: calibration.queries_for_store(corrected, target) for target in exact}
+        queries = {target: calibration.queries_for_candidates(corrected, target) for target in exact}
         candidates = store.search(VectorQuery(calibration.model, queries, k))
         for target, (doc_ids, vectors) in exact.items():
             best = np.argsort(-(corrected @ vectors.T), axis=1, kind="stable")[:, :10]
@@ -131,7 +131,7 @@ def by_type(source: CalibratedStore, server: str, longest: int, types: Sequence[
 
 def latency(searcher: Searcher, store: ElasticStore, texts: Sequence[str]) -> list[str]:
     """A table of warm searches beside the same kNN searches sent by hand; a server compiles what runs often."""
-    many = candidates_of_a_language(len(searcher.languages), many=False)
+    many = candidates_of_a_language(len(searcher.languages))
     searched = {
         "plain cosine": replace(searcher, calibration=None, ranking=RankingOptions()),
         "calibrated": searcher,

@@ -37,7 +37,7 @@ from onnx_export.models import DEFAULT
 from query.calibration_fitting.calibration_fit import calibrate_open
 from query.calibration_fitting.calibration_request import CalibrationRequest
 from query.calibration_fitting.open_collection import OpenCollection
-from query.ranking.fair_ranker import MANY, candidates_of_a_language
+from query.ranking.fair_ranker import candidates_of_a_language
 from query.ranking.searcher import Searcher
 from trials.servers.elastic import client_of, running
 
@@ -295,8 +295,7 @@ def grown(shape: Shape, sizes: Sequence[int], calibrate_at: Collection[int], *, 
                 figures = {"documents": documents, "put, documents/s": put / put_s}
                 figures["processor time of a document, which is made meanwhile, ms"] = 1000 * cpu.seconds / put
                 if isinstance(store, ElasticStore):
-                    many = documents / shape.languages > MANY
-                    of_language = candidates_of_a_language(shape.languages, many=many)
+                    of_language = candidates_of_a_language(shape.languages)
                     figures |= of_server(store, documents)
                     share = exact.share_found(store, synthetic.spec.model, of_language)
                     figures["exact ten best among the candidates, %"] = 100 * share

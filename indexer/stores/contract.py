@@ -154,6 +154,16 @@ class ChecksFields(Protocol):
         """
 
 
+@runtime_checkable
+class ReadsTexts(Protocol):
+    """Additional method of a store on a server: passages and texts in one answer."""
+
+    def passages_and_texts(
+        self, model: str, doc_ids: Sequence[str], texts_of: Collection[str]
+    ) -> tuple[list[Passages], dict[str, Document]]:
+        """``passages``, and the documents ``texts_of`` unless they are elsewhere, by id. Raises MissingDocuments."""
+
+
 @dataclass(frozen=True)
 class VectorQuery:
     """Queries for the nearest documents of each language."""
@@ -214,11 +224,6 @@ class VectorStore(Protocol):
 
     def passages(self, model: str, doc_ids: Sequence[str]) -> list[Passages]:
         """Stored passages, one for each id. Raises MissingDocuments: an id is not stored."""
-
-    def encoded(
-        self, model: str, doc_ids: Sequence[str], passages_of: Collection[str]
-    ) -> tuple[FloatArray, dict[str, Passages]]:
-        """``vectors``, and ``passages`` of some of the documents by id, in one answer. Raises MissingDocuments."""
 
     def get(self, doc_ids: Sequence[str]) -> list[Document]:
         """The documents in the order of the ids. Raises MissingDocuments: an id is not stored."""

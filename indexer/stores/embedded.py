@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -228,12 +228,6 @@ class EmbeddedStore:
                 self._passages.add(change_number, {(model, doc_id): passages[doc_id] for doc_id in passages})
                 by_id |= passages
         return in_order(by_id, doc_ids)
-
-    def encoded(
-        self, model: str, doc_ids: Sequence[str], passages_of: Collection[str]
-    ) -> tuple[FloatArray, dict[str, Passages]]:
-        passages = self.passages(model, list(passages_of))
-        return self.vectors(model, doc_ids), dict(zip(passages_of, passages, strict=True))
 
     def _rows(
         self, connection: sa.Connection, change_number: int, model: str, doc_ids: Sequence[str]

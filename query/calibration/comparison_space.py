@@ -30,11 +30,6 @@ class CorrectedQueries:
         """(queries, dim) vectors to compare with documents of a language; made once, and kept."""
         return self._mapped(target) if self._mapped else self.vectors
 
-    def selected(self, row: int) -> "CorrectedQueries":
-        """One of the queries alone."""
-        rows = slice(row, row + 1)
-        return CorrectedQueries(self.vectors[rows], self._mapped and (lambda target: self.toward(target)[rows]))
-
     def cosines(self, rows: FloatArray, languages: Mapping[str, slice], parts: VectorParts) -> FloatArray:
         """(n, queries) cosines with corrected documents or passages, (n, dim), which lie language after language."""
         if self._mapped is None or not languages:

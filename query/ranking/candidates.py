@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from encoders.document import BoolArray, FloatArray, Passages
+from encoders.document import BoolArray, Document, FloatArray, Passages
 from encoders.methods.vector_parts import VectorParts
 from indexer.stores.contract import LexicalHits, NearestDocuments
 from indexer.stores.matrix import Rows
@@ -24,7 +24,6 @@ class RetrievedDocuments:
     """What a store found for queries."""
 
     nearest: Mapping[str, Sequence[NearestDocuments]]  # by language, each query's nearest documents
-    queries: Mapping[str, FloatArray]  # (queries, dim) vectors that they are the nearest to, by language
     lexical_hits: Sequence[LexicalHits] = ()  # each query's lexical hits; empty without hybrid search
 
     def without(self, doc_ids: Sequence[Collection[str]]) -> RetrievedDocuments:
@@ -39,7 +38,7 @@ class RetrievedDocuments:
             {lang: [hit for hit in hits if hit[0] not in gone] for lang, hits in of_query.items()}
             for of_query, gone in zip(self.lexical_hits, doc_ids, strict=False)
         ]
-        return RetrievedDocuments(nearest, self.queries, lexical_hits)
+        return RetrievedDocuments(nearest, lexical_hits)
 
     def merged(self, counts: Sequence[int]) -> tuple[list[str], dict[str, slice], list[BoolArray], BoolArray]:
         """The (n,) ids of all documents, each once, the rows of each language, and masks of the candidates.
@@ -67,31 +66,15 @@ class RetrievedDocuments:
                     in_stretch[query, rows[:count]] = True
         return list(row_of), languages, in_stretches, by_words
 
-    def estimated_cosines(self, doc_ids: Sequence[str], means: Mapping[str, FloatArray]) -> FloatArray:
-        """(n, 1) cosines of a single query's documents without their languages' means; −∞ of what words alone found.
-
-        The store's scores give the products exactly. The length of a document without the mean is that of its
-        language: as means are of unit vectors, the mean square is 1 − μ².
-        """
-        row_of = {doc_id: row for row, doc_id in enumerate(doc_ids)}
-        cosines = np.full((len(doc_ids), 1), -np.inf, dtype=np.float32)
-        for lang, (hits,) in self.nearest.items():
-            mean = means[lang]
-            length = np.sqrt(max(1 - float(mean @ mean), 1e-6))
-            rows = [row_of[doc_id] for doc_id in hits.doc_ids]
-            cosines[rows, 0] = (hits.scores - self.queries[lang][0] @ mean) / length
-        return cosines
-
-    def vectors(self, doc_ids: Sequence[str]) -> FloatArray | None:
-        """(ids, dim) vectors of documents as the store returned them; none if it did not return all."""
-        nearest = [hits for by_query in self.nearest.values() for hits in by_query]
+    def vectors(self, doc_ids: Sequence[str], read: Callable[[Sequence[str]], FloatArray]) -> FloatArray:
+        """(ids, dim) vectors of documents as the store returned them; it is asked to ``read`` the others."""
+        nearest = [hits for by_query in self.nearest.values() for hits in by_query if hits.vectors is not None]
+        row_of = dict(zip((doc_id for hits in nearest for doc_id in hits.doc_ids), itertools.count()))
+        unread = [doc_id for doc_id in doc_ids if doc_id not in row_of]
         vectors = [hits.vectors for hits in nearest if hits.vectors is not None]
-        with_vectors = [doc_id for hits in nearest if hits.vectors is not None for doc_id in hits.doc_ids]
-        if with_vectors and with_vectors == list(doc_ids):
-            return np.concatenate(vectors)
-        row_of = {doc_id: row for row, doc_id in enumerate(with_vectors)}
-        rows = [row_of.get(doc_id, -1) for doc_id in doc_ids]
-        return None if not rows or -1 in rows else np.concatenate(vectors)[rows]
+        rows = np.concatenate([*vectors, read(unread)] if unread or not vectors else vectors)
+        row_of |= zip(unread, itertools.count(len(rows) - len(unread)))
+        return np.asarray(rows[[row_of[doc_id] for doc_id in doc_ids]])
 
 
 @dataclass(frozen=True)
@@ -103,13 +86,16 @@ class CandidateDocuments:
     raw: FloatArray  # (n, dim) vectors as the encoder made them
     vectors: FloatArray  # (n, dim) corrected unit vectors
     vector_parts: VectorParts  # the parts of the vectors
-    # passages as they are stored, by id, of the documents whose passages were read with the vectors
-    passages_by_id: dict[str, Passages] = field(default_factory=dict, kw_only=True)
 
     @cached_property
     def langs(self) -> list[str]:
         """(n,) language of each document."""
         return [lang for lang, rows in self.languages.items() for _ in range(rows.stop - rows.start)]
+
+    def rows_of(self, doc_ids: Sequence[str]) -> Rows:
+        """(ids,) rows of documents."""
+        row_of = {doc_id: row for row, doc_id in enumerate(self.doc_ids)}
+        return np.array([row_of[doc_id] for doc_id in doc_ids], dtype=np.intp)
 
     def cosines(self, queries: CorrectedQueries) -> FloatArray:
         """(n, queries) cosines of the documents' own vectors."""
@@ -124,8 +110,7 @@ class CandidateDocuments:
         ends = np.searchsorted(rows, [span.stop for span in self.languages.values()]).tolist()
         languages = {lang: slice(*span) for lang, span in zip(self.languages, pairwise((0, *ends)), strict=True)}
         doc_ids = [self.doc_ids[int(row)] for row in rows]
-        raw, vectors, passages = self.raw[rows], self.vectors[rows], self.passages_by_id
-        return CandidateDocuments(doc_ids, languages, raw, vectors, self.vector_parts, passages_by_id=passages)
+        return CandidateDocuments(doc_ids, languages, self.raw[rows], self.vectors[rows], self.vector_parts)
 
     def fused(self, rows: Rows, scores: FloatArray, lexical_hits: LexicalHits) -> Rows:
         """Ranked rows, reordered within each language by dense and lexical scores (``fuse``)."""
@@ -161,6 +146,7 @@ class CandidatesWithPassages(CandidateDocuments):
     passage_languages: Mapping[str, slice]  # rows of each language's passages, as a slice
     has_title: BoolArray  # (n,) whether the title is a passage of its own
     openings: FloatArray | None  # (n, dim) corrected unit vectors; none if each is its first passage
+    texts: Mapping[str, Document] = field(default_factory=dict)  # documents that were read with the passages, by id
 
     def cosines_by_part(self, queries: CorrectedQueries) -> CosinesByPart:
         """The cosines of each part."""

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from encoders.document import BoolArray, FloatArray
+from encoders.document import BoolArray, Document, FloatArray
 from encoders.machine.cores import available_cores
 from encoders.waiting_calls import WaitingCalls
 from indexer.stores.contract import (
@@ -25,7 +25,7 @@ from indexer.stores.contract import (
     LexicalHits,
     LexicalQuery,
     MissingDocuments,
-    OnServer,
+    ReadsTexts,
     VectorQuery,
     VectorStore,
 )
@@ -36,7 +36,7 @@ from query.calibration.comparison_space import CorrectedQueries
 from query.calibration.margin import centring, exponent, language_neighbourhoods, margin
 from query.ranking.bank_neighbourhoods import BankNeighbourhoods
 from query.ranking.candidate_mates import Mates, subjects
-from query.ranking.candidates import CandidateDocuments, CandidatesWithPassages, CosinesByPart, RetrievedDocuments
+from query.ranking.candidates import CandidateDocuments, CandidatesWithPassages, RetrievedDocuments
 from query.ranking.fusion import DEPTH
 from query.ranking.passages import with_passages
 from query.ranking.scores import ScoredCandidates, shortlists
@@ -51,19 +51,16 @@ class Stretch(NamedTuple):
 
 
 STRETCHES = (Stretch(150, 50), Stretch(1_000, 1_000), Stretch(10_000, 10_000))
-"""The stretches of a ranking. Fifty candidates hold 99.5 % of the exact ten best of a language
-(docs/methods/fair-ranking.md)."""
-MANY = 10_000
-"""Documents of the largest language above which the first stretch has twice as many candidates. Among 228,206 vectors
-in twelve languages a hundred candidates hold 99.6 % of the exact ten best, fifty 97.4 % (docs/decisions/0006)."""
+"""The stretches of a ranking. Even of dense vectors 25 candidates hold 99.7 % of a language's exact ten best
+(docs/decisions/0006)."""
 _FEWEST = 25
 """Least candidates of a language; more than nine languages have ``_KEPT_FOR_A_HIT`` for each hit in all. Lohelp in 21
 languages has a MAP of .2848 with 25 of each, of .2845 ± .0010 with 50; ntrex in 42 languages has .9820 with both."""
 _KEPT_FOR_A_HIT = 3
 """Candidates that a stretch keeps for each of its hits before bank and mates are asked. Three cost nothing (ntrex in 42
 languages, MAP .9732 with and without), two cost .002 in a mixed collection."""
-_PROMISING = (_KEPT_FOR_A_HIT, 1.5)
-"""Candidates of a stretch whose vectors are read from a server for each hit, and with them passages, by estimates."""
+_TEXTS = 3
+"""Candidates whose texts are read with the passages, for each hit; the texts of other hits need one more request."""
 _TOGETHER = 8
 """Maximum waiting queries that are ranked together: each has its own candidates in memory."""
 
@@ -81,11 +78,11 @@ class _Search:
     filters: Filters | None = field(compare=False)
 
 
-def candidates_of_a_language(languages: int, *, many: bool) -> int:
-    """Candidates of each language in the first stretch; fewer languages have more; ``many`` as of ``FairRanker``."""
+def candidates_of_a_language(languages: int) -> int:
+    """Candidates of each language in the first stretch; fewer languages have more."""
     last, most = STRETCHES[0]
     in_all = max(_FEWEST, -(-_KEPT_FOR_A_HIT * last // max(1, languages)))
-    return max(min(most, in_all) * (2 if many else 1), -(-last // max(1, languages)))
+    return max(min(most, in_all), -(-last // max(1, languages)))
 
 
 _Query = tuple[FloatArray, tuple[str, ...]]
@@ -103,24 +100,19 @@ class FairRanker:
         *,
         hybrid: bool = False,
         passages: bool = True,
-        many: bool | None = None,
     ) -> None:
         """Rank a store's vectors of the calibration's model, by the calibration's balance unless another is given.
 
-        ``hybrid``: by shared words, too. ``passages=False``: by documents' vectors alone. ``many``: a language has more
-        documents than ``MANY``; unless given, the store counts.
+        ``hybrid``: by shared words, too. ``passages=False``: by documents' vectors alone.
         """
         self._store = store
         self.calibration = calibration
-        self._hybrid, self._passages, self._many = hybrid, passages, many
+        self._hybrid, self._passages = hybrid, passages
         self.balance = calibration.balance if balance is None else balance
         self._share = centring(self.balance)
         self._beta = exponent(self.balance)
         # where means are not wholly taken out, scores of two languages have two scales
         self._mates_count = calibration.mates and self._share == 1.0
-        # reading costs where the store is on a server, and its scores say enough where vectors are compared as they are
-        one_part, as_stored = len(calibration.vector_parts.widths) == 1, calibration.space.maps_of_documents is None
-        self._reads_promising = one_part and as_stored and isinstance(store, OnServer)
         self._neighbourhoods = BankNeighbourhoods(partial(calibration.bank, share=self._share))
 
     def rank(
@@ -180,19 +172,18 @@ class FairRanker:
         stretches = self._stretches(search.k, len(targets))
         langs = list(dict.fromkeys([*targets, lang]))  # the query's own language sets the scale of BM25 scores
         vectors = {
-            target: calibration.queries_for_store(asked.toward(target), target, self._share, lang=lang)
+            target: calibration.queries_for_candidates(asked.toward(target), target, self._share, lang=lang)
             for target in targets
         }
         count = stretches[-1].candidates + max(map(len, without), default=0)
-        with_vectors = len(asked) == 1 and not self._hybrid and not self._reads_promising
-        query = VectorQuery(calibration.model, vectors, count, search.filters, with_vectors)
+        query = VectorQuery(calibration.model, vectors, count, search.filters, with_vectors=len(asked) <= _TOGETHER)
         lexical_hits: Sequence[LexicalHits] = []
         if self._hybrid and texts:
             lexical = LexicalQuery(texts, langs, DEPTH, search.filters, (calibration.model,))
             nearest, lexical_hits = self._store.search_with_words(query, lexical)
         else:
             nearest = self._store.search(query)
-        retrieved = RetrievedDocuments(nearest, vectors, lexical_hits).without(without)
+        retrieved = RetrievedDocuments(nearest, lexical_hits).without(without)
         while True:
             try:
                 return self._ranked(retrieved, asked, search, stretches, plain)
@@ -205,7 +196,7 @@ class FairRanker:
         """``subjects`` of a ranking's hits. Raises MissingDocuments: hits were deleted."""
         documents, ranks = self._with_vectors(ranking, lang)
         bar, mates = self.calibration.bar, self.calibration.mates
-        return subjects(documents, ranks, groups, bar, self._store.get, mates=mates)
+        return subjects(documents, ranks, groups, bar, partial(ranking.documents, self._store), mates=mates)
 
     def with_mates(self, ranking: Ranking, scores: FloatArray, lang: str) -> FloatArray:
         """(n,) other scores of hits with what mates add. Raises MissingDocuments: hits were deleted since."""
@@ -223,7 +214,10 @@ class FairRanker:
         langs, counts = np.unique(ranking.langs, return_counts=True)
         ends = np.cumsum(counts)
         languages = {lang: slice(*span) for lang, *span in zip(langs.tolist(), ends - counts, ends, strict=True)}
-        return self._documents([ranking.doc_ids[rank] for rank in order], languages, query_lang, share=1.0), order
+        doc_ids = [ranking.doc_ids[rank] for rank in order]
+        vectors = [ranking.vectors[doc_id] for doc_id in doc_ids] if ranking.vectors else []
+        raw = np.stack(vectors) if vectors else self._read(doc_ids)
+        return self._documents(doc_ids, languages, query_lang, 1.0, raw), order
 
     def _ranked(
         self,
@@ -236,12 +230,9 @@ class FairRanker:
         """The rankings, with details if ``plain`` is given. Raises MissingDocuments: candidates were deleted since."""
         lang = search.lang
         ends = [stretch.last for stretch in stretches]
-        if len(queries) == 1 and self._reads_promising:
-            needs_passages = self._passages or plain is not None
-            candidates, in_stretches, by_words = self._promising(retrieved, lang, stretches, passages=needs_passages)
-        else:
-            doc_ids, languages, in_stretches, by_words = retrieved.merged([stretch.candidates for stretch in stretches])
-            candidates = self._documents(doc_ids, languages, lang, self._share, retrieved.vectors(doc_ids))
+        doc_ids, languages, in_stretches, by_words = retrieved.merged([stretch.candidates for stretch in stretches])
+        raw = retrieved.vectors(doc_ids, self._read)
+        candidates = self._documents(doc_ids, languages, lang, self._share, raw)
         scored = self._compared(candidates, queries, in_stretches)
         if self._beta and len(candidates.doc_ids) > _KEPT_FOR_A_HIT * ends[0]:
             without_bank = self._by_margin(scored, scored.fwd)
@@ -253,23 +244,32 @@ class FairRanker:
         scored = self._by_margin(scored, bwd)
         mates = self._mates(scored, in_stretches[0])
         if self._passages:
-            rows, in_stretches = shortlists(scored.with_mates(mates), in_stretches, by_words, ends)
-            scored = self._compared(self._with_passages(candidates, rows, lang), queries, in_stretches)
+            with_mates = scored.with_mates(mates)
+            likely = with_mates.best_of_queries(_TEXTS * search.k, in_stretches[-1]) if plain is not None else []
+            rows, in_stretches = shortlists(with_mates, in_stretches, by_words, ends)
+            scored = self._compared(self._with_passages(candidates, rows, lang, likely), queries, in_stretches)
             scored = self._by_margin(scored, None if bwd is None else bwd[rows])
             mates = [of_query.selected(rows, in_stretches[0][query]) for query, of_query in enumerate(mates)]
         scored = scored.with_mates(mates)
-        documents, rankings = scored.documents, []
-        for query in range(len(queries)):
-            lexical_hits = retrieved.lexical_hits[query] if retrieved.lexical_hits else None
-            rows, scores = scored.ranking(query, [in_stretch[query] for in_stretch in in_stretches], ends, lexical_hits)
-            doc_ids, langs = (
-                [values[row] for row in rows[: search.k]] for values in (documents.doc_ids, documents.langs)
-            )
-            details = None
-            if plain is not None:
-                asked = queries.selected(query)
-                details = partial(self._details, scored, query, plain[query], asked, lexical_hits, lang)
-            rankings.append(Ranking(doc_ids, langs, scores[: search.k], details))
+        lexical_hits = retrieved.lexical_hits or [None] * len(queries)
+        ends = [min(end, search.k) for end in ends]
+        ranked = [
+            scored.ranking(query, [in_stretch[query] for in_stretch in in_stretches], ends, of_query)
+            for query, of_query in enumerate(lexical_hits)
+        ]
+        if plain is None:
+            return [_ranking(scored.documents, rows, scores) for rows, scores in ranked]
+        shown, passages = scored.documents, scored.by_part.passages
+        if not isinstance(shown, CandidatesWithPassages):
+            rows = np.unique(np.concatenate([rows for rows, _ in ranked]))
+            shown = self._with_passages(shown, rows, lang, rows)
+            passages = shown.cosines_by_part(queries).passages
+        rankings = []
+        for query, (rows, scores) in enumerate(ranked):
+            details = partial(_details, scored, query, plain[query], shown, passages, lexical_hits[query])
+            ranking = _ranking(scored.documents, rows, scores)
+            vectors = dict(zip(ranking.doc_ids, scored.documents.raw[rows], strict=True))
+            rankings.append(replace(ranking, details=details, vectors=vectors, texts=shown.texts))
         return rankings
 
     def _stretches(self, k: int, languages: int) -> list[Stretch]:
@@ -277,45 +277,19 @@ class FairRanker:
         one_part = len(self.calibration.vector_parts.widths) == 1
         if one_part and not (self._share or self._passages or self._hybrid or self.calibration.mates):
             return [Stretch(k, k)]  # kNN takes candidates before several parts are on one scale
-        if self._many is None:
-            self._many = max(self._store.count().values(), default=0) > MANY
-        first = Stretch(STRETCHES[0].last, candidates_of_a_language(languages, many=self._many))
+        first = Stretch(STRETCHES[0].last, candidates_of_a_language(languages))
         stretches = (first, *STRETCHES[1:])
         before = (0, *(stretch.last for stretch in stretches))
         needed = [stretch for stretch, start in zip(stretches, before, strict=False) if start < k]
         return [*needed, Stretch(k, k)] if k > stretches[-1].last else needed
 
-    def _promising(
-        self, retrieved: RetrievedDocuments, query_lang: str, stretches: Sequence[Stretch], *, passages: bool
-    ) -> tuple[CandidateDocuments, list[BoolArray], BoolArray]:
-        """The candidates that may be hits by their estimated cosines, the best with ``passages`` if these are needed.
-
-        Vectors and passages are read at once. As of ``merged`` also whether they are in stretches, and found by words.
-        """
-        doc_ids, languages, in_stretches, by_words = retrieved.merged([stretch.candidates for stretch in stretches])
-        nothing, parts = np.empty((len(doc_ids), 0), dtype=np.float32), self.calibration.vector_parts
-        unread = CandidateDocuments(doc_ids, languages, nothing, nothing, parts)
-        means = {lang: self.calibration.mean("document", lang) * np.float32(self._share) for lang in languages}
-        estimated = self._scored(unread, CosinesByPart(retrieved.estimated_cosines(doc_ids, means)), in_stretches)
-        estimated = self._by_margin(estimated, estimated.fwd)
-        kept, with_passages = ([int(times * stretch.last) for stretch in stretches] for times in _PROMISING)
-        best = shortlists(estimated, in_stretches, by_words, with_passages)[0].tolist() if passages else []
-        rows, in_stretches = shortlists(estimated, in_stretches, by_words, kept)
-        unread, passages_of = unread.selected(rows), {doc_ids[row] for row in best}
-        raw, by_id = self._store.encoded(self.calibration.model, unread.doc_ids, passages_of)
-        documents = self._documents(unread.doc_ids, unread.languages, query_lang, self._share, raw)
-        return replace(documents, passages_by_id=by_id), in_stretches, by_words[:, rows]
+    def _read(self, doc_ids: Sequence[str]) -> FloatArray:
+        return self._store.vectors(self.calibration.model, doc_ids)
 
     def _documents(
-        self,
-        doc_ids: Sequence[str],
-        languages: Mapping[str, slice],
-        query_lang: str,
-        share: float,
-        raw: FloatArray | None = None,
+        self, doc_ids: Sequence[str], languages: Mapping[str, slice], query_lang: str, share: float, raw: FloatArray
     ) -> CandidateDocuments:
-        """Documents, language after language, with their vectors, which are read from the store unless given."""
-        raw = self._store.vectors(self.calibration.model, doc_ids) if raw is None else raw
+        """Documents, language after language, with their vectors."""
         vectors = self.calibration.correct_documents(raw, languages, share, query_lang=query_lang)
         return CandidateDocuments(doc_ids, languages, raw, vectors, self.calibration.vector_parts)
 
@@ -323,11 +297,7 @@ class FairRanker:
         self, documents: CandidateDocuments, queries: CorrectedQueries, in_stretches: Sequence[BoolArray]
     ) -> ScoredCandidates:
         """The last stretch's candidates by cosines, with the queries' neighbourhoods among the first stretch's."""
-        return self._scored(documents, documents.cosines_by_part(queries), in_stretches)
-
-    def _scored(
-        self, documents: CandidateDocuments, by_part: CosinesByPart, in_stretches: Sequence[BoolArray]
-    ) -> ScoredCandidates:
+        by_part = documents.cosines_by_part(queries)
         cosines, fwd = by_part.mean().T, None
         if self._beta:
             in_first = np.where(in_stretches[0], cosines, np.float32(-np.inf))
@@ -351,39 +321,41 @@ class FairRanker:
             for scores, rows in zip(scored.scores, map(np.flatnonzero, in_first_stretch), strict=True)
         ]
 
-    def _with_passages(self, candidates: CandidateDocuments, rows: Rows, query_lang: str) -> CandidatesWithPassages:
-        """The candidates of the rows, ascending, with passages."""
-        documents = candidates.selected(rows)
-        unread = [doc_id for doc_id in documents.doc_ids if doc_id not in documents.passages_by_id]
-        read = self._store.passages(self.calibration.model, unread) if unread else []
-        by_id = documents.passages_by_id | dict(zip(unread, read, strict=True))
-        stored = [by_id[doc_id] for doc_id in documents.doc_ids]
-        return with_passages(documents, stored, self.calibration, self._share, query_lang)
+    def _with_passages(
+        self, candidates: CandidateDocuments, rows: Rows, query_lang: str, texts_of: Collection[int]
+    ) -> CandidatesWithPassages:
+        """The candidates of the rows, ascending, with passages; a server's store gives some rows' texts, too."""
+        documents, store, model = candidates.selected(rows), self._store, self.calibration.model
+        texts: Mapping[str, Document] = {}
+        if len(texts_of) and isinstance(store, ReadsTexts):
+            ids = {candidates.doc_ids[row] for row in texts_of}
+            stored, texts = store.passages_and_texts(model, documents.doc_ids, ids)
+        else:
+            stored = store.passages(model, documents.doc_ids)
+        return replace(with_passages(documents, stored, self.calibration, self._share, query_lang), texts=texts)
 
-    def _details(
-        self,
-        scored: ScoredCandidates,
-        query: int,
-        plain: FloatArray,
-        asked: CorrectedQueries,
-        lexical_hits: LexicalHits | None,
-        query_lang: str,
-        doc_ids: Sequence[str],
-    ) -> list[Detail]:
-        """Details of hits of a query; passages are read from the store only if the ranking did not use them."""
-        row_of = {doc_id: row for row, doc_id in enumerate(scored.documents.doc_ids)}
-        rows = np.array([row_of[doc_id] for doc_id in doc_ids], dtype=np.intp)
-        shown, cosines, column, places = scored.documents, scored.by_part.passages, query, rows
-        if not isinstance(shown, CandidatesWithPassages):
-            ascending, places = np.unique(rows, return_inverse=True)
-            shown = self._with_passages(shown, ascending, query_lang)
-            cosines, column = shown.cosines_by_part(asked).passages, 0
-        starts, ends = shown.borders[:-1], shown.borders[1:] - shown.has_title
-        parts = scored.parts(query, rows, plain, lexical_hits)
-        return [
-            Detail(doc_id, of_row, shown.stored[place], cosines[starts[place] : ends[place], column])
-            for doc_id, of_row, place in zip(doc_ids, parts, places.tolist(), strict=True)
-        ]
+
+def _ranking(documents: CandidateDocuments, rows: Rows, scores: FloatArray) -> Ranking:
+    return Ranking(*([values[row] for row in rows] for values in (documents.doc_ids, documents.langs)), scores)
+
+
+def _details(
+    scored: ScoredCandidates,
+    query: int,
+    plain: FloatArray,
+    shown: CandidatesWithPassages,
+    passages: FloatArray,
+    lexical_hits: LexicalHits | None,
+    doc_ids: Sequence[str],
+) -> list[Detail]:
+    """Details of hits of a query by their ids; ``passages`` are (p, queries) cosines of those of ``shown``."""
+    rows, places = scored.documents.rows_of(doc_ids), shown.rows_of(doc_ids)
+    starts, ends = shown.borders[:-1], shown.borders[1:] - shown.has_title
+    parts = scored.parts(query, rows, plain, lexical_hits)
+    return [
+        Detail(doc_id, of_row, shown.stored[place], passages[starts[place] : ends[place], query])
+        for doc_id, of_row, place in zip(doc_ids, parts, places.tolist(), strict=True)
+    ]
 
 
 def _rank_waiting(search: _Search, queries: Sequence[_Query]) -> list[Ranking]:

@@ -57,6 +57,10 @@ class ScoredCandidates:
         candidates: Rows = order[np.isfinite(scores[order])]
         return candidates, scores[candidates]
 
+    def best_of_queries(self, k: int, among: BoolArray) -> list[int]:
+        """Rows of the k best documents ``among`` (queries, n) of each query."""
+        return [row for query, of_query in enumerate(among) for row in self.best(query, k, of_query)[0].tolist()]
+
     def ranking(
         self, query: int, in_stretches: Sequence[BoolArray], ends: Sequence[int], lexical_hits: LexicalHits | None
     ) -> tuple[Rows, FloatArray]:

@@ -211,6 +211,9 @@ class Ranking:
     # queries that were ranked together in memory.
     details: Callable[[Sequence[str]], list[Detail]] | None = None
     reranked: Mapping[str, float] = field(default_factory=dict)  # scores of a reranker by id
+    # of a ranking with details, by id: vectors as they are stored, and the documents that were read meanwhile
+    vectors: Mapping[str, FloatArray] = field(default_factory=dict)
+    texts: Mapping[str, Document] = field(default_factory=dict)
 
     def first(self, k: int) -> Ranking:
         """The ranking of the k best of these documents."""
@@ -241,7 +244,15 @@ class Ranking:
             np.concatenate((self.scores, rest.scores)),
             details,
             self.reranked,
+            {**longer.vectors, **self.vectors},
+            {**longer.texts, **self.texts},
         )
+
+    def documents(self, store: VectorStore, doc_ids: Sequence[str]) -> list[Document]:
+        """Documents of the ranking; the store is asked for those not read yet. Raises MissingDocuments."""
+        unread = [doc_id for doc_id in doc_ids if doc_id not in self.texts]
+        read = dict(zip(unread, store.get(unread), strict=True)) if unread else {}
+        return [read.get(doc_id) or self.texts[doc_id] for doc_id in doc_ids]
 
     def details_of(self, doc_ids: Sequence[str]) -> list[Detail]:
         """Details of some documents of a ranking that can make details."""
@@ -331,7 +342,7 @@ def ranked_hits(
 ) -> list[Hit]:
     """The hits of a ranking with details; see ``Searcher.search``. Raises MissingDocuments: some were deleted."""
     hits = []
-    documents, details = store.get(ranking.doc_ids), ranking.details_of(ranking.doc_ids)
+    documents, details = ranking.documents(store, ranking.doc_ids), ranking.details_of(ranking.doc_ids)
     for document, score, detail in zip(documents, ranking.scores, details, strict=True):
         best = best_passages(document, detail, query, parts, max(1, passages))
         hits.append(

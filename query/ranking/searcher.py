@@ -24,7 +24,7 @@ from indexer.stores.field_filters import misfit, require_filters
 from indexer.text.language_detection import Detection, Detector
 from onnx_export.models import open_reranker
 from query.calibration.calibration import Calibration
-from query.ranking.fair_ranker import MANY, FairRanker
+from query.ranking.fair_ranker import FairRanker
 from query.ranking.hit_reranker import HitReranker
 from query.ranking.query_encoder import encoded_query, open_query_encoder, read_query, without_queries
 from query.ranking.query_search import QuerySearch, facet_paths, facets_of, until_read
@@ -74,7 +74,7 @@ class Searcher:
     opening: Opening = field(default_factory=Opening)
     reranker: HitReranker | None = None
     _applied: Calibration = field(init=False)
-    _rankers: dict[tuple[float | None, bool, bool, bool], FairRanker] = field(default_factory=dict, init=False)
+    _rankers: dict[tuple[float | None, bool, bool], FairRanker] = field(default_factory=dict, init=False)
     _lock: Lock = field(default_factory=Lock, init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -364,12 +364,9 @@ class Searcher:
         return target_languages(self.collection, self.languages, to)
 
     def _ranker(self, options: RankingOptions, *, passages: bool = True) -> FairRanker:
-        """The ranker of options with its corrected banks; the ``_RANKERS`` that were used last stay in memory.
-
-        Rankings of many documents have more candidates, so a collection that grows gets another ranker.
-        """
-        plain, many = options.balance is None, max(self.languages.values(), default=0) > MANY
-        key = (options.balance, options.hybrid, passages and not plain, many)
+        """The ranker of options with its corrected banks; the ``_RANKERS`` that were used last stay in memory."""
+        plain = options.balance is None
+        key = (options.balance, options.hybrid, passages and not plain)
         with self._lock:
             ranker = self._rankers.pop(key, None) or FairRanker(
                 self.store,
@@ -377,7 +374,6 @@ class Searcher:
                 options.balance,
                 hybrid=options.hybrid,
                 passages=passages and not plain,
-                many=many,
             )
             self._rankers[key] = ranker
             for oldest in list(self._rankers)[:-_RANKERS]:

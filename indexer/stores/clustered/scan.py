@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,21 +14,27 @@ from indexer.stores.clustered.server_index import Hits, ServerIndex
 
 
 def hits_by_id(
-    index: ServerIndex, layout: Layout, model: str, doc_ids: Sequence[str], passages_of: Collection[str]
+    index: ServerIndex,
+    doc_ids: Sequence[str],
+    columns: Mapping[str, Any],
+    holds: Callable[[Mapping[str, Any]], object],
+    texts_of: Collection[str] = (),
+    fields: Sequence[str] = (),
 ) -> Iterator[Hits]:
-    """Hits with a model's vectors for a list of ids, some with passages; a page at a time, each in one request.
+    """Hits for ids with ``columns`` (``Layout.bare``), a page in each request; ``texts_of`` some ids with ``fields``.
 
-    If a hit is missing, the index is refreshed once: a stamp shows another process's write before a search does.
+    ``holds`` says whether a hit has what was asked for. If one is missing, the index is refreshed once: a stamp shows
+    another process's write before a search does.
     """
+    with_text = {"docvalue_fields": columns["docvalue_fields"], "_source": list(fields)}
 
     def search(page: Sequence[str]) -> Hits:
         bodies: list[dict[str, Any]] = []
-        for with_passages in (True, False):
-            ids = [doc_id for doc_id in page if (doc_id in passages_of) == with_passages]
-            columns = layout.bare([layout.vector_column(model), *(layout.passages(model) if with_passages else ())])
+        for has_text, parts in ((True, with_text), (False, columns)):
+            ids = [doc_id for doc_id in page if (doc_id in texts_of) == has_text]
             query = index.ids_query(ids)
-            bodies += [{"size": len(ids), "track_total_hits": False, "query": query, **columns}] if ids else []
-        return [hit for hits in index.search(bodies) for hit in hits if layout.hit_vector(model, hit)]
+            bodies += [{"size": len(ids), "track_total_hits": False, "query": query, **parts}] if ids else []
+        return [hit for hits in index.search(bodies) for hit in hits if holds(hit)]
 
     index.refresh()
     refreshed = False

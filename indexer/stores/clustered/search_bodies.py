@@ -36,7 +36,7 @@ def knn_bodies(layout: Layout, fields: VectorFields, query: VectorQuery) -> list
 def _knn_body(layout: Layout, field: VectorField, query: VectorQuery, lang: str, vector: FloatArray) -> dict[str, Any]:
     """The body of a search for the documents of one language nearest to one vector, (dim,) float32."""
     clauses = layout.filters(lang if field.shared else "", query.filters)
-    columns = [layout.vector_column(query.model)] if query.with_vectors else []
+    columns = [{"field": field.name, "format": "binary"}] if query.with_vectors else []
     body: dict[str, Any] = {"size": query.k, "track_total_hits": False, **layout.bare(columns)}
     norm = np.linalg.norm(vector)
     if norm == 0:  # a zero query is equally near to every document

@@ -52,6 +52,7 @@ class ServerStore:
         self._index, self._layout = index, layout
         self._mapped = MappedFields(index, layout, address.vectors)
         self._uncounted = 0  # documents that were put since the documents of each language were counted
+        self._text_fields: Sequence[str] = ()  # fields of a source that make a document; none: texts are read elsewhere
 
     @property
     def index(self) -> str:
@@ -220,22 +221,37 @@ class ServerStore:
         return candidates(self._layout, self._mapped.of(query.model).dim, query, answers)
 
     def vectors(self, model: str, doc_ids: Sequence[str]) -> FloatArray:
-        return self.encoded(model, doc_ids, ())[0]
-
-    def passages(self, model: str, doc_ids: Sequence[str]) -> list[Passages]:
-        return in_order(self.encoded(model, doc_ids, frozenset(doc_ids))[1], doc_ids)
-
-    def encoded(
-        self, model: str, doc_ids: Sequence[str], passages_of: Collection[str]
-    ) -> tuple[FloatArray, dict[str, Passages]]:
         layout, dim = self._layout, self._mapped.of(model).dim
         vectors: dict[str, FloatArray] = {}
-        passages: dict[str, Passages] = {}
-        for hits in hits_by_id(self._index, layout, model, doc_ids, passages_of):
+        columns = layout.bare([layout.vector_column(model)])
+        for hits in hits_by_id(self._index, doc_ids, columns, partial(layout.hit_vector, model)):
             vectors |= zip((hit["_id"] for hit in hits), layout.hit_vectors(model, hits, dim), strict=True)
-            passages |= {hit["_id"]: layout.hit_passages(model, hit, dim) for hit in hits if hit["_id"] in passages_of}
         rows = in_order(vectors, doc_ids)
-        return np.stack(rows) if rows else np.empty((0, dim), dtype=np.float32), passages
+        return np.stack(rows) if rows else np.empty((0, dim), dtype=np.float32)
+
+    def passages(self, model: str, doc_ids: Sequence[str]) -> list[Passages]:
+        return self.passages_and_texts(model, doc_ids, ())[0]
+
+    def passages_and_texts(
+        self, model: str, doc_ids: Sequence[str], texts_of: Collection[str]
+    ) -> tuple[list[Passages], dict[str, Document]]:
+        layout, dim = self._layout, self._mapped.of(model).dim
+        known, fields = layout.known(model), self._text_fields
+        columns = layout.bare([known, *layout.passages(model)])
+        passages: dict[str, Passages] = {}
+        sources: dict[str, Mapping[str, Any]] = {}
+        has_model = lambda hit: known in hit.get("fields", {})  # noqa: E731
+        for hits in hits_by_id(self._index, doc_ids, columns, has_model, texts_of if fields else (), fields):
+            passages |= {hit["_id"]: layout.hit_passages(model, hit, dim) for hit in hits}
+            sources |= {hit["_id"]: hit["_source"] for hit in hits if "_source" in hit}
+        return in_order(passages, doc_ids), self._documents_of(sources)
+
+    def _documents_of(self, sources: Mapping[str, Mapping[str, Any]]) -> dict[str, Document]:
+        """The documents of sources with ``_text_fields``. Raises NotAllowed: the server hides a field."""
+        try:
+            return {doc_id: self._layout.document(doc_id, source) for doc_id, source in sources.items()}
+        except KeyError as error:
+            raise NotAllowed(f"{self.address.server} hides {error.args[0]} of {self.index} from this user") from error
 
     def scan(self, model: str, *, lang: str | None = None, batch: int = 512) -> Iterator[list[StoredDocument]]:
         dim, column = self._mapped.of(model).dim, self._layout.vector_column(model)
@@ -351,6 +367,7 @@ class ElasticStore(ServerStore):
             index.open(make=make)
         super().__init__(address, index, replace(index.layout, abilities=abilities))
         self.alias = index.alias  # name that other readers of the server use
+        self._text_fields = ["title", "text", "fields", self._layout.name("lang"), self._layout.name("revision")]
 
     def shown_place(self, doc_id: str) -> tuple[str, str]:
         return self.index, doc_id
@@ -363,12 +380,8 @@ class ElasticStore(ServerStore):
     def get(self, doc_ids: Sequence[str]) -> list[Document]:
         """The documents as of the last refresh, in the ids' order; a document being deleted is still read whole."""
         self._index.refresh()
-        fields = ["title", "text", "fields", self._layout.name("lang"), self._layout.name("revision")]
-        stored = self._index.read_pages(doc_ids, fields, as_searched=True)
-        try:
-            documents = {doc_id: self._layout.document(doc_id, document.source) for doc_id, document in stored.items()}
-        except KeyError as error:
-            raise NotAllowed(f"{self.address.server} hides {error.args[0]} of {self.index} from this user") from error
+        stored = self._index.read_pages(doc_ids, self._text_fields, as_searched=True)
+        documents = self._documents_of({doc_id: document.source for doc_id, document in stored.items()})
         return in_order(documents, doc_ids)
 
     def delete(self, doc_ids: Iterable[str]) -> int:

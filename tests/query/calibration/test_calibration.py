@@ -15,7 +15,7 @@ from encoders.errors import BadInput, StoreError
 from encoders.maps.space_maps import SpaceMaps
 from encoders.methods.moments import PartMoments
 from encoders.methods.vector_parts import VectorParts
-from query.calibration.calibration import Calibration
+from query.calibration.calibration import Calibration, LanguageStatistics
 from query.calibration.calibration_summary import CommonSpaceSummary, MatesSummary, Summary
 from query.calibration.comparison_space import PLAIN_SPACE, CommonSpace, MappedSpace, Space
 from query.calibration_fitting.language_statistics import CalibrationSamples, fit_statistics
@@ -53,6 +53,23 @@ def test_correcting_the_query_ranks_as_correcting_the_documents_does(share: floa
     exact = documents - np.float32(share) * made.languages["de"].means["document"]
     difference = documents @ made.queries_for_store(query, "de", share)[0] - exact @ query[0]
     assert np.ptp(difference) < 1e-5
+
+
+def test_the_nearest_raw_vectors_have_the_largest_cosines_without_the_mean() -> None:
+    """Of vectors that share much, lengths without the mean differ, so that the inner product alone finds others."""
+    chance = np.random.default_rng(2)
+    shared, own = (unit_rows(chance.standard_normal((count, 64)).astype(np.float32)) for count in (1, 4000))
+    documents = unit_rows((3 * shared + own * chance.uniform(0.5, 1.5, (4000, 1))).astype(np.float32))
+    statistics = LanguageStatistics(4000, {"document": documents.mean(axis=0)}, np.zeros((0, 64), np.int8), ())
+    made, queries = Calibration("m", {"de": statistics}, {}, VectorParts.equal(64)), unit_rows(own[:50])
+    exact = made.correct_documents(documents, {"de": slice(0, 4000)}) @ queries.T
+    found = []
+    for queries_for in (made.queries_for_candidates, made.queries_for_store):
+        nearest = np.argsort(-documents @ queries_for(queries, "de").T, axis=0)[:25]
+        best = np.argsort(-exact, axis=0)[:10]
+        found.append(np.mean([np.isin(best[:, query], nearest[:, query]).mean() for query in range(50)]))
+    assert found[0] > 0.95
+    assert found[1] < 0.8
 
 
 def test_a_bank_is_filled_up_and_a_language_that_is_not_here_has_the_pooled_mean() -> None:

@@ -12,7 +12,7 @@ from query.calibration.calibration import Calibration
 from query.calibration_fitting import drift as drifting
 from query.calibration_fitting.drift import drift, with_documents
 from query.calibration_fitting.language_statistics import document_moments, draw_samples, fit_statistics
-from tests.query.synthetic import DIM, TopicEncoder, calls_of, filled, page
+from tests.query.synthetic import DIM, TopicEncoder, filled, page
 
 pytestmark = pytest.mark.parts
 
@@ -46,14 +46,6 @@ def test_two_samples_of_the_same_documents_hardly_drift(store: EmbeddedStore, mo
     differ = [(changed > 0).mean() for changed in drifting.changed_hits(store, one, other).values()]
     assert max(differ) > 0.3
     assert max(drift(store, one).values()) < 0.15
-
-
-def test_a_large_language_has_a_searchs_candidates(store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """800 documents stand for more than 10,000."""
-    monkeypatch.setattr("query.ranking.fair_ranker.MANY", 799)
-    searches, active = calls_of(monkeypatch, EmbeddedStore, "search"), calibrated(store)
-    drifting.changed_hits(store, active, active)
-    assert {query.k for *_, query in searches} == {100}
 
 
 def test_the_largest_languages_are_asked(store: EmbeddedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,7 +163,7 @@ def test_filters_hold_for_mates_too(translated: Pages, each: int) -> None:
         assert [list(ranking.doc_ids) for ranking in rankings] == [[]] * each
 
 
-@pytest.mark.parametrize("each", [1, 5])
+@pytest.mark.parametrize("each", [1, 12])
 def test_documents_that_are_lost_while_they_are_ranked_are_left_out(tmp_path: Path, each: int) -> None:
     """At any of the reads: of the hits, the candidates' vectors, or the passages."""
     made = Pages(tmp_path, [page(lang, f"t{at}") for lang in LANGS for at in range(40)])

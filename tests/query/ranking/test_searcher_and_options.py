@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -19,15 +19,15 @@ from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import connect, transaction
 from indexer.stores.contract import VectorStore
+from query.calibration.calibration_table import NONE
 from query.calibration_fitting.language_statistics import fit_statistics
-from query.ranking import fair_ranker
-from query.ranking.fair_ranker import FairRanker
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.search_hits import Detail, ScoreParts, best_passages
 from query.ranking.searcher import Searcher
 from query.ranking.searcher_opening import target_languages
 from tests.query.calibration.test_calibration import samples
 from tests.query.conftest import copied
+from tests.query.ranking.same_ranking import assert_same_hits
 from trials import ROOT
 
 
@@ -224,31 +224,31 @@ def test_a_language_that_is_not_there_stands_for_its_other_scripts() -> None:
 
 
 class Away:
-    """A file's store as a server's: the names of what is asked for are listed."""
+    """A file's store as a server's, which reads texts with passages; the names of what is asked for are listed."""
 
     shown_place, narrowed, originals, require_visible = list, list, list, list  # as ``OnServer`` has them
 
     def __init__(self, store: VectorStore) -> None:
         self.store, self.asked = store, list[str]()
 
+    def passages_and_texts(self, model: str, doc_ids: Sequence[str], texts_of: Collection[str]) -> Any:
+        self.asked.append("passages_and_texts")
+        return self.store.passages(model, doc_ids), dict(zip(texts_of, self.store.get(list(texts_of)), strict=True))
+
     def __getattr__(self, name: str) -> Any:
         self.asked.append(name)
         return getattr(self.store, name)
 
 
-@pytest.mark.parametrize(("promising", "asked"), [((3, 3), []), ((3, 0.5), ["passages"])])
-def test_a_server_is_asked_for_candidates_then_for_promising_vectors_and_ranks_as_a_file(
-    calibrated: Settings, monkeypatch: pytest.MonkeyPatch, promising: tuple[float, float], asked: list[str]
+@pytest.mark.parametrize("ranking", [RankingOptions(), RankingOptions(calibration=NONE)])
+@pytest.mark.parametrize("subjects", [True, False])
+def test_a_search_asks_a_store_for_candidates_and_once_more(
+    calibrated: Settings, ranking: RankingOptions, subjects: bool
 ) -> None:
-    monkeypatch.setattr(fair_ranker, "STRETCHES", (fair_ranker.Stretch(30, 50),))
-    monkeypatch.setattr(fair_ranker, "_PROMISING", promising)
-    with Searcher.open("demo", calibrated, device="cpu") as searcher:
-        vectors = searcher.encoder.encode_queries([Document("q", "de", "Bienen im Garten")])
+    """Subjects are made of vectors and texts that the ranking has read."""
+    with Searcher.open("demo", calibrated, device="cpu", ranking=ranking) as searcher:
+        alone = searcher.search("Bienen im Garten", lang="de", subjects=subjects)
         server = Away(searcher.store)
-        rankings = [
-            FairRanker(store, searcher._applied, many=False).rank(vectors, "de", ["de", "en", "fr"], 10)[0]
-            for store in (searcher.store, cast("VectorStore", server))
-        ]
-    assert server.asked == ["search", "encoded", *asked]
-    assert rankings[0].doc_ids == rankings[1].doc_ids
-    assert np.allclose(rankings[0].scores, rankings[1].scores, atol=1e-6)
+        asking = replace(searcher, store=cast("VectorStore", server))
+        assert_same_hits(asking.search("Bienen im Garten", lang="de", subjects=subjects), alone)
+    assert server.asked == ["search", "passages_and_texts"]
