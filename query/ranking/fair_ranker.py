@@ -251,7 +251,7 @@ class FairRanker:
             scored = self._by_margin(scored, None if bwd is None else bwd[rows])
             mates = [of_query.selected(rows, in_stretches[0][query]) for query, of_query in enumerate(mates)]
         scored = scored.with_mates(mates)
-        lexical_hits = retrieved.lexical_hits or [None] * len(queries)
+        lexical_hits: Sequence[LexicalHits | None] = retrieved.lexical_hits or [None] * len(queries)
         ends = [min(end, search.k) for end in ends]
         ranked = [
             scored.ranking(query, [in_stretch[query] for in_stretch in in_stretches], ends, of_query)
@@ -336,7 +336,7 @@ class FairRanker:
 
 
 def _ranking(documents: CandidateDocuments, rows: Rows, scores: FloatArray) -> Ranking:
-    return Ranking(*([values[row] for row in rows] for values in (documents.doc_ids, documents.langs)), scores)
+    return Ranking([documents.doc_ids[row] for row in rows], [documents.langs[row] for row in rows], scores)
 
 
 def _details(

@@ -321,7 +321,12 @@ def test_a_language_has_a_field_and_a_graph_once_it_is_large(
 def test_passages_and_texts_come_in_one_request(store: ElasticStore, monkeypatch: Patch) -> None:
     store.put(MODEL, [item(name, f"text of {name}", number) for number, name in enumerate("abc")])
     requests, search = list[int](), store._index.search
-    monkeypatch.setattr(store._index, "search", lambda bodies: (requests.append(len(bodies)), search(bodies))[1])
+
+    def counted(bodies: Sequence[Any]) -> Any:
+        requests.append(len(bodies))
+        return search(bodies)
+
+    monkeypatch.setattr(store._index, "search", counted)
     passages, texts = store.passages_and_texts(MODEL, ["c", "a", "b"], {"b"})
     assert [len(of_document.vectors) for of_document in passages] == [2, 0, 1]
     assert (list(texts.values()), requests) == (store.get(["b"]), [2])
