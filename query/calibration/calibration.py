@@ -32,7 +32,7 @@ BAR = 0.5
 LIKELY = 0.3
 """Cosine of a good candidate, without means. With it 25 candidates hold as many of the exact ten best of a language
 as 100 without, with any from .2 to .4 more than 50 without (docs/decisions/0006)."""
-_SMALLEST_BANK = 32
+SMALLEST_BANK = 32
 """Minimum pseudo-queries of a bank, filled up from other languages: fewer make a noisy neighbourhood."""
 
 
@@ -195,7 +195,7 @@ class Calibration:
         """Corrected pseudo-queries of a language; if it has few, as many from each other language."""
         nothing = LanguageStatistics(0, {}, np.zeros((0, len(self.pooled["query"])), np.int8), ())
         drawn = {lang: self.languages.get(lang, nothing)}
-        missing = _SMALLEST_BANK - len(drawn[lang].sources)
+        missing = SMALLEST_BANK - len(drawn[lang].sources)
         if missing > 0:
             others = {code: other for code, other in self.languages.items() if code != lang and other.sources}
             count = -(-missing // max(len(others), 1))

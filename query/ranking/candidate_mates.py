@@ -16,7 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from encoders.document import BoolArray, Document, FloatArray, unit_rows
+from encoders.document import BoolArray, Document, FloatArray
 from encoders.top_scores import largest
 from indexer.stores.matrix import Rows
 from query.calibration.calibration import BAR
@@ -26,8 +26,8 @@ LIFTERS = 150
 """Best candidates of a query, by vectors, that are mates of others: a mean of fewer is too high."""
 RAMP = np.float32(0.4)
 """Range of cosines below a collection's bar over which a mate's weight grows from 0 to 1."""
-SAME, SAME_AS_ALL = 0.4, 0.3
-"""Least cosine of mates that are one subject, or of a hit with the mean of a subject that has a mate of it."""
+SAME = 0.25
+"""Least mean of a hit's cosines with the members of a subject that has a mate of it (docs/decisions/0005)."""
 ALIKE, ALIKE_PIECES, _COMPARED = 0.93, 0.6, 500
 """Near-duplicates in one language: least plain cosine, and least share of common pieces of four characters in their
 first ``_COMPARED`` characters. Cosines alone can't tell: texts that differ in a number have .93, as have two articles.
@@ -115,20 +115,13 @@ def subjects(
     for row in row_of[first[row_of] == row_of].tolist():
         if row in group_of:
             continue
-        nearness: dict[int, float] = {}  # by subject, how far above the least cosine
-        for mate, cosine in pairs.get(row, {}).items():
-            if (number := group_of.get(mate, -1)) >= 0:
-                nearness[number] = max(nearness.get(number, -1.0), cosine - SAME)
-        for number, of_pair in nearness.items():
-            vectors = documents.vectors[[*members[number], row]]
-            if langs[row] in {langs[other] for other in members[number]}:
-                nearness[number] = -1.0
-            else:
-                mean = unit_rows(vectors[:-1].sum(axis=0, keepdims=True))
-                with_mean = documents.vector_parts.cosines(mean, vectors[-1:])
-                nearness[number] = max(of_pair, float(with_mean[0, 0]) - SAME_AS_ALL)
+        nearness: dict[int, float] = {}  # by subject
+        for number in {group_of[mate] for mate in pairs.get(row, ()) if mate in group_of}:
+            if langs[row] not in {langs[other] for other in members[number]}:
+                of_subject, own = documents.vectors[members[number]], documents.vectors[[row]]
+                nearness[number] = float(documents.vector_parts.cosines(of_subject, own).mean())
         number = max(nearness, key=nearness.__getitem__, default=-1)
-        if nearness.get(number, -1.0) < max(0.0, bar - BAR):
+        if nearness.get(number, -1.0) < SAME + max(0.0, bar - BAR):
             number = len(members)
             members.append([])
         members[number].append(row)
@@ -163,14 +156,13 @@ def _share(pieces: set[str], others: set[str]) -> float:
     return len(pieces & others) / max(1, len(pieces | others))
 
 
-def _pairs(documents: CandidateDocuments, first: Rows) -> dict[int, dict[int, float]]:
-    """By row its mates and their cosines; those of near-duplicates are those of the ``first`` of these."""
+def _pairs(documents: CandidateDocuments, first: Rows) -> dict[int, set[int]]:
+    """By row its mates; those of near-duplicates are those of the ``first`` of these."""
     every = np.arange(len(first))
     mates, cosines = _mutual(documents, every, every)
-    pairs: dict[int, dict[int, float]] = {}
+    pairs: dict[int, set[int]] = {}
     for row, column in np.argwhere(np.isfinite(cosines)).tolist():
-        of_row, mate = pairs.setdefault(int(first[row]), {}), int(first[mates[row, column]])
-        of_row[mate] = max(of_row.get(mate, -1.0), float(cosines[row, column]))
+        pairs.setdefault(int(first[row]), set()).add(int(first[mates[row, column]]))
     return pairs
 
 

@@ -23,7 +23,7 @@ from indexer.stores.contract import ChecksFields, Filters, MissingDocuments, Vec
 from indexer.stores.field_filters import misfit, require_filters
 from indexer.text.language_detection import Detection, Detector
 from onnx_export.models import open_reranker
-from query.calibration.calibration import Calibration
+from query.calibration.calibration import SMALLEST_BANK, Calibration
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.hit_reranker import HitReranker
 from query.ranking.query_encoder import encoded_query, open_query_encoder, read_query, without_queries
@@ -240,7 +240,8 @@ class Searcher:
         hits = until_read(self.collection, self.store, attempt, filters)
         languages = {target: self.languages[target] for target in targets}
         counts = facets_of(hits[:k] if subjects else hits, paths, self.store, languages, filters) if paths else None
-        return Hits(hits[:k], query.lang, confidence, counts, search.reranking if reranker else None, good_hits(hits))
+        good = good_hits(hits) if sum(self.languages.values()) >= SMALLEST_BANK else None  # else other queries are few
+        return Hits(hits[:k], query.lang, confidence, counts, search.reranking if reranker else None, good)
 
     def why_nothing(self, text: str, filters: Filters) -> str:
         """Why a search with filters found nothing: names the value that no document has, and the nearest there is."""

@@ -14,8 +14,10 @@ from encoders.errors import BadInput
 from encoders.methods.vector_parts import VectorParts
 from indexer.stores.contract import VectorQuery
 from indexer.text.language_detection import Detector
-from query.calibration.calibration import Calibration
+from query.calibration.calibration import BAR, Calibration
 from query.calibration_fitting.language_statistics import draw_samples, fit_statistics
+from query.ranking.candidate_mates import subjects
+from query.ranking.candidates import CandidateDocuments
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.search_hits import Hit
@@ -330,6 +332,22 @@ def test_near_duplicates_of_a_language_are_one_subject_and_nobody_knows_whether_
         hit.doc_id in alike for head in heads for hit in versions(head)
     ]
     assert len(searcher.search("t99 parcel", lang="de", k=30)) == 30
+
+
+@pytest.mark.parametrize(("topics", "known"), [(7, False), (8, True)])
+def test_of_few_documents_nobody_knows_whether_they_answer(opened: Opened, topics: int, known: bool) -> None:
+    found = opened(pages_in(LANGS, topics)).search("t3 asked", lang="de", k=3)
+    assert (len(found), found.good is not None) == (3, known)
+
+
+def test_a_stranger_is_nearer_to_the_mean_of_many_versions_than_to_them_and_stays_outside() -> None:
+    cosines = np.full((10, 10), 0.3) + 0.7 * np.eye(10)
+    cosines[9, :9] = cosines[:9, 9] = 0.2
+    vectors = np.linalg.cholesky(cosines).astype(np.float32)
+    languages = {f"l{row}": slice(row, row + 1) for row in range(10)}
+    documents = CandidateDocuments(list(languages), languages, vectors, vectors, VectorParts.equal(10))
+    groups, _ = subjects(documents, np.arange(10), [], BAR, lambda _: [], mates=True)
+    assert groups == [list(range(9)), [9]]
 
 
 def test_without_mates_each_document_is_a_subject(opened: Opened) -> None:
