@@ -18,7 +18,8 @@ import sqlalchemy as sa
 
 from encoders.console import Console, Progress
 from encoders.document import Document, Encoded, Encoder
-from encoders.errors import BadInput
+from encoders.errors import BadInput, DragomanError
+from indexer.cluster.cluster_errors import NotAllowed
 from indexer.cluster.index_changes import ShardPosition
 from indexer.indexing.encoding_queue import EncodingQueue
 from indexer.indexing.pipeline import RunReport
@@ -66,7 +67,7 @@ def catch_up(
     """
     started = time.monotonic()
     console = console or Console(quiet=True)
-    unfit = list(store.users.unfit)
+    unfit: list[DragomanError] = list(store.users.unfit)
     marked = {part.mark: part for part in store.parts()}
     passes: list[_Passes] = []
     for mark, part in marked.items():
@@ -74,7 +75,7 @@ def catch_up(
             if not AttachLedger.knows(engine, collection, mark, encoder.spec.model):
                 part.check(encoder.spec.model)
                 check(part.users)
-        except BadInput as error:
+        except (BadInput, NotAllowed) as error:
             unfit.append(error)
             continue
         attach_ledger.remember(engine, collection, part.users.uuid, part.users.name)

@@ -75,10 +75,7 @@ class AttachLedger(RunLedger):
         *,
         beside: Collection[str] = (),
     ) -> Self:
-        """Resume or begin the run over this index, and delete runs over other indices, also of this name, or models.
-
-        ``beside`` are the fingerprints of indices whose runs stay.
-        """
+        """Resume or begin the run over this index; delete runs of other models, or of indices not ``beside`` it."""
         with transaction(engine) as session:
             query = sa.select(IndexRun).where(IndexRun.collection == collection)
             earlier = None

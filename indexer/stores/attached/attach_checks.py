@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from encoders.errors import BadInput, StoreError
+from indexer.cluster.cluster_errors import NotAllowed
 from indexer.cluster.field_mapping import is_ours, keeps_no_source, source_mode
 from indexer.stores.attached.users_index import UsersIndex
 from indexer.stores.clustered.document_layout import Layout
@@ -92,7 +93,7 @@ def _check_rights(client: Elasticsearch, users: UsersIndex) -> None:
             return  # without security no rights are known, and none are needed
     lacking = [right for right, granted in answer["index"][users.name].items() if not granted]
     if lacking:
-        raise StoreError(
+        raise NotAllowed(
             f"{users.attachment.server} gives this user no right to {', '.join(sorted(lacking))} on {users.name}; "
             f"attaching needs {', '.join(needed)}" + ("" if users.attachment.companion else ", or --companion")
         )

@@ -494,6 +494,7 @@ def test_a_second_collection_takes_a_field_of_its_own(in_place: Owner, settings:
     in_place.write("a", source("one"))
     in_place.client.indices.put_alias(index=in_place.index, name=f"{in_place.prefix}-alias")
     by_title = replace(in_place.attachment, text="headline", title="")
+    family = replace(in_place.attachment, index=f"{in_place.prefix}-th*")
 
     def attach(name: str, attachment: Attachment) -> int:
         with AttachedCollection.open(name, attachment, settings=settings) as attached:
@@ -505,12 +506,15 @@ def test_a_second_collection_takes_a_field_of_its_own(in_place: Owner, settings:
         assert attach("texts", in_place.attachment) == 1
 
     monkeypatch.setattr(attach_checks, "check", attach_meanwhile)
-    for same in (by_title, by_title, replace(by_title, index=f"{in_place.prefix}-alias")):
+    for same in (by_title, by_title, replace(by_title, index=f"{in_place.prefix}-alias"), family):
         with pytest.raises(BadInput, match=r"vectors of collection texts in 'dragoman' already; name another field"):
             attach("titles", same)
     assert attach("titles", replace(by_title, field="titles")) == 1
     assert attach("beside", replace(by_title, companion=in_place.prefix)) == 1
     assert attach("texts", in_place.attachment) == 0
+    assert attach("family", replace(family, field="family")) == 1
+    with pytest.raises(BadInput, match="vectors of collection family in 'family' already"):
+        attach("one", replace(in_place.attachment, field="family"))
     with pytest.raises(BadInput, match="can't be named 'MyColl' on Elasticsearch"):
         attach("MyColl", replace(in_place.attachment, companion=in_place.prefix))
     assert find(in_place.engine, "MyColl") is None

@@ -10,12 +10,9 @@ import sqlalchemy as sa
 
 from encoders.document import Document
 from encoders.errors import BadInput
-from indexer.attaching import attached_collection as attaching
-from indexer.attaching.attached_collection import AttachedCollection, detach
-from indexer.collection.collection import require
+from indexer.attaching.attached_collection import AttachedCollection
 from indexer.collection.settings import Settings
-from indexer.ledger.database import open_database
-from indexer.stores.attached.attached_address import Attachment
+from indexer.collection.store_location import StoreLocation
 from indexer.stores.attached.joined_store import JoinedStore
 from indexer.stores.attached.users_index import UsersIndex
 from indexer.stores.contract import LexicalQuery, MissingDocuments, VectorQuery
@@ -95,6 +92,9 @@ def test_indices_are_one_collection_that_takes_new_ones_and_leaves_deleted_ones(
         for_whole.get(ids(owner, "de", "en"))
     assert owner.follow().removed == (2 if companion else 0)
     check(owner, "de", "fr")
+    StoreLocation(owner.attachment.url, "c").drop()
+    hits = owner.client.search(index=owner.attachment.index, size=9)["hits"]["hits"]
+    assert [set(hit["_source"]) for hit in hits] == [{"headline", "content", "lang"}] * 4
 
 
 @pytest.mark.parametrize("companion", [False, True], ids=["in place", "companion"])
@@ -143,28 +143,3 @@ def test_an_index_that_cannot_be_attached_is_said_once_the_others_have_caught_up
     assert "other" not in owner.client.indices.get_mapping(index=f"{owner.prefix}-docs-de").body
     with pytest.raises(BadInput, match="would take in our own index beside it"):
         replace(new, companion=f"{owner.prefix}-docs")
-
-
-def test_a_family_has_a_field_for_itself_and_leaves_every_index_as_it_was(
-    family_of: MakeFamily, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    owner, settings = family_of("de", "en"), Settings.read(home=tmp_path)
-    monkeypatch.setattr(attaching, "open_named", lambda *_, **__: owner.encoder)
-    family = replace(owner.attachment, ids="")
-    one = replace(family, index=f"{owner.prefix}-docs-en")
-
-    def attach(name: str, attachment: Attachment) -> int:
-        with AttachedCollection.open(name, attachment, settings=settings) as attached:
-            return attached.catch_up().encoded
-
-    assert attach("family", family) == 4
-    with pytest.raises(BadInput, match="vectors of collection family in 'dragoman' already"):
-        attach("one", one)
-    assert attach("one", replace(one, field="one")) == 2
-    with pytest.raises(BadInput, match="vectors of collection one in 'one' already"):
-        attach("second", replace(family, field="one"))
-    with open_database(settings.database) as engine:
-        for name, emptied in (("family", [2, 2]), ("one", [2])):
-            assert [index.emptied for index in detach(engine, require(engine, name), settings)] == emptied
-    found = owner.client.search(index=family.index, size=9)["hits"]["hits"]
-    assert [set(hit["_source"]) for hit in found] == [{"headline", "content", "lang"}] * 4
