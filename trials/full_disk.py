@@ -167,6 +167,7 @@ def _without_disk(source: Path, on: list[str]) -> Iterator[str]:
         (nothing, ["delete", "d000001", *on[:-3]]),
         (high, ["index", str(source), *on, "-c", "new"]),
         (high, ["index", str(source), *on, "--rebuild"]),
+        (high, ["attach", _OWNERS, *on, "-c", "new-beside", "--text", "text", "--companion"]),
     )
     with (
         patch.object(writing, "PATIENCE", _PATIENCE),
