@@ -4,6 +4,7 @@ import sqlite3
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import accumulate
 from operator import itemgetter
 from threading import Lock
@@ -24,6 +25,8 @@ _SHORT = 1_000
 """Characters of a short text, say a query."""
 _SHORT_TEXTS = 4
 """Short texts until the whole vocabulary is read, which then takes less time for each text."""
+_LAST: dict[str, tokenizers.Tokenizer] = {}
+"""The whole vocabulary that was read last, by the hash of its file: no thread runs while the library reads one."""
 
 
 Span = tuple[int, int]
@@ -115,12 +118,15 @@ class Tokenizer:
     def _read_whole(self) -> tokenizers.Tokenizer:
         with self._lock:
             if self._whole is None:
+                key = sha256(self._file).hexdigest()
                 try:
-                    self._whole = tokenizers.Tokenizer.from_buffer(self._file)
+                    whole = _LAST.get(key) or tokenizers.Tokenizer.from_buffer(self._file)
                 except Exception as error:  # the library raises plain Exceptions
                     raise BadInput(f"{self._path} is no tokenizer ({error}); export the model again") from error
-                self._whole.no_truncation()
-                self._whole.no_padding()
+                whole.no_truncation()
+                whole.no_padding()
+                _LAST.clear()
+                _LAST[key] = self._whole = whole
                 self._file = b""
             return self._whole
 

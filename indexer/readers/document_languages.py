@@ -120,12 +120,10 @@ def _main_language(shares: Mapping[str, float]) -> str:
     return lang if total >= _FEW and shares[lang] >= LIKELY * total else UNDETERMINED
 
 
-def _posterior(
-    likelihood: Mapping[str, float], shares: Mapping[str, float], own: Mapping[str, float]
-) -> dict[str, float]:
+def _posterior(likely: Mapping[str, float], shares: Mapping[str, float], own: Mapping[str, float]) -> dict[str, float]:
     """The probabilities of languages, given the text's own and the shares, less its ``own``, among its neighbours."""
-    others = {lang: shares.get(lang, 0.0) - own.get(lang, 0.0) + _ELSEWHERE for lang in likelihood}
-    products = {lang: value * others[lang] for lang, value in likelihood.items()}
+    others = {lang: shares.get(lang, 0.0) - own.get(lang, 0.0) + _ELSEWHERE for lang in likely}
+    products = {lang: value * others[lang] for lang, value in likely.items()}
     total = sum(products.values()) or 1.0
     return {lang: product / total for lang, product in products.items()}
 

@@ -41,9 +41,6 @@ _READERS: dict[str, Callable[[SourceFile, ReadOptions], Iterator[Reading]]] = {
 }
 FORMATS = tuple(_READERS)
 _OFFICE = (b"%PDF-", b"PK\x03\x04")  # another archive is refused when it is opened
-_BINARY = (
-    "it is binary and no format that is read here; say --format if it is one, or --encoding utf-16-le if it is text"
-)
 _STATES_ENCODING = frozenset(("office", "mail", "mediawiki", "lett", "commentary", "jrc"))
 """Formats that fix or state their encoding; their files may be large, and are not read twice."""
 _BY_SUFFIX = {
@@ -192,7 +189,7 @@ def _read_files(files: Iterable[SourceFile], options: ReadOptions) -> Iterator[R
                 yield from _READERS[format_](file, options)
                 yield from (Remark(file.shown, text) for text in file.encoding.remarks())
             else:
-                yield Refusal(file.shown, _BINARY)
+                yield Refusal(file.shown, "it is binary; say --format, or --encoding utf-16-le if it is text")
         except (UnreadFormatError, UndecodableError) as error:
             yield Refusal(file.shown, str(error), file.name)
         except UnreadableFileError as error:

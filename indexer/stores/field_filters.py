@@ -55,10 +55,7 @@ def within(text: str, bounds: Mapping[str, Any]) -> bool:
 
 def misfit(values: Collection[str], bounds: Mapping[str, Any]) -> str:
     """Why no value lies within bounds: all values are numbers and a bound is a text, or the reverse; else empty."""
-    numbers = sum(as_number(value) is not None for value in values)
-    for bound in bounds.values():
-        if isinstance(bound, str) and values and numbers == len(values):
-            return f"holds numbers, and {bound!r} is none"
-        if not isinstance(bound, str) and values and not numbers:
-            return f"holds texts such as {next(iter(values))!r}, and {bound:g} is a number"
-    return ""
+    numbers, words = sum(as_number(value) is not None for value in values), set(map(type, bounds.values())) == {str}
+    if words and values and numbers == len(values):
+        return f"holds numbers, and {next(iter(bounds.values()))!r} is none"
+    return "" if words or numbers or not values else f"holds texts such as {next(iter(values))!r}, and no numbers"

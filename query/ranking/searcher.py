@@ -249,10 +249,8 @@ class Searcher:
         facets = self.search(text, k=_SEEN, facets=names).facets if names else None
         for name, wanted in filters.items():
             values = facets.counts.get(name, {}) if facets else {}
-            if isinstance(wanted, Mapping):
-                if reason := misfit(values, wanted):
-                    return f"{name} {reason}"
-                continue
+            if isinstance(wanted, Mapping) and (reason := misfit(values, wanted)):
+                return f"{name} {reason}"
             for value in map(str, wanted if isinstance(wanted, list) else [wanted]):
                 if value not in values and (nearest := did_you_mean(value, values)):
                     return f"no document has {value!r} in {name}{nearest}"
