@@ -524,34 +524,33 @@ def test_hits_are_narrowed_by_a_field_as_the_address_says(page: Any, browser: An
     assert page.locator("#values label").count() == 0
 
 
-def test_hits_are_narrowed_by_a_range_of_numbers_or_dates(
-    browser: Any, settings: Settings, word_model: ModelFolder, tmp_path: Path
+@pytest.mark.parametrize(
+    ("field", "kind", "least", "most"),
+    [("year", "number", "1992", "1994.5"), ("day", "date", "1992-05-01", "1994-12-31")],
+)
+def test_hits_are_narrowed_by_a_range(
+    field: str, kind: str, least: str, most: str, browser: Any, settings: Settings, word_model: ModelFolder
 ) -> None:
-    def found(count: int) -> str:
-        return f"{READY} && document.querySelectorAll('#hits h2').length === {count}"
-
     articles = list(map(json.loads, (DEMO / "docs.de.jsonl").read_text(encoding="utf-8").splitlines()))[:6]
     records = [{**one, "year": year, "day": f"{year}-05-01"} for year, one in enumerate(articles, 1990)]
-    source = str(write_records(records, tmp_path / "a.jsonl"))
+    source = str(write_records(records, settings.home.parent / "a.jsonl"))
     index([source], "c", settings=settings, encoder=str(word_model.path), device="cpu")
+    found = f"{READY} && document.querySelectorAll('#hits h2').length =="
     with serving(ServiceOptions(settings, device="cpu")) as client, window(browser, client) as page:
         ask(page, BREAD)
-        assert {"day", "year"} <= set(page.locator("#by option").all_inner_texts())
-        for field, least, most in (("year", "1992", "1994.5"), ("day", "1992-05-01", "1994-12-31")):
-            page.select_option("#by", field)
-            kind = {"year": "number", "day": "date"}[field]
-            until(page, f"document.querySelector('#range:not([hidden]) > #least[type={kind}]')")
-            for bound, value in (("least", least), ("most", most)):
-                page.fill(f"#{bound}", value)
-                page.keyboard.press("Tab")
-            until(page, f"location.search.includes('least={least}&most={most}') && {found(3)}")
-            with window(browser, client) as other:
-                see(other, page.url)
-                assert (ids(other), other.locator("#settings").text_content()) == (ids(page), "Settings (1)")
-            page.locator("#values label").first.click()  # of a value and a range the last that is set counts
-            until(page, f"location.search.includes('is=') && !location.search.includes('least') && {found(1)}")
-            page.click("#any")
-            until(page, f"!location.search.includes('is=') && {found(6)}")
+        page.select_option("#by", field)
+        until(page, f"document.querySelector('#range:not([hidden]) > #least[type={kind}]')")
+        for bound, value in (("least", least), ("most", most)):
+            page.fill(f"#{bound}", value)
+            page.keyboard.press("Tab")
+        until(page, f"location.search.includes('least={least}&most={most}') && {found} 3")
+        with window(browser, client) as other:
+            see(other, page.url)
+            assert (ids(other), other.locator("#settings").text_content()) == (ids(page), "Settings (1)")
+        page.locator("#values label").first.click()  # of a value and a range the last that is set counts
+        until(page, f"location.search.includes('is=') && !location.search.includes('least') && {found} 1")
+        page.click("#any")
+        until(page, f"!location.search.includes('is=') && {found} 6")
 
 
 def test_a_hit_leads_to_its_like_in_other_languages(page: Any) -> None:
