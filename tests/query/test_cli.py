@@ -302,7 +302,7 @@ def test_refusals_are_listed_until_their_files_are_read_well(
     assert [said in counted for said in ("1 encoded", "3 refused")] == [True, True]
     assert "typed.jsonl:1: its text is a number" in empty.err
     shown = empty("status", "-c", "c")
-    assert all(said in shown for said in ("3 refused", "broken.jsonl:1:", "typed.jsonl:1:"))
+    assert all(said in shown for said in ("3 refused", "broken.jsonl:1 and 1 other: ", "typed.jsonl:1:"))
     assert refused_after(good, folder) == ["broken.jsonl:1", "rest.jsonl:1", "typed.jsonl:1"]
     broken.write_bytes(again.read_bytes())
     assert refused_after(broken) == ["rest.jsonl:1", "typed.jsonl:1"]
