@@ -154,19 +154,18 @@ class Calibration:
         return self.vector_parts.weighed(self._space(share).for_store(queries, lang, target))
 
     def queries_for_candidates(
-        self, queries: FloatArray, target: str, share: float = 1.0, *, lang: str = ""
+        self, rows: FloatArray, target: str, share: float = 1.0, *, lang: str = ""
     ) -> FloatArray:
         """``queries_for_store`` whose nearest raw vectors have, to first order, the largest cosines without the mean.
 
         The cosine is x = q·(d − μ) over the length of d − μ, which is less where d is near μ: about ``LIKELY`` it grows
         with x + LIKELY d·μ / √(1 − μ²). Combined vectors have a length for each part, mapped vectors other lengths.
         """
-        vectors = self.queries_for_store(queries, target, share, lang=lang)
+        queries, mean = self.queries_for_store(rows, target, share, lang=lang), self.mean("document", target)
         if len(self.vector_parts.widths) > 1 or self.space.maps_of_documents:
-            return vectors
-        mean = self.mean("document", target)
+            return queries
         square = share * (2 - share) * float(mean @ mean)
-        return vectors + np.float32(LIKELY * share / max(1 - square, 1e-6) ** 0.5) * mean
+        return queries + np.float32(LIKELY * share / max(1 - square, 1e-6) ** 0.5) * mean
 
     def _space(self, share: float) -> Space:
         """The space, which is made for vectors without means; another encoder's queries always need it."""

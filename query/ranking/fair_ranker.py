@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from encoders.document import BoolArray, Document, FloatArray
+from encoders.document import BoolArray, FloatArray
 from encoders.machine.cores import available_cores
 from encoders.waiting_calls import WaitingCalls
 from indexer.stores.contract import (
@@ -108,6 +108,7 @@ class FairRanker:
         self._store = store
         self.calibration = calibration
         self._hybrid, self._passages = hybrid, passages
+        self._read = partial(store.vectors, calibration.model)
         self.balance = calibration.balance if balance is None else balance
         self._share = centring(self.balance)
         self._beta = exponent(self.balance)
@@ -283,9 +284,6 @@ class FairRanker:
         needed = [stretch for stretch, start in zip(stretches, before, strict=False) if start < k]
         return [*needed, Stretch(k, k)] if k > stretches[-1].last else needed
 
-    def _read(self, doc_ids: Sequence[str]) -> FloatArray:
-        return self._store.vectors(self.calibration.model, doc_ids)
-
     def _documents(
         self, doc_ids: Sequence[str], languages: Mapping[str, slice], query_lang: str, share: float, raw: FloatArray
     ) -> CandidateDocuments:
@@ -326,12 +324,11 @@ class FairRanker:
     ) -> CandidatesWithPassages:
         """The candidates of the rows, ascending, with passages; a server's store gives some rows' texts, too."""
         documents, store, model = candidates.selected(rows), self._store, self.calibration.model
-        texts: Mapping[str, Document] = {}
         if len(texts_of) and isinstance(store, ReadsTexts):
             ids = {candidates.doc_ids[row] for row in texts_of}
             stored, texts = store.passages_and_texts(model, documents.doc_ids, ids)
         else:
-            stored = store.passages(model, documents.doc_ids)
+            stored, texts = store.passages(model, documents.doc_ids), {}
         return replace(with_passages(documents, stored, self.calibration, self._share, query_lang), texts=texts)
 
 
