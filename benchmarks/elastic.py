@@ -88,7 +88,7 @@ def recall(calibration: Calibration, store: VectorStore, exact: Mapping[str, Cor
     for lang, statistics in calibration.languages.items():
         bank = unit_rows(statistics.bank[:_QUERIES].astype(np.float32))
         corrected = calibration.correct_queries(bank, lang)
-        queries = {target: calibration.queries_for_candidates(corrected, target) for target in exact}
+        queries = {target: calibration.candidate_queries(corrected, target) for target in exact}
         candidates = store.search(VectorQuery(calibration.model, queries, k))
         for target, (doc_ids, vectors) in exact.items():
             best = np.argsort(-(corrected @ vectors.T), axis=1, kind="stable")[:, :10]

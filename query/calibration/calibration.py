@@ -30,8 +30,7 @@ the exponent ½ (docs/decisions/0005)."""
 BAR = 0.5
 """Least bar of mates."""
 LIKELY = 0.3
-"""Cosine of a good candidate, without means. With it 25 candidates hold as many of the exact ten best of a language
-as 100 without, with any from .2 to .4 more than 50 without (docs/decisions/0006)."""
+"""Cosine of a good candidate, without means; any from .2 to .4 lets 25 candidates do for 50 (docs/decisions/0006)."""
 SMALLEST_BANK = 32
 """Minimum pseudo-queries of a bank, filled up from other languages: fewer make a noisy neighbourhood."""
 
@@ -153,9 +152,7 @@ class Calibration:
         """Queries of a language for kNN over a target's raw vectors; the queries' parts carry the whole weight."""
         return self.vector_parts.weighed(self._space(share).for_store(queries, lang, target))
 
-    def queries_for_candidates(
-        self, rows: FloatArray, target: str, share: float = 1.0, *, lang: str = ""
-    ) -> FloatArray:
+    def candidate_queries(self, rows: FloatArray, target: str, share: float = 1.0, *, lang: str = "") -> FloatArray:
         """``queries_for_store`` whose nearest raw vectors have, to first order, the largest cosines without the mean.
 
         The cosine is x = q·(d − μ) over the length of d − μ, which is less where d is near μ: about ``LIKELY`` it grows

@@ -173,7 +173,7 @@ class FairRanker:
         stretches = self._stretches(search.k, len(targets))
         langs = list(dict.fromkeys([*targets, lang]))  # the query's own language sets the scale of BM25 scores
         vectors = {
-            target: calibration.queries_for_candidates(asked.toward(target), target, self._share, lang=lang)
+            target: calibration.candidate_queries(asked.toward(target), target, self._share, lang=lang)
             for target in targets
         }
         count = stretches[-1].candidates + max(map(len, without), default=0)

@@ -63,7 +63,7 @@ def test_the_nearest_raw_vectors_have_the_largest_cosines_without_the_mean() -> 
     statistics = LanguageStatistics(4000, {"document": documents.mean(axis=0)}, np.zeros((0, 64), np.int8), ())
     made, queries = Calibration("m", {"de": statistics}, {}, VectorParts.equal(64)), unit_rows(own[:50])
     best = np.argsort(-made.correct_documents(documents, {"de": slice(0, 4000)}) @ queries.T, axis=0)[:10]
-    nearest = np.argsort(-documents @ made.queries_for_candidates(queries, "de").T, axis=0)[:25]
+    nearest = np.argsort(-documents @ made.candidate_queries(queries, "de").T, axis=0)[:25]
     assert np.mean([np.isin(best[:, query], nearest[:, query]).mean() for query in range(50)]) > 0.95
 
 
