@@ -69,7 +69,7 @@ def catch_up(
     console = console or Console(quiet=True)
     unfit: list[DragomanError] = list(store.users.unfit)
     marked = {part.mark: part for part in store.parts()}
-    passes: list[_Passes] = []
+    all_passes: list[_Passes] = []
     for mark, part in marked.items():
         try:
             if not AttachLedger.knows(engine, collection, mark, encoder.spec.model):
@@ -83,46 +83,46 @@ def catch_up(
         source = f"elastic:{part.address.server}/{part.users.attachment.index}"
         ledger = AttachLedger.open(engine, collection, source, mark, encoder.spec, beside=marked.keys())
         with console.progress("attaching", None, "documents") as progress:
-            passes.append(_Passes(part, encoder, ledger, checkpoints, console, progress))
-            passes[-1].run_all()
-    if not passes:
+            all_passes.append(_Passes(part, encoder, ledger, checkpoints, console, progress))
+            all_passes[-1].run_all()
+    if not all_passes:
         raise unfit[0]
-    changed = any(made.moved or made.ledger.interrupted for made in passes)
-    pruned = _prune(store, passes) if changed or store.users.attachment.ids else 0
+    changed = any(passes.moved or passes.ledger.interrupted for passes in all_passes)
+    pruned = _prune(store, all_passes) if changed or store.users.attachment.ids else 0
     store.publish()
-    for made in passes:
-        made.ledger.finish()
-    if checkpoints and not any(made.behind for made in passes):
+    for passes in all_passes:
+        passes.ledger.finish()
+    if checkpoints and not any(passes.behind for passes in all_passes):
         shutil.rmtree(checkpoints, ignore_errors=True)  # those of documents that changed before they were stored
     languages = Counter[str]()
-    for made in passes:
-        languages.update(made.store.users.index.retry_while_away(made.store.count))
+    for passes in all_passes:
+        languages.update(passes.store.users.index.retry_while_away(passes.store.count))
     return AttachReport(
-        run=passes[0].ledger.run.id,
-        resumed=any(made.ledger.resumed for made in passes),
-        encoded=sum(made.encoded for made in passes),
-        unchanged=sum(made.unchanged for made in passes),
-        removed=sum(made.removed for made in passes) + pruned,
-        refused=[refusal for made in passes for refusal in made.ledger.refusals()],
-        behind=any(made.behind for made in passes),
+        run=all_passes[0].ledger.run.id,
+        resumed=any(passes.ledger.resumed for passes in all_passes),
+        encoded=sum(passes.encoded for passes in all_passes),
+        unchanged=sum(passes.unchanged for passes in all_passes),
+        removed=sum(passes.removed for passes in all_passes) + pruned,
+        refused=[refusal for passes in all_passes for refusal in passes.ledger.refusals()],
+        behind=any(passes.behind for passes in all_passes),
         languages=dict(sorted(languages.items())),
         unfit=list(map(str, unfit)),
         seconds=time.monotonic() - started,
     )
 
 
-def _prune(store: JoinedStore, passes: Sequence[_Passes]) -> int:
+def _prune(store: JoinedStore, all_passes: Sequence[_Passes]) -> int:
     """Remove what was stored for documents that the owner deleted; returns the number of documents."""
     without = 0
-    for made in passes:
-        refused = [refusal.doc_id for refusal in made.ledger.refusals()]
-        missing = sorted(made.store.gone(refused))
+    for passes in all_passes:
+        refused = [refusal.doc_id for refusal in passes.ledger.refusals()]
+        missing = sorted(passes.store.gone(refused))
         without += len(refused) - len(missing)
         if missing:
-            made.ledger.record_deletions(missing, 0)
+            passes.ledger.record_deletions(missing, 0)
     pruned = store.prune(without)
     if pruned:
-        passes[0].ledger.record_deletions([], pruned)
+        all_passes[0].ledger.record_deletions([], pruned)
     return pruned
 
 

@@ -49,10 +49,10 @@ def command(
     would cost.
     """
     if index:
-        from query.report.index_look import Asked, look  # noqa: PLC0415
+        from query.report.index_look import LookTarget, look  # noqa: PLC0415
 
         server = server_address(settings).server
-        look(Asked(server, settings.credentials, index, text, lang_field, vector), output, console)
+        look(LookTarget(server, settings.credentials, index, text, lang_field, vector), output, console)
         return
     from query.report.compose import report  # noqa: PLC0415 - NumPy and the database, which --help does not need
 

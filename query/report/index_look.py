@@ -49,7 +49,7 @@ _OVERHEAD = 1.5
 
 
 @dataclass(frozen=True)
-class Asked:
+class LookTarget:
     """The index to look at, and its fields; a field that is empty is chosen."""
 
     server: str
@@ -76,75 +76,79 @@ class _Sample:
         return {lang: len(documents) / drawn for lang, documents in self.by_lang.items()}
 
 
-def look(asked: Asked, out: Path | None, console: Console) -> None:
+def look(target: LookTarget, out: Path | None, console: Console) -> None:
     """Look at an index or a family, write a page of HTML, and say what it shows.
 
     Raises BadInput: there is no such index, it has no text, or none of its documents has a vector; or the file can't be
     written; StoreError: the server is away or refuses.
     """
-    file = (out or Path(f"{re.sub('[^a-z0-9]+', '-', asked.index).strip('-') or 'all'}-report.html")).absolute()
+    file = (out or Path(f"{re.sub('[^a-z0-9]+', '-', target.index).strip('-') or 'all'}-report.html")).absolute()
     require_writable(file)
-    with cluster_client.connect(asked.server, asked.credentials) as client:
-        cluster_client.abilities(client, asked.server)
-        sample = _drawn(client, asked)
+    with cluster_client.connect(target.server, target.credentials) as client:
+        cluster_client.abilities(client, target.server)
+        sample = _drawn(client, target)
         seen, figures = _own_vectors(sample, console) if sample.field else _cost(sample, console)
     footer = f"Made by dragoman {version('dragoman')} on {now():%Y-%m-%d %H:%M} UTC: dragoman report --index"
-    facts = {"Index": asked.index, "Documents": f"{sample.total:,}", "Texts": sample.users.attachment.text}
-    page = ReportPage(f"The languages of {asked.index}", "", None, "", facts, [], footer)
+    facts = {"Index": target.index, "Documents": f"{sample.total:,}", "Texts": sample.users.attachment.text}
+    page = ReportPage(f"The languages of {target.index}", "", None, "", facts, [], footer)
     write_lines(file, [render(replace(page, **seen))])
     languages = ", ".join(f"{lang} {share:.0%}" for lang, share in sample.shares.items())
     console.show(
-        {"index": asked.index, "documents": sample.total, "languages": sample.shares, **figures, "report": file},
+        {"index": target.index, "documents": sample.total, "languages": sample.shares, **figures, "report": file},
         f"{sample.total:,} documents ({languages}). {seen['summary']}\n"
-        f"The report on {asked.index} is written to {file}",
+        f"The report on {target.index} is written to {file}",
     )
 
 
-def _drawn(client: Elasticsearch, asked: Asked) -> _Sample:
-    with cluster_client.store_errors(asked.server):
-        described = client.indices.get_mapping(index=asked.index, ignore_unavailable=True).body
+def _drawn(client: Elasticsearch, target: LookTarget) -> _Sample:
+    with cluster_client.store_errors(target.server):
+        described = client.indices.get_mapping(index=target.index, ignore_unavailable=True).body
         properties = merged([described[name]["mappings"].get("properties", {}) for name in sorted(described)])
-        vectors = [name for name in fields_of(properties, {"dense_vector"}) if asked.vector in {"", name}]
-        if len(vectors) != 1 and (vectors or asked.vector):
-            raise BadInput(f"{asked.index} has vectors in {', '.join(vectors) or 'no field'}; name one: --vector FIELD")
-        texts = [asked.text] if asked.text else fields_of(properties)
+        vectors = [name for name in fields_of(properties, {"dense_vector"}) if target.vector in {"", name}]
+        if len(vectors) != 1 and (vectors or target.vector):
+            raise BadInput(
+                f"{target.index} has vectors in {', '.join(vectors) or 'no field'}; name one: --vector FIELD"
+            )
+        texts = [target.text] if target.text else fields_of(properties)
         random = {"random_score": {"seed": 0, "field": "_seq_no"}, "boost_mode": "replace"}
         query = {"function_score": random | ({"query": {"exists": {"field": vectors[0]}}} if vectors else {})}
-        source, columns = {"includes": [*texts, asked.lang_field]}, [{"field": name} for name in vectors]
+        source, columns = {"includes": [*texts, target.lang_field]}, [{"field": name} for name in vectors]
         hits = client.search(
-            index=asked.index, query=query, size=_DRAWN, source=source, fields=columns, ignore_unavailable=True
+            index=target.index, query=query, size=_DRAWN, source=source, fields=columns, ignore_unavailable=True
         )["hits"]["hits"]
     if texts and hits:
         text = max(texts, key=lambda name: sum(len(str(values(hit["_source"], name))) for hit in hits))
-        attachment = Attachment(asked.server, asked.index, text, lang_field=asked.lang_field)
+        attachment = Attachment(target.server, target.index, text, lang_field=target.lang_field)
         users = UsersIndex.open(client, attachment, new=True)
         of_hits = {users.index.id_of(hit): hit["fields"][vectors[0]] for hit in hits} if vectors else {}
         if documents := _documents(users, hits):
             by_lang = {lang: list(of_lang) for lang, of_lang in groupby(documents, key=lambda document: document.lang)}
-            total = index_changes.count(client, asked.index)
+            total = index_changes.count(client, target.index)
             return _Sample(users, total, by_lang, "".join(vectors), of_hits)
     lack = f"no document with text and a vector in {vectors[0]}" if vectors else "no document with text"
-    raise BadInput(f"{asked.server} has {lack} in {asked.index}; see its indices, or name a field with --text")
+    raise BadInput(f"{target.server} has {lack} in {target.index}; see its indices, or name a field with --text")
 
 
 def _documents(users: UsersIndex, hits: Sequence[Mapping[str, Any]]) -> list[Document]:
     """The documents of hits by language, without those that could not be attached."""
     members = {member.name for member in users.members}
     readings = [users.document(users.index.id_of(hit), hit["_source"]) for hit in hits if hit["_index"] in members]
-    return sorted((reading for reading in readings if isinstance(reading, Document)), key=lambda found: found.lang)
+    return sorted(
+        (reading for reading in readings if isinstance(reading, Document)), key=lambda document: document.lang
+    )
 
 
 def _own_vectors(sample: _Sample, console: Console) -> tuple[dict[str, Any], dict[str, Any]]:
     """Documents ask as queries: how many of the nearest ten are in their own language."""
     each = max(_EACH, _ASKING // len(sample.by_lang))
-    own: dict[str, float] = {}
+    own_shares: dict[str, float] = {}
     with console.progress("asking", len(sample.by_lang), "languages") as advance:
         for lang, documents in sample.by_lang.items():
             nearest = [_nearest_languages(sample, document) for document in documents[:each]]
-            own[lang] = float(np.mean([own_language_share(langs, lang, _FIRST) for langs in nearest]))
+            own_shares[lang] = float(np.mean([own_language_share(langs, lang, _FIRST) for langs in nearest]))
             advance(1)
-    shares = {lang: (own[lang], share) for lang, share in sample.shares.items()}
-    mean, expected = (float(np.mean(list(of_langs.values()))) for of_langs in (own, sample.shares))
+    shares = {lang: (own_shares[lang], share) for lang, share in sample.shares.items()}
+    mean, expected = (float(np.mean(list(of_langs.values()))) for of_langs in (own_shares, sample.shares))
     summary = (
         f"By the vectors in {sample.field}, {mean:.0%} of the first {_FIRST} hits are in the query's own language; "
         f"by its share of the documents it would be {expected:.0%}."
@@ -158,7 +162,7 @@ def _own_vectors(sample: _Sample, console: Console) -> tuple[dict[str, Any], dic
     table = Table(["share of the documents", f"of the first {_FIRST} hits", "times its share"], rows)
     picture = inline_svg(partial(own_language_figure, shares), "own-language", summary)
     section = Section("How much of the first hits is in the query's own language", picture, text)
-    figures = {"vector": sample.field, "own_language": own, "mean": mean, "expected": expected}
+    figures = {"vector": sample.field, "own_language": own_shares, "mean": mean, "expected": expected}
     return {"summary": summary, "table": table, "sections": [section]}, figures
 
 
@@ -169,8 +173,8 @@ def _nearest_languages(sample: _Sample, document: Document) -> list[str]:
     source = {"includes": list(users.paths.values())}
     with users.index.store_errors():
         hits = users.index.client.search(index=users.name, knn=knn, size=size, source=source)["hits"]["hits"]
-    others = [hit for hit in hits if users.index.id_of(hit) != document.doc_id]
-    return [found.lang for found in _documents(users, others[:_FIRST])]
+    other_hits = [hit for hit in hits if users.index.id_of(hit) != document.doc_id]
+    return [neighbour.lang for neighbour in _documents(users, other_hits[:_FIRST])]
 
 
 def _cost(sample: _Sample, console: Console) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -195,7 +199,9 @@ def _cost(sample: _Sample, console: Console) -> tuple[dict[str, Any], dict[str, 
         f"{encoder.spec.name} encoded {len(documents)} documents drawn at random: {1 / seconds:,.1f} a second, "
         f"{size / 1000:,.1f} kB each. Several workers divide the time."
     )
-    medians = {lang: np.median([len(found.content) for found in found_in]) for lang, found_in in sample.by_lang.items()}
+    medians = {
+        lang: np.median([len(document.content) for document in of_lang]) for lang, of_lang in sample.by_lang.items()
+    }
     rows = [(lang, [f"{share:.1%}", f"{medians[lang]:,.0f}"]) for lang, share in sample.shares.items()]
     table = Table(["share of the documents", "characters (median)"], rows)
     figures = {"characters": medians, "hours": hours, "gigabytes": gigabytes}
