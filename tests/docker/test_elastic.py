@@ -141,16 +141,6 @@ def secured_by_compose(tmp_path_factory: pytest.TempPathFactory, account_asks: l
         skip_or_fail(str(missing))
 
 
-@pytest.mark.long
-def test_its_health_check_says_how_it_is(secured_by_compose: Secured) -> None:
-    server, ca = secured_by_compose
-    check = _SERVICES["elasticsearch"]["healthcheck"]["test"][2:]
-    assert _run(*check, url=server.url, ca=str(ca)).returncode == 0
-    refused = _run("/setup/request.sh", "GET", "no-such-index", url=server.url, ca=str(ca))
-    assert refused.returncode != 0
-    assert "index_not_found" in refused.stdout
-
-
 def test_its_certificate_is_for_its_names_and_the_ca_s_key_is_nowhere(elastic: ElasticServer, tmp_path: Path) -> None:
     folders = certificates, ca, snapshots = [tmp_path / name for name in ("certificates", "ca", "snapshots")]
     for folder in folders:

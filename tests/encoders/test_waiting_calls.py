@@ -57,14 +57,6 @@ def test_a_lone_call_is_made_at_once_and_those_that_came_meanwhile_by_their_kind
     assert held.made[1:] == [("a", [0, 2, 4]), ("b", [1, 3, 5]), ("a", [6]), ("b", [7])]
 
 
-def test_several_calls_of_a_thread_wait_together() -> None:
-    held = Held()
-    held.may.set()
-    calls = WaitingCalls(held, at_once=1, most=2)
-    assert (calls.call("a", [1, 2, 3]), calls.call("a", [])) == ([1, 4, 9], [])
-    assert held.made == [("a", [1, 2]), ("a", [3])]
-
-
 def test_a_result_is_returned_though_all_room_is_taken_by_others() -> None:
     held = Held()
     calls = WaitingCalls(held, at_once=1, most=1)

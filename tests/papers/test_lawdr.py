@@ -83,7 +83,7 @@ def commentary(tmp_path: Path) -> Path:
     return tmp_path / "v14"
 
 
-def test_commentary_is_read_from_folders_of_languages_or_pairs_of_sentences(commentary: Path, tmp_path: Path) -> None:
+def test_commentary_is_read_from_folders_of_languages(commentary: Path) -> None:
     (commentary / "split" / "en" / "empty.txt").touch()
     (commentary / "split" / "en" / "blank.txt").write_text(" \n\n")
     (commentary / "split" / "en" / "folder").mkdir()
@@ -92,14 +92,6 @@ def test_commentary_is_read_from_folders_of_languages_or_pairs_of_sentences(comm
     assert {lang: len(found) for lang, found in corpus.items()} == {"de": whole, "en": whole, "ja": 12}
     assert corpus["en"][0].fields["concept"] == corpus["de"][0].fields["concept"]
     assert corpus["en"][0].doc_id != corpus["de"][0].doc_id
-    file = tmp_path / "news-commentary-v14.de-en.tsv.gz"
-    rows = ["Titel\tTitle", "Ein Satz.\tA sentence.", "\t", "Zweites\tSecond", "\t", "\t", "Nur deutsch\t"]
-    file.write_bytes(gzip.compress(("\n".join(rows) + "\n").encode()))
-    for path in (file, tmp_path):  # empty rows stand between documents
-        (corpus,) = read_commentary(path)
-        assert [document.text for document in corpus["de"]] == ["Titel\nEin Satz.", "Zweites", "Nur deutsch"]
-        assert [document.text for document in corpus["en"]] == ["Title\nA sentence.", "Second"]
-        assert [document.fields["concept"] for document in corpus["en"]] == [f"{file.name}:{at}" for at in (1, 2)]
 
 
 def test_an_english_article_of_two_corpora_has_one_name(tmp_path: Path) -> None:

@@ -27,7 +27,6 @@ from tests.conftest import fallen
 from tests.encoders.gpus import Library, install_cards, install_provider
 from tests.query.conftest import Command, copied
 from trials import DEMO, ROOT
-from trials.command import said
 from trials.command_attacks import NOT_FINITE, NUMBERS, not_finite, options
 from trials.input_attacks import NAMES, odd_name
 from trials.servers.shared import once
@@ -250,6 +249,10 @@ def test_delete_all_that_is_killed_in_its_midst_is_completed_by_the_same_command
         ([*CALIBRATE, "--use", "none", "--balance", "1"], 2, "--use makes no calibration; leave --balance"),
         (["attach", "-c", "mini", "--lang-field", "l", "--companion"], 2, "leave --lang-field, --companion out"),
         (["mates", "--plot", "/nowhere/m.png", "x", "y"], 1, "there is no folder /nowhere"),
+        (["index", "", "-c", "new"], 2, "the value is empty; is a variable not set?"),
+        (["mates", "x", "--languages", ","], 1, "no language"),
+        (["mates", "x", "--dimensions", ","], 2, "no list of whole numbers"),
+        (["mates", "x", "--methods", ","], 2, "no method"),
         (["delete", "--all", "-c", "mini"], 1, "nobody can be asked whether mini with its documents may go"),
     ],
 )
@@ -414,15 +417,6 @@ def test_an_address_has_a_port_and_is_of_this_machine_alone_unless_another_is_gi
             Address().convert(text, None, None)
 
 
-@pytest.mark.parametrize(
-    ("option", "sentence"),
-    [("languages", "no language"), ("dimensions", "no list of whole numbers"), ("methods", "no method")],
-)
-def test_a_list_of_commas_alone_is_refused(option: str, sentence: str) -> None:
-    status, refusal = said(["mates", "x", f"--{option}", ","])
-    assert (status != 0, sentence in refusal) == (True, True)
-
-
 def refuses_emptiness(parameter: click.Parameter) -> bool:
     """Whether an option or argument that names something refuses the empty name."""
     try:
@@ -436,18 +430,6 @@ def test_an_empty_name_is_refused_as_it_would_mean_a_default() -> None:
     named = [(typed, one) for typed, one in options(root) if EMPTY_MEANS_A_DEFAULT.intersection(one.opts)]
     assert {name for _, one in named for name in one.opts} >= EMPTY_MEANS_A_DEFAULT
     assert [typed for typed, one in named if not refuses_emptiness(one)] == []
-
-
-def test_a_command_with_an_empty_name_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "a.jsonl").write_text('{"id": "a", "lang": "en", "text": "a river"}')
-    home = ["--home", str(tmp_path / "home")]
-    for arguments in (["index", "", "-c", "c", *home], ["status", "--home", ""], ["demo", "--store", ""]):
-        status, sentence = said(arguments)
-        assert (status, "the value is empty; is a variable not set?" in sentence) == (2, True), sentence
-    status, sentence = said(["worker", "-c", "", "--broker", "redis://127.0.0.1:1", *home])
-    assert (status, "a collection can't be named ''" in sentence) == (1, True)
-    assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
 
 
 @pytest.mark.parametrize(

@@ -18,14 +18,12 @@ from trials.servers.elastic import client_of
 QUERIES = (("en", "flood in the old town"), ("de", "Bienen im Garten"), ("ru", "шахматы"), ("ja", "山火事"))
 
 
-@pytest.fixture(params=["calibrated_by_words", pytest.param("calibrated", marks=pytest.mark.long)])
-def embedded(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
-    """A copy of the calibrated demo collection: by the word model and a few topics, then by the default encoder."""
-    settings: Settings = request.getfixturevalue(request.param)
+@pytest.fixture
+def embedded(calibrated_by_words: Settings, tmp_path: Path) -> Settings:
+    """A copy of the calibrated demo collection, and a third of its topics."""
     topics = (DEMO / "topics.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
-    few = len(topics) // 3 if "words" in request.param else len(topics)
-    (tmp_path / "topics.tsv").write_text("".join(topics[:few]), encoding="utf-8")
-    shutil.copytree(settings.home, tmp_path / "embedded")
+    (tmp_path / "topics.tsv").write_text("".join(topics[: len(topics) // 3]), encoding="utf-8")
+    shutil.copytree(calibrated_by_words.home, tmp_path / "embedded")
     return Settings.read(home=tmp_path / "embedded")
 
 

@@ -185,13 +185,10 @@ def test_transitive_training_says_what_it_leaves_out_and_that_it_is_for_the_pivo
     ]
 
 
-def test_rough_eigenvectors_are_said_and_equations_without_a_solution_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rough_eigenvectors_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimator, "solve", partial(solve, small=0))
     fitted = Cr5(QUICK).fit(corpus(BOTH, topics=300, each=1))
     assert any(remark.startswith("the leading directions are rough: an eigenvector") for remark in fitted.remarks_)
-    monkeypatch.setattr(estimator, "solve", partial(solve, direct=0))
-    with pytest.raises(BadInput, match=r"can't be solved with ridge 1e-12 \(residual .*\); give a larger --ridge"):
-        Cr5(dataclasses.replace(QUICK, ridge=1e-12)).fit(corpus(BOTH))
 
 
 def test_the_words_of_the_most_documents_are_kept_with_the_weights_of_scikit_learn() -> None:

@@ -44,20 +44,12 @@ def small_trained(small_lawdr: ModelFolder, tmp_path_factory: pytest.TempPathFac
     return _with_upper(small_lawdr, tmp_path_factory.mktemp("models") / "small-every-method")
 
 
-@pytest.fixture(scope="module")
-def trained_folder(lawdr_folder: ModelFolder, tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
-    return _with_upper(lawdr_folder, tmp_path_factory.mktemp("models") / "every-method")
-
-
 def _openings() -> Iterator[ParameterSet]:
-    """The fixture of a folder, and a method: `make test` opens the default encoder by its method, and `make test-all`
-    by the others."""
+    """The fixture of a folder, and a method: of the default encoder its own."""
     for method in SENTENCE_METHODS:
         learnt = [pytest.mark.torch] if method == Hmde.method else []
-        late = pytest.mark.parts if method == TitledWindows.method else pytest.mark.long
-        small, real = ("small_trained", "trained_folder") if learnt else ("small_lawdr", "lawdr_folder")
-        yield pytest.param((small, method), marks=learnt, id=f"small-{method}")
-        yield pytest.param((real, method), marks=[*learnt, late], id=method)
+        yield pytest.param(("small_trained" if learnt else "small_lawdr", method), marks=learnt, id=f"small-{method}")
+    yield pytest.param(("default_folder", TitledWindows.method), marks=pytest.mark.parts, id=TitledWindows.method)
 
 
 @pytest.fixture(scope="module", params=_openings())

@@ -169,17 +169,13 @@ def _paper_weights(sample: FloatArray, vectors: FloatArray, bandwidth: float) ->
     return weights
 
 
-def test_weights_are_those_of_the_paper_and_fall_with_how_often_a_sentence_is_said() -> None:
+def test_weights_are_those_of_the_paper() -> None:
     sample, others = _clouds([60, 20, 5, 1, 1]), _clouds([9, 9, 9], seed=1)
     fitted = DensityWeights.fit(sample)
     for vectors in (sample, others):
         expected = _paper_weights(sample, vectors, fitted.bandwidth)
         np.testing.assert_allclose(fitted.weights(vectors), expected, rtol=1e-6)
     assert fitted.weights(sample[:0]).shape == (0,)
-    crowded = _clouds([50, 5, *[1] * 30])
-    weights = DensityWeights.fit(crowded).weights(crowded)
-    assert weights[:50].mean() < weights[50:55].mean() < weights[55:].mean()
-    assert weights.max() == weights[55:].min()
     equal = np.repeat(_clouds([1]), 50, axis=0)
     np.testing.assert_allclose(DensityWeights.fit(equal).weights(equal), 1 / 3)
 

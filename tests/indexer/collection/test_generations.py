@@ -1,19 +1,18 @@
-"""A collection built anew beside the one that is searched; which sentence says that its encoder is another."""
+"""A collection built anew beside the one that is searched."""
 
 import json
 from contextlib import closing
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from encoders.console import Console
 from encoders.document import Encoder
-from encoders.errors import BadInput, ModelMismatch, StoreError
+from encoders.errors import BadInput, StoreError
 from indexer import index_sources as indexing
 from indexer.collection import collection as collections
-from indexer.collection import encoder, generations
+from indexer.collection import generations
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
@@ -242,32 +241,3 @@ def test_others_see_a_whole_generation_at_any_time(elastic_url: str, tmp_path: P
         assert seen() == ([f"{prefix}-c-000002"], 1)
         roll_back(settings)
         assert seen() == ([f"{prefix}-c-000001"], 3)
-
-
-def _check(spec: str) -> None:
-    raise ModelMismatch(f"collection news holds other vectors than those of {spec}")
-
-
-COLLECTION: Any = SimpleNamespace(encoder="own", method="hmde", check=_check)
-"""It has vectors by the encoder ``own``, whose method no encoder here can use."""
-
-
-def _open_named(reference: str, method: str | None, *_: Any, **__: Any) -> SimpleNamespace:
-    if method:
-        raise BadInput(f"{reference} can't be used by method {method}")
-    return SimpleNamespace(spec=reference)
-
-
-@pytest.mark.parametrize(
-    ("reference", "method", "sentence"),
-    [
-        (None, None, "own can't be used by method hmde"),
-        ("own", None, "own can't be used by method hmde"),
-        ("other", None, "collection news holds other vectors than those of other"),
-        ("other", "hmde", "other can't be used by method hmde"),
-    ],
-)
-def test_it_says_why(monkeypatch: pytest.MonkeyPatch, reference: str | None, method: str | None, sentence: str) -> None:
-    monkeypatch.setattr(encoder, "open_named", _open_named)
-    with pytest.raises((BadInput, ModelMismatch), match=f"^{sentence}$"):
-        encoder.open_encoder_of(COLLECTION, Console(quiet=True), reference=reference, method=method)

@@ -10,21 +10,17 @@ import random
 import subprocess
 import sys
 import zlib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given as any_of
-from hypothesis import settings
-from hypothesis import strategies as st
 
 from encoders.document import Document
 from encoders.errors import BadInput, StoreError
 from indexer.readers.formats import fingerprint, read
 from indexer.readers.records.files import SourceFile
-from indexer.readers.records.record import FIELDS_LIMIT, make_document
-from indexer.readers.records.source import ReadOptions, Refusal
+from indexer.readers.records.record import FIELDS_LIMIT
+from indexer.readers.records.source import ReadOptions
 from tests.indexer.readers.reading import (
     GAPS,
     IDS_FROM,
@@ -251,35 +247,6 @@ def test_odd_ids_are_fine(tmp_path: Path) -> None:
     odd = ["a b", "a/b/c.txt", "http://x?y=1&z", "ü" * 256, "x" * 512]
     content = "".join(json.dumps({"id": doc_id, "text": "x"}) + "\n" for doc_id in odd)
     assert ids(given(tmp_path / "a.jsonl", content)) == odd
-
-
-json_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False)
-    | st.text(st.characters(exclude_categories=())),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
-    max_leaves=5,
-)
-
-
-def _json(fields: Mapping[str, Any]) -> str:
-    return json.dumps(fields, ensure_ascii=False, allow_nan=False)
-
-
-@settings(max_examples=100)
-@any_of(st.dictionaries(st.sampled_from(["id", "lang", "title", "text", "revision", "x"]), json_values))
-def test_any_record_gives_a_clean_document_or_a_refusal(record: dict[str, Any]) -> None:
-    made = make_document(record, "here", ReadOptions())
-    if isinstance(made, Refusal):
-        assert made.text
-        return
-    assert made.doc_id
-    assert made.title or made.text
-    for text in (made.doc_id, made.title, made.text, made.lang, _json(made.fields)):
-        text.encode("utf-8")
-    assert "\0" not in made.title + made.text
 
 
 TRICKY = [{"id": "a", "text": 'a "quoted" \\ ], {'}, {"id": "b", "text": '[é] \\"', "tags": [["x"], {"y": 1}]}]

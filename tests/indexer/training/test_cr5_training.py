@@ -33,7 +33,7 @@ def place(settings: Settings) -> list[str]:
 
 
 def test_a_collection_is_indexed_calibrated_searched_and_evaluated_by_what_was_trained(
-    trained: ModelFolder, settings: Settings, place: list[str], capsys: Capture
+    trained: ModelFolder, small: ModelFolder, settings: Settings, place: list[str], capsys: Capture
 ) -> None:
     assert indexed_by(trained, SOURCES, settings, capsys)["method"] == "cr5"
     with Searcher.open("mini", settings, device="cpu") as searcher:
@@ -49,6 +49,8 @@ def test_a_collection_is_indexed_calibrated_searched_and_evaluated_by_what_was_t
     said = refused(["search", "habari", "--lang", "sw", *place], capsys)
     assert "knows no word of the query 'habari' in sw" in said
     assert "(it knows de, en, es, ja)" in said
+    said = refused(["index", SOURCES[0], "--encoder", str(small.path), *place], capsys)
+    assert "collection mini holds vectors of" in said, "and not that this encoder can't be used by method cr5"
     topics = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt"), "--langs", "de"]
     assert run(["evaluate", *topics, "--to", "en", "--baseline", "none", "-q", *place]) == 0
 

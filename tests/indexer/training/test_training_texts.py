@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from encoders.console import Console
-from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
 from encoders.folder.training_texts import FILE, count_taught, has_training_texts, text_key, write_training_texts
 from indexer.collection.settings import Settings
@@ -55,9 +54,6 @@ def test_texts_are_counted_by_their_hashes(tmp_path: Path) -> None:
     write_training_texts(tmp_path, map(text_key, [*hashes[:3], hashes[0]]))
     assert [count_taught(tmp_path, hashes), count_taught(tmp_path, hashes[2:]), count_taught(tmp_path, [])] == [3, 1, 0]
     assert ((tmp_path / FILE).stat().st_size, count_taught(tmp_path, [f"{100 << 64:032x}"])) == (128 + 3 * 8, 0)
-    (tmp_path / FILE).write_bytes(b"no array")
-    with pytest.raises(BadInput, match="train the encoder again"):
-        count_taught(tmp_path, hashes)
     write_training_texts(tmp_path, [])
     assert count_taught(tmp_path, hashes) == 0
     write_training_texts(tmp_path, None)

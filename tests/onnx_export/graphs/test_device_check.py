@@ -172,14 +172,6 @@ def turned(rows: FloatArray, cosine: float) -> FloatArray:
     return np.asarray(cosine * rows + np.sqrt(1 - cosine**2) * across, dtype=np.float32)
 
 
-def test_equal_vectors_pass_every_bar_whatever_their_length() -> None:
-    for precision in get_args(Precision):
-        report = compare(precision, TEXTS, vectors() * 3, vectors())
-        assert report.passed
-        assert report.cosine_min == pytest.approx(1)
-        assert report.top10_agreement == 1
-
-
 def test_one_bad_text_is_enough_and_is_named_and_vectors_that_can_t_be_compared_are_refused() -> None:
     spoilt, broken = vectors(), vectors()
     spoilt[17] *= -1
@@ -203,7 +195,7 @@ def test_one_bad_text_is_enough_and_is_named_and_vectors_that_can_t_be_compared_
     ],
 )
 def test_a_cosine_is_reported_and_passes_where_its_bar_is_lower(cosine: float, passes: set[str]) -> None:
-    moved = turned(vectors(), cosine)
+    moved = 3 * turned(vectors(), cosine)  # whatever their length
     reports = {precision: compare(precision, TEXTS, moved, vectors()) for precision in get_args(Precision)}
     for report in reports.values():
         assert (report.cosine_mean, report.cosine_min) == pytest.approx((cosine, cosine), abs=1e-5)

@@ -26,25 +26,11 @@ def weights(training: Any) -> bytes:
     return b"".join(state[name].numpy().tobytes() for name in sorted(state))
 
 
-def begun(train: Train, *settings: Any) -> Any:
-    training = train(*settings)
-    training.resume("it")
-    return training
-
-
 def run(training: Any) -> Any:
     """A training of which "it" is told, or that goes on, run to its end."""
     training.resume("it")
     training.run(Console(quiet=True))
     return training
-
-
-def assert_it_goes_on_as_if_nothing_had_been(training: Any, whole: Any) -> None:
-    """A training that was ended after seven steps ends as one that was not."""
-    assert training.resume("it")
-    assert training.step == 7
-    training.run(Console(quiet=True))
-    assert (weights(training), training.curve) == (weights(whole), whole.curve)
 
 
 @pytest.mark.parametrize("kind", ["paper", "small", pytest.param("titles", marks=pytest.mark.long)])
@@ -120,20 +106,16 @@ def test_a_checkpoint_goes_on_to_the_same_bytes(train: Train, kind: str, finishe
     monkeypatch.setattr(first, "_learn", step)
     with pytest.raises(KeyboardInterrupt):
         first.run(Console(quiet=True))
-    assert_it_goes_on_as_if_nothing_had_been(train(KINDS[kind]), finished(kind))
-
-
-def test_a_checkpoint_of_another_training_is_refused(train: Train) -> None:
-    training = begun(train)
-    training.save()
-    with pytest.raises(BadInput, match=r"checkpoint.bin is of a training with other documents, settings or encoder"):
-        train().resume("another")
+    training, whole = train(KINDS[kind]), finished(kind)
+    assert training.resume("it")
+    assert training.step == 7
+    training.run(Console(quiet=True))
+    assert (weights(training), training.curve) == (weights(whole), whole.curve)
 
 
 def test_a_rate_that_blows_the_weights_up_is_said(train: Train) -> None:
-    training = begun(train, replace(SETTINGS, rate=float("inf")))
     with pytest.raises(BadInput, match=r"the loss is no number any more at step \d+; train with a smaller --rate"):
-        training.run(Console(quiet=True))
+        run(train(replace(SETTINGS, rate=float("inf"))))
 
 
 @pytest.mark.parametrize("kind", ["paper", "titles", "small"])

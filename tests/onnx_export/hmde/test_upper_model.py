@@ -257,19 +257,11 @@ def base_of(model: Path, settings: Settings = SETTINGS) -> lower_base.TrainedBas
     return lower_base.open_trained(str(model), settings, "cpu", Console(quiet=True))
 
 
-@pytest.mark.parametrize(
-    ("adapters", "precision"), [(0, "fp32"), (0, "int8"), pytest.param(2, "fp32", marks=pytest.mark.train)]
-)
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
 def test_both_graphs_pass_the_gate_and_the_folder_is_an_encoder(
-    adapters: int, precision: Precision, finished: Train, train: Train, small_model: Path, pages: list[Document],
-    tmp_path: Path,
-) -> None:  # fmt: skip
-    settings: Settings = replace(SETTINGS, adapters=adapters)
-    training = train(settings) if adapters else finished("paper")
-    if adapters:
-        training.resume("it")
-        training.run(Console(quiet=True))
-    base = base_of(small_model, settings)
+    precision: Precision, finished: Train, small_model: Path, pages: list[Document], tmp_path: Path
+) -> None:
+    training, base = finished("paper"), base_of(small_model)
     base.lower.restore(training.lower.state())
     with torch.no_grad():
         for weight in base.lower.parameters():

@@ -113,14 +113,6 @@ def test_pooling_is_what_the_formula_says(shape: str, pooling: Pooling | None, h
     np.testing.assert_allclose(vectors, unit_rows(pooled), atol=2e-6)
 
 
-@pytest.mark.long
-def test_sentence_transformers_says_the_same_of_its_own_layout(hugging_face: Paths) -> None:
-    library = pytest.importorskip("sentence_transformers")
-    texts = [text.text for text in read_texts()]
-    expected = library.SentenceTransformer(str(hugging_face["labse"]), device="cpu").encode(texts)
-    np.testing.assert_allclose(huggingface.reference_vectors(load(hugging_face["labse"]), texts), expected, atol=5e-6)
-
-
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_graph_names_no_file_of_the_machine_that_made_it(shape: str, graphs: Paths) -> None:
     content = graphs[shape].read_bytes()

@@ -29,7 +29,8 @@ pytestmark = pytest.mark.torch
 _TEXTS = {"de": [f"das Haus Nummer {n}" for n in range(20)], "en": [f"house number {n}" for n in range(20)]}
 
 
-def train(corpus: Corpus, plan: TlaserPlan, size: int, place: Path, *, quiet: bool = True) -> Fitted:
+def train(plan: TlaserPlan, place: Path, *, held: int = 4, quiet: bool = True) -> Fitted:
+    corpus, size = _corpus(held)
     return fit(corpus, plan, size, place, device="cpu", console=Console(quiet=quiet))
 
 
@@ -58,14 +59,13 @@ def test_the_rate_rises_in_a_line_and_falls_with_the_inverse_square_root_or_is_c
 
 @pytest.mark.parametrize("variant", ["ct", "claser"])
 def test_the_constraint_holds_and_a_checkpoint_of_another_one_is_refused(variant: Variant, tmp_path: Path) -> None:
-    corpus, size = _corpus()
     plan = _plan(variant, steps=2, interval=2)
-    (row,) = train(corpus, plan, size, tmp_path).curve
+    (row,) = train(plan, tmp_path).curve
     assert row["paired"] > 0
     assert row["loss"] > 0.5 * row["translation"]
     other = replace(plan, constraint=replace(plan.constraint, margin=1.0))
     with pytest.raises(BadInput, match=r"checkpoint of another training .margin 0.5, now 1.0"):
-        train(corpus, other, size, tmp_path)
+        train(other, tmp_path)
 
 
 def test_the_gradient_of_several_batches_is_the_mean_of_theirs(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_the_gradient_of_several_batches_is_the_mean_of_theirs(tmp_path: Path) -
 
     hook = register_optimizer_step_pre_hook(remember)
     try:
-        fitted = train(corpus, plan, size, tmp_path)
+        fitted = train(plan, tmp_path)
     finally:
         hook.remove()
     assert len(seen) == len(expected)
@@ -97,28 +97,22 @@ def test_the_gradient_of_several_batches_is_the_mean_of_theirs(tmp_path: Path) -
 
 
 def test_a_training_that_diverges_ends_in_one_sentence_and_writes_nothing_down(tmp_path: Path) -> None:
-    corpus, size = _corpus()
     with pytest.raises(BadInput, match=r"the loss is no number at step \d+; remove .* and give a lower --rate"):
-        train(corpus, _plan(steps=20, rate=1e38), size, tmp_path)
+        train(_plan(steps=20, rate=1e38), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_checkpoint_without_validation_goes_on_and_one_of_other_sentences_is_refused(tmp_path: Path) -> None:
     plan = _plan(steps=2, interval=2)
-    for held in (4, 4):
-        train(*_at(held, plan), tmp_path)
+    for _ in range(2):
+        train(plan, tmp_path)
     with pytest.raises(BadInput, match=r"checkpoint of another training .validation sentences"):
-        train(*_at(5, plan), tmp_path)
+        train(plan, tmp_path, held=5)
     told = json.loads(json.dumps(fingerprint(_corpus()[0], _plan(), 100)))
     older = {name: value for name, value in told.items() if name != "validation sentences"}
     check_same(older, told, tmp_path)
     with pytest.raises(BadInput, match="batch_tokens 64, now 65"):
         check_same(older, {**told, "batch_tokens": 65}, tmp_path)
-
-
-def _at(held: int, plan: TlaserPlan) -> tuple[Corpus, TlaserPlan, int]:
-    corpus, size = _corpus(held)
-    return corpus, plan, size
 
 
 @pytest.mark.usefixtures("interruptible")
@@ -131,24 +125,24 @@ def test_an_interrupted_training_ends_its_step_and_goes_on(tmp_path: Path, monke
         return taken(batches)
 
     monkeypatch.setattr(Batches, "__next__", interrupted)
-    corpus, plan, size = _at(4, _plan(steps=7, interval=2))
+    plan = _plan(steps=7, interval=2)
     with pytest.raises(KeyboardInterrupt):
-        train(corpus, plan, size, tmp_path)
+        train(plan, tmp_path)
     assert "stopped after step 4; the same command goes on from there" in capsys.readouterr().err
-    fitted = train(corpus, plan, size, tmp_path, quiet=False)
+    fitted = train(plan, tmp_path, quiet=False)
     assert "going on from step 4" in capsys.readouterr().err
     assert [row["step"] for row in fitted.curve] == [2, 4, 6, 7]
 
 
 def test_a_checkpoint_of_the_first_version_keeps_its_best_weights(tmp_path: Path) -> None:
-    corpus, plan, size = _at(4, _plan(steps=4, interval=2))
-    first = train(corpus, plan, size, tmp_path)
+    plan = _plan(steps=4, interval=2)
+    first = train(plan, tmp_path)
     state = load_checkpoint(tmp_path / "last.pt")
     assert state is not None
     del state["sums"]
     save_checkpoint(tmp_path / "best.pt", {"model": state.pop("best")})
     save_checkpoint(tmp_path / "last.pt", state)
-    again = train(corpus, plan, size, tmp_path)
+    again = train(plan, tmp_path)
     assert again.curve == first.curve
     weights = again.model.state_dict()
     assert all(weight.equal(weights[name]) for name, weight in first.model.state_dict().items())
@@ -157,8 +151,8 @@ def test_a_checkpoint_of_the_first_version_keeps_its_best_weights(tmp_path: Path
 @pytest.mark.parametrize("variant", ["t", "ct", "laser", "claser"])
 def test_a_batch_waits_for_no_number_from_the_device(variant: Variant, tmp_path: Path) -> None:
     """Tensors of torch's device meta have no numbers: to read one is an error, as to wait for a card would be."""
-    corpus, plan, size = _at(4, _plan(variant))
-    run = _Run(corpus, plan, size, tmp_path, torch.device("meta"))
+    corpus, size = _corpus()
+    run = _Run(corpus, _plan(variant), size, tmp_path, torch.device("meta"))
     loss, _ = run._loss(next(run.batches))
     torch.autograd.backward(loss)
     assert loss.device.type == "meta"

@@ -211,23 +211,15 @@ def test_each_space_is_kept_and_of_an_earlier_calibration_all_but_its_settings(s
     assert not Calibration.from_bytes(earlier_artifact(before, "lift", "bar", "second_look", "mix")).mates
 
 
-EARLIER = {
-    **{kept: kept for kept in ("judgements", "you", "default")},
-    **dict.fromkeys(("concepts", "mates", "titles", "languages"), "documents"),
-    "the migration": "default",
-}
-
-
 def test_a_summary_is_known_as_an_earlier_versions_and_keeps_its_maps_and_common_space() -> None:
     space = {"subjects": 853, "ridge": 3.0, "before": 0.7, "after": 0.73}
     maps = {"method": "lca", "before": "none", "unknown": ["ja"], "stands_in": True}
     languages = {lang: {"documents": n, "pseudo_queries": n} for lang, n in (("de", 40), ("fr", 5))}
-    for earlier, now in EARLIER.items():
-        summary = Summary.from_json(earlier_summary(sample_calibration(), earlier, common_space=space, map=maps))
-        assert summary.is_earlier
-        assert (summary.decided_by, summary.balance, summary.mates, summary.weights) == (now, 0.3, None, ())
-        assert (summary.languages, summary.map, summary.migrated_from) == (languages, maps, "none")
-        assert summary.common_space == CommonSpaceSummary(853, 3.0, 0.7, 0.73)
+    summary = Summary.from_json(earlier_summary(sample_calibration(), "concepts", common_space=space, map=maps))
+    assert summary.is_earlier
+    assert (summary.decided_by, summary.balance, summary.mates, summary.weights) == ("documents", 0.3, None, ())
+    assert (summary.languages, summary.map, summary.migrated_from) == (languages, maps, "none")
+    assert summary.common_space == CommonSpaceSummary(853, 3.0, 0.7, 0.73)
     assert Summary.from_json(earlier_summary(sample_calibration(), "you", weights=[0.2, 0.8])).weights == (0.2, 0.8)
     assert not Summary.from_json(Summary.of(sample_calibration(), "documents").as_json()).is_earlier
 

@@ -1,6 +1,5 @@
 """The builds of the default encoder find the same: fp16, which cards run, and int8, which CPUs run."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 
 from encoders.console import Console
 from encoders.document import Document, Encoder
-from encoders.folder.model_folder import ModelFolder
 from encoders.machine.placement import Device, NoCuda, place
 from encoders.methods.method_registry import open_encoder
 from onnx_export.graphs import device_check
@@ -88,15 +86,3 @@ def test_a_card_computes_the_whole_graph_and_agrees_with_the_cpu(card: Device, m
 @pytest.mark.data
 def test_documents_of_a_card_are_found_as_those_of_the_cpu(card: Device, data_dir: Path) -> None:
     assert_same_map(data_dir, card)
-
-
-@pytest.mark.gpu
-def test_the_cpus_bytes_do_not_depend_on_a_card(
-    card: Device, default_folder: ModelFolder, real_texts: Sequence[Document]
-) -> None:
-    """``auto`` with an int8 graph is the CPU, with the same optimisers."""
-    by_auto, by_cpu = (
-        open_encoder(default_folder, device=device).encode_documents(real_texts[:20]).vectors
-        for device in ("auto", "cpu")
-    )
-    assert by_auto.tobytes() == by_cpu.tobytes()

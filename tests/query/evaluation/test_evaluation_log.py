@@ -169,13 +169,6 @@ def test_lists_say_how_runs_were_ranked(calibrated: Settings, capsys: pytest.Cap
         ("fair-balance-1", "balance 1, mates"), ("fair", "balance 0.75, mates"),
     ]  # fmt: skip
     second, first = runs[:2]
-    shown = said("runs", "show", second["id"])
-    assert "· balance 0.75 · mates yes · weights 1 · hybrid yes ·" in shown
-    assert "· documents in de en · depth 1,000" in shown
     compared = said("runs", "compare", first["id"], second["id"])
-    assert f"{second['id']} against {first['id']}: calibration " in compared
     assert "mates yes (not no), hybrid yes (not no)" in compared
-    assert "documents in de en (not all languages)" in compared
     assert "encoder" not in compared
-    differing = json.loads(said("runs", "compare", first["id"], second["id"], "--json"))["differences"]
-    assert "mates yes (not no)" in differing[second["id"]]

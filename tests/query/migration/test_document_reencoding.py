@@ -117,12 +117,9 @@ def test_killed_in_the_middle_every_document_is_found_and_the_same_command_goes_
         assert searcher.spec.model == searcher.stored_model == new
 
 
-@pytest.mark.parametrize("by", ["_by_words", pytest.param("", marks=pytest.mark.long)], ids=["words", "the default"])
 def test_at_the_end_it_answers_as_if_it_had_been_indexed_so_and_rollback_goes_back_and_forth(
-    by: str, request: pytest.FixtureRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    home: Settings, calibrated_by_words: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    calibrated: Settings = request.getfixturevalue(f"calibrated{by}")
-    home = copied(request.getfixturevalue(f"migrated{by}").home, tmp_path)
     encoder = demo.row(home).encoder
     report = finish_migration("demo", home, device="cpu")
     assert report.run.encoded + report.run.unchanged == demo.DOCUMENTS
@@ -142,7 +139,7 @@ def test_at_the_end_it_answers_as_if_it_had_been_indexed_so_and_rollback_goes_ba
     assert run(["status", "-c", "demo", "--home", str(home.home)]) == 0
     assert f"returns to the vectors of {encoder} by windows" in capsys.readouterr().out
     leave(home)
-    assert demo.first(home) == demo.first(calibrated)
+    assert demo.first(home) == demo.first(calibrated_by_words)
     leave(home)
     assert demo.first(home) == new
 

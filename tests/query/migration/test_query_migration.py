@@ -20,7 +20,7 @@ from query.migration.document_reencoding import is_migrating
 from query.migration.query_migration import migrate
 from query.ranking.searcher import Searcher
 from tests.query.calibration.earlier import make_earlier
-from tests.query.conftest import Homes, copied
+from tests.query.conftest import copied
 from tests.query.migration.encoding_again import first, log_queries
 from tests.query.migration.test_paired_sample import Cutting
 from trials import DEMO
@@ -51,17 +51,12 @@ def everything(settings: Settings) -> list[str]:
         return list(database.iterdump())
 
 
-@pytest.mark.parametrize(
-    "made", ["homes_by_words", pytest.param("homes", marks=pytest.mark.long)], ids=["words", "the default encoder"]
-)
 def test_queries_go_to_the_new_encoder_and_rollback_brings_the_old_one_back(
-    made: str, request: pytest.FixtureRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    calibrated_by_words: Settings, migrated_by_words: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The method *first* makes vectors of another model of the same encoder: documents are their first tokens."""
-    homes: Homes = request.getfixturevalue(made)
-    unchanged = copied(homes.calibrated(), tmp_path / "unchanged")
-    before, stored = first(unchanged), everything(unchanged)
-    home = copied(homes.migrated(), tmp_path)
+    before, stored = first(calibrated_by_words), everything(calibrated_by_words)
+    home = copied(migrated_by_words.home, tmp_path)
     place = ["-c", "demo", "--home", str(home.home), "-q"]
     told = json.loads((home.home / "said.json").read_text())
     assert told["migrated"]

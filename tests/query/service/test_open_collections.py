@@ -283,8 +283,6 @@ class Slow:
         self.calls.append([query.text for query in queries])
         self.begun.set()
         assert self.may.wait(60)
-        if any(query.text == "bad" for query in queries):
-            raise ValueError("bad")
         return np.array([[len(query.text), 1] for query in queries], dtype=np.float32)
 
 
@@ -321,7 +319,7 @@ def test_a_lone_query_is_encoded_at_once_and_others_in_one_call(encoder: Slow, w
     assert len(encoder.calls) == 2
 
 
-def test_no_more_vectors_are_kept_than_there_is_room_for_and_a_failure_is_of_those_who_waited_for_it_alone(
+def test_no_more_vectors_are_kept_than_there_is_room_for(
     encoder: Slow, waiting: QueryBatcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(query_batcher, "KEPT", 3)
@@ -330,9 +328,6 @@ def test_no_more_vectors_are_kept_than_there_is_room_for_and_a_failure_is_of_tho
         waiting.encode_queries([query(text)])
     assert encoder.calls == [["1"], ["2"], ["3"], ["4"], ["2"]]
     assert len(waiting._vectors) == 3
-    with pytest.raises(ValueError, match="bad"):
-        waiting.encode_queries([query("bad")])
-    assert waiting.encode_queries([query("good")])[0, 0] == 4
 
 
 def test_only_a_missing_collection_is_not_found_whatever_a_query_says() -> None:
