@@ -228,11 +228,9 @@ def test_a_report_is_json_and_a_table_for_who_did_not_ask_for_quiet(capsys: Capt
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("name", ["small", pytest.param("default_folder", marks=pytest.mark.long)])
-def test_the_gate_goes_the_way_of_other_commands_and_cuts_long_texts(name: str, request: pytest.FixtureRequest) -> None:
-    texts, folder = read_texts(), request.getfixturevalue(name)
-    reference = encode(folder, texts)
-    assert check_parity(folder, texts, reference).cosine_min == pytest.approx(1, abs=1e-6)
-    other_prefix = ModelFolder(folder.path, replace(folder.config, query_prefix=""))
-    assert check_parity(other_prefix, texts, reference).cosine_min < 0.99
-    assert np.isfinite(encode(folder, [GateText("en", "document", "water " * 2000)])).all()
+def test_the_gate_goes_the_way_of_other_commands_and_cuts_long_texts(small: ModelFolder) -> None:
+    reference = encode(small, GATE)
+    assert check_parity(small, GATE, reference).cosine_min == pytest.approx(1, abs=1e-6)
+    other_prefix = ModelFolder(small.path, replace(small.config, query_prefix=""))
+    assert check_parity(other_prefix, GATE, reference).cosine_min < 0.99
+    assert np.isfinite(encode(small, [GateText("en", "document", "water " * 2000)])).all()
