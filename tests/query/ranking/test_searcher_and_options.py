@@ -236,8 +236,13 @@ class Away:
         return self.store.passages(model, doc_ids), dict(zip(texts_of, self.store.get(list(texts_of)), strict=True))
 
     def __getattr__(self, name: str) -> Any:
-        self.asked.append(name)
-        return getattr(self.store, name)
+        value = getattr(self.store, name)
+
+        def noted(*arguments: Any) -> Any:
+            self.asked.append(name)
+            return value(*arguments)
+
+        return noted if callable(value) else value
 
 
 @pytest.mark.parametrize("ranking", [RankingOptions(), RankingOptions(calibration=NONE)])
