@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from encoders.document import Document
 from encoders.errors import BadInput
+from indexer.attaching import attached_collection
 from indexer.attaching.attached_collection import AttachedCollection
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
@@ -125,9 +126,10 @@ def test_an_index_that_is_not_of_the_family_is_not_read_whatever_an_id_says(fami
 
 
 def test_an_index_that_cannot_be_attached_is_said_once_the_others_have_caught_up(
-    family_of: MakeFamily, tmp_path: Path
+    family_of: MakeFamily, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner = family_of("de")
+    monkeypatch.setattr(attached_collection, "open_named", lambda *_, **__: owner.encoder)
     owner.follow()
     unfit = add(owner, "xx", {"properties": {"other": {"type": "text"}}})
     add(owner, "en")
