@@ -156,13 +156,18 @@ class Calibration:
         """``queries_for_store`` whose nearest raw vectors have, to first order, the largest cosines without the mean.
 
         The cosine is x = q·(d − μ) over the length of d − μ, which is less where d is near μ: about ``LIKELY`` it grows
-        with x + LIKELY d·μ / √(1 − μ²). Combined vectors have a length for each part, mapped vectors other lengths.
+        with x + LIKELY d·μ / √(1 − μ²). Queries for which ``lengths_are_unknown`` stay as they are.
         """
         queries, mean = self.queries_for_store(rows, target, share, lang=lang), self.mean("document", target)
-        if len(self.vector_parts.widths) > 1 or self.space.maps_of_documents:
+        if self.lengths_are_unknown:
             return queries
         square = share * (2 - share) * float(mean @ mean)
         return queries + np.float32(LIKELY * share / max(1 - square, 1e-6) ** 0.5) * mean
+
+    @property
+    def lengths_are_unknown(self) -> bool:
+        """Whether the mean says nothing of lengths: combined vectors have one of each part, mapped vectors others."""
+        return len(self.vector_parts.widths) > 1 or self.space.maps_of_documents is not None
 
     def _space(self, share: float) -> Space:
         """The space, which is made for vectors without means; another encoder's queries always need it."""

@@ -59,6 +59,9 @@ languages has a MAP of .2848 with 25 of each, of .2845 ± .0010 with 50; ntrex i
 _KEPT_FOR_A_HIT = 3
 """Candidates that a stretch keeps for each of its hits before bank and mates are asked. Three cost nothing (ntrex in 42
 languages, MAP .9732 with and without), two cost .002 in a mixed collection."""
+_MANY = 10_000
+"""Documents of a language above which plain queries, of ``lengths_are_unknown``, need twice as many candidates: 50 hold
+97.5 % of the exact ten best of dense vectors, 100 hold 99.6 % (docs/decisions/0006)."""
 _TEXTS = 3
 """Candidates whose texts are read with the passages, for each hit; the texts of other hits need one more request."""
 _TOGETHER = 8
@@ -278,8 +281,10 @@ class FairRanker:
         one_part = len(self.calibration.vector_parts.widths) == 1
         if one_part and not (self._share or self._passages or self._hybrid or self.calibration.mates):
             return [Stretch(k, k)]  # kNN takes candidates before several parts are on one scale
-        first = Stretch(STRETCHES[0].last, candidates_of_a_language(languages))
-        stretches = (first, *STRETCHES[1:])
+        times = (
+            2 if self.calibration.lengths_are_unknown and max(self._store.count().values(), default=0) > _MANY else 1
+        )
+        stretches = (Stretch(STRETCHES[0].last, times * candidates_of_a_language(languages)), *STRETCHES[1:])
         before = (0, *(stretch.last for stretch in stretches))
         needed = [stretch for stretch, start in zip(stretches, before, strict=False) if start < k]
         return [*needed, Stretch(k, k)] if k > stretches[-1].last else needed
