@@ -336,7 +336,8 @@ def test_prepared_documents_are_not_kept_and_a_folder_has_one_training(refused: 
 @pytest.mark.train
 def test_the_report_tells_how_sources_were_read(over_small: list[str], tmp_path: Path, capsys: Capture) -> None:
     latin = tmp_path / "latin.csv"
-    latin.write_bytes("id,lang,text,concept,label\n1,de,Ein Käse für die Bäcker.,Käse,food\n".encode("latin-1"))
+    row = '1,de,"Ein Käse für die Bäcker, über Nacht gereift.",Käse,food'
+    latin.write_bytes(f"id,lang,text,concept,label\n{row}\n".encode("latin-1"))
     again = tmp_path / "again.jsonl"
     second = Path(SOURCES[0]).read_text(encoding="utf-8").splitlines()[1]  # the first one's concept is held out
     again.write_text(json.dumps({**json.loads(second), "id": "again"}) + "\n", encoding="utf-8")
