@@ -23,6 +23,8 @@ from indexer.ledger.database import open_database
 from indexer.ledger.index_runs import active_reencoding
 from indexer.reencode import hand_out_stored
 from indexer.stores.contract import VectorStore
+from indexer.workers.progress import run_progress
+from onnx_export.models import DEFAULT
 from query.calibration import calibration_table
 from query.calibration.lineage import leave_migration
 from query.cli import run
@@ -30,8 +32,10 @@ from query.migration import document_reencoding
 from query.migration.document_reencoding import finish_migration
 from tests.conftest import until
 from tests.indexer.workers.site import Site
+from tests.query.conftest import moved
 from tests.query.migration import encoding_again as demo
 from trials import DEMO
+from trials.servers.rabbitmq import RabbitServer
 from trials.servers.redis import RedisServer
 
 CHUNK = 8
@@ -70,6 +74,11 @@ class Again(Site):
         with open_database(self.settings.database) as engine:
             return [one for one in index_runs.runs(engine, "demo") if one.again][-1]
 
+    def done(self) -> int:
+        """Chunks that are, and had something to encode."""
+        with open_database(self.settings.database) as engine:
+            return run_progress(engine, self.run().id).done // CHUNK
+
 
 @pytest.fixture
 def again(migrated_by_words: Settings, word_model: ModelFolder, redis: RedisServer, tmp_path: Path) -> Iterator[Again]:
@@ -95,6 +104,44 @@ def test_a_worker_makes_what_one_process_makes(
     assert (told["encoded"], told["unchanged"]) == (demo.DOCUMENTS, 0)
     assert demo.vectors(again.settings) == demo.vectors(alone)
     assert demo.row(again.settings).method == "first"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_command_and_worker_killed_in_the_midst_all_is_found_and_at_the_end_it_is_what_one_process_makes(
+    migrated: Settings, rabbitmq: RabbitServer, elastic_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr("indexer.indexing.reading.CHUNK_DOCUMENTS", CHUNK)
+    place = moved(migrated, "demo", elastic_url, tmp_path / "home")
+    shutil.copytree(migrated.home, tmp_path / "undisturbed")
+    undisturbed = Settings.read(home=tmp_path / "undisturbed")
+    finish_migration("demo", undisturbed, device="cpu")
+    new, before = demo.migrated_to(place), demo.found_through_the_map(place)
+    with closing(Again(tmp_path, rabbitmq.url, DEFAULT)) as site:
+        asking, worker = site.command(), site.worker()
+        until(lambda: site.done() >= 2, 300)
+        for process in (worker, asking):
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        assert run(["pause", "-c", "demo", "--home", str(place.home)]) == 0
+        until(lambda: demo.encoded_again(place, new) > CHUNK, 60)  # refreshed within a second
+        assert demo.encoded_again(place, new) < demo.DOCUMENTS
+        assert demo.found_through_the_map(place) == before
+        assert run(["resume", "-c", "demo", "--home", str(place.home), "--broker", rabbitmq.url]) == 0
+        site.worker()
+        capsys.readouterr()
+        assert site.here("--json") == 0
+        told = json.loads(capsys.readouterr().out)
+        assert (told["encoded"], told["unchanged"]) == (demo.DOCUMENTS, 0)
+        assert site.run().builds == {site.run().build: told["encoded"]}
+    assert demo.vectors(place) == demo.vectors(undisturbed)
+    assert demo.row(place).method == "first"
+    assert (demo.row(place).model, demo.migrated_to(place)) == (new, "")
+    answers = demo.first(place)
+    monkeypatch.setenv("DRAGOMAN_HOME", str(place.home))
+    assert run(["rollback", "-c", "demo", "-q"]) == 0
+    assert demo.first(place) != answers
 
 
 @pytest.mark.parametrize("how", ["rollback", pytest.param("calibrate", marks=pytest.mark.long)])
