@@ -160,7 +160,7 @@ def test_a_model_is_replaced(exported: Mapping[str, Path], hugging_face: Mapping
         (["{exported}"], "it is an exported folder already"),
         *(([name], f"there is no folder {name}") for name in ("./nowhere", "/nowhere/at/all", "a/b/c", "no name")),
         *((["{source}", "--name", name], "can't be a model's name") for name in ("a/b", ".hidden")),
-        (["{source}", "--languages", "de,qqqq"], "no known language"),
+        (["{source}", "--languages", "de,qqqq"], "is no language code"),
     ],
 )
 def test_what_can_not_be_exported_is_refused(
