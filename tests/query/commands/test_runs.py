@@ -326,7 +326,7 @@ def test_calibrations_hits_and_the_status_show_ids_and_languages(on_demo: Comman
     names = {f"[{hit['id']}]" for hit in hits} | {hit["lang"] for hit in hits}
     is_whole(names, on_demo(*search).replace(" …", ""), width)
     status = on_demo.one("status")
-    is_whole({status["calibrations"][0]["calibration"] + ":", *status["languages"]}, on_demo("status"), width)
+    is_whole({status["calibrations"][0]["calibration"], *status["languages"]}, on_demo("status"), width)
 
 
 def test_a_training_shows_each_language_with_its_figures(dragoman: Command, tmp_path: Path, width: int) -> None:
