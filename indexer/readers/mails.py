@@ -4,15 +4,16 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 from email import message_from_bytes, policy
+from email.errors import MessageError
 from email.message import EmailMessage
 from typing import cast
 
 from encoders.errors import BadInput
-from indexer.readers.records.encodings import UndecodableError, decide, known_encoding
+from indexer.readers.records.encodings import UTF8, Encoding, UndecodableError, decide, known_encoding
 from indexer.readers.records.files import LONG_LINE, RECORD_LIMIT, SourceFile
 from indexer.readers.records.html_page import read_page
 from indexer.readers.records.record import clean_line, make_document
-from indexer.readers.records.source import Reading, ReadOptions, Refusal
+from indexer.readers.records.source import Reading, ReadOptions, Refusal, Remark
 
 MAIL = re.compile(
     rb"(?:from [^\n]*\d:\d\d[^\n]*\n)?(?:[a-z-]+:[^\n]*\n|[ \t][^\n]*\n)*"
@@ -22,7 +23,7 @@ MAIL = re.compile(
 """What mails begin with; the line that begins each mail of an mbox may stand before."""
 _BEGIN = b"From "
 _QUOTED = re.compile(rb"^>(>*From )", re.MULTILINE)
-_BROKEN = (AttributeError, IndexError, LookupError, TypeError, ValueError)
+_BROKEN = (AttributeError, LookupError, MessageError, OverflowError, RecursionError, TypeError, ValueError)
 """What ``email`` raises at headers that no program should write."""
 
 
@@ -37,14 +38,18 @@ def read_mails(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
             yield Refusal(place, LONG_LINE.replace("line", "mail"), doc_id)
             continue
         try:
-            title, text, date = _parts(data, file.stated)
+            title, text, date, encoding = _parts(data, file.stated, options)
         except UndecodableError as error:
             yield Refusal(place, str(error), doc_id)
         except _BROKEN as error:
             yield Refusal(place, f"the mail can't be read ({error}); save its text as .txt", doc_id)
         else:
+            remarks = list(encoding.remarks())
+            if options.strict and remarks:
+                raise BadInput(f"{place}: {remarks[0]} (--strict)")
             record = {"id": doc_id, "title": title, "text": text, **({"date": date} if date else {})}
             yield make_document(record, place, ReadOptions(lang=options.lang))
+            yield from (Remark(place, remark) for remark in remarks)
 
 
 def _mails(file: SourceFile) -> Iterator[tuple[int, bytes]]:
@@ -62,23 +67,24 @@ def _mails(file: SourceFile) -> Iterator[tuple[int, bytes]]:
     yield begun, _QUOTED.sub(rb"\1", bytes(mail)) if begun else bytes(mail)
 
 
-def _parts(data: bytes, stated: str) -> tuple[str, str, str]:
-    """Title, text, and the date by ISO 8601, empty if there is none; ``stated`` is the encoding of undeclared text."""
+def _parts(data: bytes, stated: str, options: ReadOptions) -> tuple[str, str, str, Encoding]:
+    """Title, text, date by ISO 8601, and how the text was read; without a date empty; ``stated`` if undeclared."""
     mail = message_from_bytes(data, policy=policy.default)
     date: datetime | None = getattr(mail["date"], "datetime", None)
     body = cast("EmailMessage | None", mail.get_body(("plain", "html")))
-    text = ""
+    text, encoding = "", UTF8
     if body:
         payload = cast("bytes", body.get_payload(decode=True))
         html = body.get_content_subtype() == "html"
-        text = payload.decode(_encoding(str(body.get_content_charset(stated)), payload, html=html), "replace")
+        encoding = _encoding(str(body.get_content_charset(stated)), payload, options, html=html)
+        text = payload.decode(encoding.name, "replace")
         text = read_page(text)[1] if html else text
-    return clean_line(str(mail["subject"] or "")), text, date.isoformat() if date else ""
+    return clean_line(str(mail["subject"] or "")), text, date.isoformat() if date else "", encoding
 
 
-def _encoding(declared: str, payload: bytes, *, html: bool) -> str:
+def _encoding(declared: str, payload: bytes, options: ReadOptions, *, html: bool) -> Encoding:
     """The encoding of a mail's text: as the mail declares it, else as a file's. Raises UndecodableError."""
     try:
-        return known_encoding(declared)
+        return Encoding(known_encoding(declared))
     except BadInput:
-        return decide(lambda: [payload], payload, html=html).name
+        return decide(lambda: [payload], payload, html=html, lang=options.lang, languages=options.languages)

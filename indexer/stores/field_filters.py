@@ -14,6 +14,8 @@ BOUNDS = ("gte", "lte")
 """Names of bounds: a value is at least this, or at most this."""
 _LARGEST = sys.float_info.max
 _DIGIT = re.compile(r"\d")
+_DATE = re.compile(r"\d{4}(-\d\d){1,2}")
+"""A month or a day, which as an upper bound takes in all of its times, as in Elasticsearch's dates."""
 
 
 def require_filters(filters: Any) -> None:
@@ -50,7 +52,12 @@ def within(text: str, bounds: Mapping[str, Any]) -> bool:
     value: Any = text if words else number
     if value is None or (number is not None and not all(map(_DIGIT.search, words))):
         return False
-    return all(value >= bound if name == "gte" else value <= bound for name, bound in bounds.items())
+    return all(value >= bound if name == "gte" else _at_most(value, bound) for name, bound in bounds.items())
+
+
+def _at_most(value: Any, bound: Any) -> bool:
+    is_date = isinstance(bound, str) and _DATE.fullmatch(bound) is not None
+    return bool(value <= bound or (is_date and value.startswith(bound)))
 
 
 def misfit(values: Collection[str], bounds: Mapping[str, Any]) -> str:

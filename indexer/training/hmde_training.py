@@ -116,7 +116,7 @@ def train_hmde(
             {"curve.png": _picture(curve)}, console,
             taught_by=[material.text_keys[row] for row in np.unique(rows)], force=force,
         )  # fmt: skip
-    shutil.rmtree(work_folder)
+        shutil.rmtree(work_folder)
     return HmdeReport(
         folder, parity, curve, documents=dict(sorted(counts.items())), drawn=dict(sorted(drawn.items())),
         triples=triples, cut=material.cut, held_out=frozenset(judged_concepts), resumed=resumed,

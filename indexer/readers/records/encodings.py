@@ -239,7 +239,7 @@ def decide(
     stated_langs = {match[1].decode().lower() for match in stating.finditer(start)}
     for name in _guesses(bytes(first.sample), lang, {*languages, *stated_langs}):
         reading = _Reading(name, blocks())
-        if reading.broken * _RARE < reading.length:
+        if name != "utf-8" and reading.broken * _RARE < reading.length:
             return Encoding(name, guessed=True, replaced=reading.broken)
     if first.broken * _RARE < first.length:
         return Encoding(replaced=first.broken)

@@ -15,6 +15,7 @@ from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, NameObject, read_object
 
 from encoders.document import Document
+from encoders.errors import BadInput
 from indexer.readers.formats import read_all
 from indexer.readers.records.files import RECORD_LIMIT
 from indexer.readers.records.source import ReadOptions, Refusal
@@ -144,6 +145,12 @@ def test_mails_are_read_one_by_one_by_what_they_declare(tmp_path: Path) -> None:
     first = replace(dated, doc_id="inbox:1", text="Нет звука\nFrom me")
     second = Document("inbox:10", "und", "Grüße an alle", "Шум")
     assert given(tmp_path / "inbox", box) == [first, second, ("inbox:19", "its title and text are empty")]
+    guessed = MAIL % (b"plain", b"no-such", b"", b"Der Drucker druckt f\xfcr Gr\xf6\xdfen \xfcber A4 nichts mehr.\n")
+    assert given(tmp_path / "b.eml", guessed, lang="de")[1] == ("b.eml", NOT_UTF8)
+    with pytest.raises(BadInput, match=r"b\.eml: it is not UTF-8 .*\(--strict\)"):
+        given(tmp_path / "b.eml", guessed, lang="de", strict=True)
+    broken = b"Date: 1 Jan 2020 00:00:00 +99999999999999999\nMIME-Version: 1.0\n\nx\n"
+    assert notes(given(tmp_path / "c.eml", broken))[0][1].startswith("the mail can't be read (")
 
 
 class BadDisk(io.BytesIO):

@@ -198,7 +198,7 @@ def test_filters_let_through_what_has_the_field_and_compare_as_text(store: Vecto
     years: list[dict[str, Any]] = [
         {"label": "news", "year": 1994, "draft": True, "tags": ["x", "y"], "score": 0.5},
         {"label": "help", "year": 1994, "draft": False, "tags": []},
-        {"label": "news", "year": 1995},
+        {"label": "news", "year": 1995, "sent": "2024-05-31T22:10:00+02:00"},
     ]
     store.put(MODEL, [*(item(doc_id, **fields) for doc_id, fields in zip("abc", years, strict=True)), *others])
     store.publish()
@@ -210,6 +210,7 @@ def test_filters_let_through_what_has_the_field_and_compare_as_text(store: Vecto
         ({"year": {"gte": 1994.5}}, "c"), ({"year": {"gte": 900, "lte": 1994}}, "ab"), ({"tags": {"lte": "x"}}, "a"),
         ({"score": {"lte": 0.5}, "year": {"gte": 5}}, "a"), ({"label": {"gte": 0}}, ""), ({"draft": {"gte": 0}}, ""),
         ({"year": {"gte": "1995"}}, "c"), ({"year": {"lte": "recent"}}, ""), ({"nothing": {"gte": 1}}, ""),
+        ({"sent": {"gte": "2024-05-31", "lte": "2024-05-31"}}, "c"), ({"sent": {"lte": "2024-05-30"}}, ""),
     ]  # fmt: skip
     for filters, ids in passing:
         assert nearest(store, **filters) == sorted(found(store, "text", "en", **filters)) == list(ids), filters
