@@ -71,6 +71,12 @@ class _Sample:
     vectors: Mapping[str, Sequence[float]]  # by document id
 
     @property
+    def indices(self) -> str:
+        """What is searched: the name that was given, or the names of its indices without the unfit."""
+        users = self.users
+        return ",".join(member.name for member in users.members) if users.unfit else users.attachment.index
+
+    @property
     def shares(self) -> dict[str, float]:
         drawn = sum(map(len, self.by_lang.values()))
         return {lang: len(documents) / drawn for lang, documents in self.by_lang.items()}
@@ -114,17 +120,23 @@ def _drawn(client: Elasticsearch, target: LookTarget) -> _Sample:
         query = {"function_score": random | ({"query": {"exists": {"field": vectors[0]}}} if vectors else {})}
         source, columns = {"includes": [*texts, target.lang_field]}, [{"field": name} for name in vectors]
         hits = client.search(
-            index=target.index, query=query, size=_DRAWN, source=source, fields=columns, ignore_unavailable=True
+            index=target.index,
+            query=query,
+            size=_DRAWN,
+            source=source,
+            docvalue_fields=columns,  # a source may lack the vectors, to save disk
+            ignore_unavailable=True,
         )["hits"]["hits"]
     if texts and hits:
         text = max(texts, key=lambda name: sum(len(str(values(hit["_source"], name))) for hit in hits))
         attachment = Attachment(target.server, target.index, text, lang_field=target.lang_field)
         users = UsersIndex.open(client, attachment, new=True)
-        of_hits = {users.index.id_of(hit): hit["fields"][vectors[0]] for hit in hits} if vectors else {}
+        of_hits = {users.index.id_of(hit): hit["fields"][vectors[0]][0] for hit in hits} if vectors else {}
         if documents := _documents(users, hits):
             by_lang = {lang: list(of_lang) for lang, of_lang in groupby(documents, key=lambda document: document.lang)}
-            total = index_changes.count(client, target.index)
-            return _Sample(users, total, by_lang, "".join(vectors), of_hits)
+            sample = _Sample(users, 0, by_lang, "".join(vectors), of_hits)
+            with users.index.store_errors():
+                return replace(sample, total=index_changes.count(client, sample.indices))
     lack = f"no document with text and a vector in {vectors[0]}" if vectors else "no document with text"
     raise BadInput(f"{target.server} has {lack} in {target.index}; see its indices, or name a field with --text")
 
@@ -148,10 +160,10 @@ def _own_vectors(sample: _Sample, console: Console) -> tuple[dict[str, Any], dic
             own_shares[lang] = float(np.mean([own_language_share(langs, lang, _FIRST) for langs in nearest]))
             advance(1)
     shares = {lang: (own_shares[lang], share) for lang, share in sample.shares.items()}
-    mean, expected = (float(np.mean(list(of_langs.values()))) for of_langs in (own_shares, sample.shares))
+    mean, expected = (sum(row[at] * row[1] for row in shares.values()) for at in (0, 1))  # weighed by documents
     summary = (
-        f"By the vectors in {sample.field}, {mean:.0%} of the first {_FIRST} hits are in the query's own language; "
-        f"by its share of the documents it would be {expected:.0%}."
+        f"By the vectors in {sample.field}, {mean:.0%} of a document's nearest {_FIRST} are in its own language; if "
+        f"languages made no difference, {expected:.0%} would be (each language counts by its share of the documents)."
     )
     text = (
         f"Up to {each} documents of each language asked as queries. A bar is the share of the first {_FIRST} hits in "
@@ -172,7 +184,7 @@ def _nearest_languages(sample: _Sample, document: Document) -> list[str]:
     knn = {"field": sample.field, "query_vector": sample.vectors[document.doc_id], "k": size, "num_candidates": 200}
     source = {"includes": list(users.paths.values())}
     with users.index.store_errors():
-        hits = users.index.client.search(index=users.name, knn=knn, size=size, source=source)["hits"]["hits"]
+        hits = users.index.client.search(index=sample.indices, knn=knn, size=size, source=source)["hits"]["hits"]
     other_hits = [hit for hit in hits if users.index.id_of(hit) != document.doc_id]
     return [neighbour.lang for neighbour in _documents(users, other_hits[:_FIRST])]
 
