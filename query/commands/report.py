@@ -8,24 +8,32 @@ import click
 
 from encoders.console import Console
 from indexer.collection.settings import Settings
-from query.commands.options.common_options import common_options, searched_collection_option, server_address
+from query.commands.options.common_options import (
+    common_options,
+    searched_collection_option,
+    server_address,
+    stated_options,
+)
 from query.commands.options.help import Command
 from query.commands.options.option_types import FILE
 from query.commands.options.search_options import files_option
 from query.trec_files.file_patterns import expand
+
+_OF_A_COLLECTION, _OF_AN_INDEX = ("name", "evaluation", "qrel_files"), ("vector", "text", "lang_field")
+"""Parameters without a meaning for the other."""
 
 
 @click.command("report", cls=Command)
 @searched_collection_option("The collection to show.", unless="index")
 @click.option("-o", "--output", type=FILE, help="File to write.  [default: NAME-report.html in this folder]")
 @click.option("--index", metavar="INDEX", help="Show an index of --store instead, or a pattern's indices.")
-@click.option("--vector", metavar="FIELD", default="", help="Its field of vectors.  [default: the only one]")
-@click.option("--text", metavar="FIELD", default="", help="Its field of texts.  [default: the longest]")
-@click.option("--lang-field", metavar="FIELD", default="", help="Its field of languages.  [default: detected]")
+@click.option("--vector", metavar="FIELD", default="", help="The index's field of vectors.  [default: the only one]")
+@click.option("--text", metavar="FIELD", default="", help="The index's field of texts.  [default: the longest]")
+@click.option("--lang-field", metavar="FIELD", default="", help="The index's field of languages.  [default: detected]")
 @click.option(
     "--evaluation", type=click.IntRange(min=1), metavar="N", help="Evaluation to show.  [default: the newest]"
 )
-@files_option("--qrels", "qrel_files", "Its judgements, for MAP by pair of languages.")
+@files_option("--qrels", "qrel_files", "The evaluation's judgements, for MAP by pair of languages.")
 @common_options
 def command(
     name: str,
@@ -48,6 +56,9 @@ def command(
     queries: how much of the first ten hits is in the query's own language? Else: languages, lengths, and what attaching
     would cost.
     """
+    if stated := stated_options(_OF_A_COLLECTION if index else _OF_AN_INDEX):
+        why = "--index shows no collection;" if index else "name the --index too, or"
+        raise click.UsageError(f"{why} leave {', '.join(stated)} out")
     if index:
         from query.report.index_look import LookTarget, look  # noqa: PLC0415
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from elasticsearch import Elasticsearch
+from elasticsearch import ConnectionTimeout, Elasticsearch
 
+from indexer.cluster import index_changes
 from query.cli import run
 from query.report import index_look
 from trials.fake_encoder import FakeEncoder
@@ -17,12 +18,17 @@ pytestmark = pytest.mark.parts
 
 
 def fill(client: Elasticsearch, prefix: str, *, vectors: bool) -> None:
-    """Make two indices, one a language; with ``vectors`` those of a language are near each other."""
-    for lang, count in (("de", 30), ("en", 15)):
+    """Make three indices, one a language, and one without text that can be attached with theirs.
+
+    With ``vectors`` those of a language are near each other; German sources lack them.
+    """
+    client.index(index=f"{prefix}-other", document={"name": "not a text"}, refresh=True)
+    for number, (lang, count) in enumerate((("de", 30), ("en", 15), ("fr", 2))):
         fields: dict[str, Any] = {"body": {"type": "text"}, "tag": {"type": "text"}, "lang": {"type": "keyword"}}
         fields |= {"emb": {"type": "dense_vector", "dims": 2, "similarity": "cosine"}} if vectors else {}
-        client.indices.create(index=f"{prefix}-{lang}", mappings={"properties": fields})
-        for at, angle in enumerate(np.arange(count) / 100 + (lang == "en")):
+        mapping = {"properties": fields, "_source": {"excludes": ["emb"] if lang == "de" else []}}
+        client.indices.create(index=f"{prefix}-{lang}", mappings=mapping)
+        for at, angle in enumerate(np.arange(count) / 100 + number):
             row = {"emb": [float(np.cos(angle)), float(np.sin(angle))]} if vectors else {}
             source = {"body": f"a text of {lang} {10 + at}", "tag": "x", "lang": lang, **row}
             client.index(index=f"{prefix}-{lang}", document=source)
@@ -53,14 +59,37 @@ def test_languages_are_shown_with_what_vectors_do_to_them_or_what_attaching_cost
         before = state(client, prefix)
         seen = look()
         assert state(client, prefix) == before
-    assert seen["documents"] == 45
-    assert seen["languages"] == pytest.approx({"de": 2 / 3, "en": 1 / 3})
+    assert seen["documents"] == 47
+    assert seen["languages"] == pytest.approx({"de": 30 / 47, "en": 15 / 47, "fr": 2 / 47})
     if vectors:
-        assert (seen["vector"], seen["own_language"]) == ("emb", {"de": 1.0, "en": 1.0})
+        assert (seen["vector"], seen["own_language"]) == ("emb", {"de": 1.0, "en": 1.0, "fr": 0.1})
+        assert seen["mean"] == pytest.approx((30 + 15 + 0.2) / 47)
+        assert seen["expected"] == pytest.approx((30**2 + 15**2 + 2**2) / 47**2)
         assert page.read_text("utf-8").count("<svg") == 1
     else:
         assert seen["hours"] > 0 < seen["gigabytes"]
-        assert seen["characters"] == {"de": 15.0, "en": 15.0}
-        assert "Attaching its 45 documents would take" in page.read_text("utf-8")
+        assert seen["characters"] == {"de": 15.0, "en": 15.0, "fr": 15.0}
+        assert "Attaching its 47 documents would take" in page.read_text("utf-8")
     assert "has vectors in no field" in look("--vector", "tag", status=1)
     assert "has no field 'nope'" in look("--text", "nope", status=1)
+
+    def late(*_: object) -> int:
+        raise ConnectionTimeout("late")
+
+    monkeypatch.setattr(index_changes, "count", late)
+    assert f"{server} did not answer" in look(status=1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--index", "x", "-c", "news", "--evaluation", "1", "--qrels", "q"], "leave -c, --evaluation, --qrels out"),
+        (["-c", "news", "--vector", "v", "--text", "t", "--lang-field", "l"], "leave --vector, --text, --lang-field"),
+    ],
+    ids=["of a collection", "of an index"],
+)
+def test_options_without_a_meaning_are_refused(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
+) -> None:
+    assert run(["report", *arguments]) == 2
+    assert says in " ".join(capsys.readouterr().err.split())
