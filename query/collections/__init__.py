@@ -1,1 +1,1 @@
-"""A collection as a whole, its status and its removal; several collections searched as one."""
+"""A collection as a whole, its status and its removal."""
