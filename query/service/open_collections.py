@@ -44,7 +44,15 @@ _MAX_CALIBRATIONS = 4
 _LAST_RUN_ENDED = (
     sa.select(sa.func.max(IndexRun.finished)).where(IndexRun.collection == Collection.name).scalar_subquery()
 )
-_INDICES = sa.select(sa.func.count()).where(AttachedIndex.collection == Collection.name).scalar_subquery()
+_INDICES = (
+    sa.select(sa.func.count())
+    .where(
+        IndexRun.collection == Collection.name,
+        IndexRun.finished.is_not(None),
+        sa.exists().where(AttachedIndex.collection == Collection.name),
+    )
+    .scalar_subquery()
+)
 _STATE = (
     sa.select(
         Collection.created,
@@ -71,8 +79,8 @@ _STATE = (
 """What decides how a collection is searched; read before every search, together with the end of the last run over its
 documents.
 
-The time of creation tells a collection that was deleted and made anew from the one before it, the number of attached
-indices that a family has another.
+The time of creation tells a collection that was deleted and made anew from the one before it, the number of finished
+runs over attached indices that a family has another.
 """
 _OF_COLLECTION = 7
 """Number of columns of ``_STATE`` that are the collection's; then come its calibration's, and last the run's."""
