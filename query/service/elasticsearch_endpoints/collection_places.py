@@ -70,6 +70,8 @@ def named_places(places: Sequence[Place], names: Sequence[str]) -> list[NamedPla
     """
     chosen: dict[str, tuple[Place, list[str]]] = {}
     for name in sorted(names, key=lambda name: "*" in name):
+        if name.startswith("-"):
+            raise Refused(400, f"{name[:100]!r} leaves indices out, which is not taken here; name those to search")
         matching = [
             place for place in places if any(_fits(name, known) for known in (place.collection, *place.indices))
         ]
