@@ -50,6 +50,15 @@ def remembered(engine: sa.Engine, collection: str) -> list[tuple[str, str]]:
         return [(index.uuid, index.name) for index in session.scalars(query)]
 
 
+def followed(engine: sa.Engine, collection: str) -> list[str]:
+    """Names of the indices that a collection has now and that were caught up with."""
+    of_index = (IndexRun.collection == collection, IndexRun.fingerprint.startswith(AttachedIndex.uuid))
+    is_followed = sa.exists().where(*of_index, IndexRun.finished.is_not(None))
+    with transaction(engine) as session:
+        query = sa.select(AttachedIndex.name).where(AttachedIndex.collection == collection, is_followed)
+        return sorted(set(session.scalars(query)))
+
+
 class AttachLedger(RunLedger):
     """The ledger of an attached index: one run for as long as it is followed; ``interrupted``: the last call was."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Self
@@ -24,6 +24,7 @@ class Place:
     collection: str
     server: str  # of the cluster; empty: the documents are not in a cluster
     indices: frozenset[str]  # names by which the cluster knows them: of indices, and the family's aliases and patterns
+    served: Mapping[str, Sequence[str]]  # indices that anybody may read, by the names that may be given for them
     # fields of a source with text and, if the index has them, title and language; they can't filter
     read_fields: Sequence[str] = ("text", "title", "lang")
     attached: str = ""  # the user's index that the collection is attached to; empty: the index is Dragoman's own
@@ -38,17 +39,30 @@ class Place:
             members = attach_ledger.remembered(engine, row.name) if attachment.ids else []
             indices = frozenset([*attachment.parts, *(index for _, index in members)])
             fields, lang_field = attachment.read_fields, attachment.lang_field
-            return cls(row.name, attachment.server, indices, fields, attachment.index, lang_field)
+            followed = attach_ledger.followed(engine, row.name) if attachment.ids else []
+            served = _served(attachment.parts, followed) if attachment.ids else {name: [name] for name in indices}
+            return cls(row.name, attachment.server, indices, served, fields, attachment.index, lang_field)
         if not url.startswith(tuple(f"{scheme}://" for scheme in SCHEMES)):
-            return cls(row.name, "", frozenset({row.name}))
+            return cls(row.name, "", frozenset({row.name}), {})
         address = Address.parse(url)
         alias = f"{address.prefix}-{row.name}"
-        return cls(row.name, address.server, frozenset({alias, f"{alias}-{row.generation:06d}"}))
+        names = frozenset({alias, f"{alias}-{row.generation:06d}"})
+        return cls(row.name, address.server, names, {name: [name] for name in names})
 
     @property
     def documents(self) -> tuple[str, str]:
         """What collections of the same documents have in common."""
         return (self.server, self.attached) if self.attached else ("", self.collection)
+
+
+def _served(parts: Sequence[str], followed: Sequence[str]) -> dict[str, Sequence[str]]:
+    """The indices that each name stands for; which of them an alias beside other names has is not known."""
+    served: dict[str, Sequence[str]] = {name: [name] for name in followed}
+    for part in parts:
+        if part not in served:
+            matching = followed if len(parts) == 1 else [name for name in followed if fnmatchcase(name, part)]
+            served |= {part: matching} if matching else {}
+    return served
 
 
 _NOT_SERVED = "no collection is served for the index {!r}; see /api/collections"

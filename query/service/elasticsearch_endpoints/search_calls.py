@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
 
@@ -67,9 +67,12 @@ class Call:
             )
         if method not in ({"GET", "POST"} if endpoint else {"GET", "HEAD"}):
             raise Refused(405, f"{method} is not answered here; ask the Elasticsearch cluster itself")
-        target = "/" + "/".join(quote(part, safe="") for part in parts)
-        target += f"?{urlencode(parameters)}" if parameters else ""
-        return cls(method, endpoint, target, names[0].split(",") if names else (), parameters)
+        return cls(method, endpoint, _target(parts, parameters), names[0].split(",") if names else (), parameters)
+
+
+def _target(parts: Sequence[str], parameters: Mapping[str, str]) -> str:
+    target = "/" + "/".join(quote(part, safe="") for part in parts)
+    return target + (f"?{urlencode(parameters)}" if parameters else "")
 
 
 def body_lines(call: Call, body: bytes, content_type: str, encoding: str) -> tuple[list[bytes], list[Any]]:
@@ -144,6 +147,30 @@ def header_indices(call: Call, header: Any) -> Iterator[str]:
         raise Refused(403, "a search of this _msearch names no index; name one in each header")
     for index_names in index_lists or [list(call.indices)]:
         yield from index_names
+
+
+def narrowed_to(
+    served: Mapping[str, Sequence[str]], call: Call, lines: Sequence[bytes], values: Sequence[Any]
+) -> tuple[Call, Sequence[bytes]]:
+    """The call and the lines of its body with the indices that each name stands for in ``served``, which has all."""
+
+    def indices_of(names: Iterable[str]) -> list[str]:
+        return list(dict.fromkeys(index for name in names for index in served[name]))
+
+    indices = indices_of(call.indices)
+    if indices != list(call.indices):
+        parameters = {"ignore_unavailable": "true", **call.parameters}
+        target = _target([",".join(indices), call.endpoint], parameters)
+        call = replace(call, target=target, indices=indices, parameters=parameters)
+    if call.endpoint != "_msearch":
+        return call, lines
+    narrowed = list(lines)
+    for at in range(0, len(lines), 2):
+        names = list(header_indices(call, values[at]))
+        if (own := {"index", "indices"} & values[at].keys()) and (indices := indices_of(names)) != names:
+            header = {"ignore_unavailable": True, **values[at], **dict.fromkeys(own, indices)}
+            narrowed[at] = json.dumps(header).encode()
+    return call, narrowed
 
 
 def reaches_elsewhere(value: Any) -> str:

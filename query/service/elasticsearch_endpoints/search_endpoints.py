@@ -27,6 +27,7 @@ from query.service.elasticsearch_endpoints.search_calls import (
     body_lines,
     header_indices,
     named_indices,
+    narrowed_to,
     reaches_elsewhere,
 )
 from query.service.elasticsearch_endpoints.search_response import Group
@@ -147,12 +148,14 @@ class SearchEndpoints:
         if not caller.authorization:
             if self._stale:
                 await self._threads.do(self._refresh_places)
-            served = {name for place in self._places if place.server == self._server for name in place.indices}
+            here = [place for place in self._places if place.server == self._server]
+            served = {name: indices for place in here for name, indices in place.served.items()}
             for name in named_indices(call, values):
                 if name not in served:
                     unserved = f"{name[:100]!r} is no index of a collection that is served"
                     raise Refused(403, f"{unserved}; send your own Elasticsearch credentials to read others")
             _require_inside(values)
+            call, lines = narrowed_to(served, call, lines, values)
         body = b"".join(line + b"\n" for line in lines)
         status, returned_headers, content = await cluster.send(
             call.method, call.target, request.headers, body, caller.authorization

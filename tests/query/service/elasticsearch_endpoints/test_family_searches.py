@@ -11,6 +11,7 @@ from elasticsearch import Elasticsearch, helpers
 
 from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
+from indexer.ledger import attach_ledger
 from query.cli import run
 from query.service.service_options import ServiceOptions
 from tests.conftest import until
@@ -124,12 +125,31 @@ def test_collections_of_their_own_are_not_searched_as_one(family: Family) -> Non
         assert (answer.status_code, sentence in answer.json()["error"]["reason"]) == (status, True), answer.text
 
 
-def test_a_new_index_is_searched_once_it_is_attached_and_a_deleted_one_is_left_out(family: Family) -> None:
+def test_a_new_index_is_searched_once_it_is_attached_and_a_deleted_one_is_left_out(
+    family: Family, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def remember_and_search(*index: Any, remember: Any = attach_ledger.remember) -> None:
+        remember(*index)  # a search now, before the index has our field, must not fix what is searched
+        assert family.search("fam")
+
+    until(lambda: family.service.post("/fam/_search", json={}).status_code == 200)
     family.fill("es")
     assert {index for index, _ in places(family.search("fam"))} == {f"fam-{lang}" for lang in LANGS}
+    several = family.service.post(
+        "/_msearch",
+        content='{"index": "fam"}\n{"size": 100}\n{"index": ["fam-de"]}\n{"size": 100}\n',
+        headers={"content-type": "application/x-ndjson"},
+    ).json()["responses"]
+    for hits in (family.search("fam", {"match_all": {}}), several[0]["hits"]["hits"]):
+        assert {index for index, _ in places(hits)} == {f"fam-{lang}" for lang in LANGS}  # with the service's rights
+    assert {index for index, _ in places(several[1]["hits"]["hits"])} == {"fam-de"}
+    assert family.service.post("/fam-es/_search", json={}).status_code == 403
+    monkeypatch.setattr(attach_ledger, "remember", remember_and_search)
     assert run(["attach", "-c", "articles", "--home", family.home, "--device", "cpu", "-q"]) == 0
     until(lambda: family.service.post("/fam-es/_search", json={"query": CLAUSE}).status_code == 200)
     assert {index for index, _ in places(family.search("fam"))} == {f"fam-{lang}" for lang in ("es", *LANGS)}
+    until(lambda: family.service.post("/fam-es/_search", json={}).status_code == 200)
     family.owner.indices.delete(index="fam-es")
+    assert family.search("fam", {"match_all": {}})
     until(lambda: family.service.post("/fam/_search", json={"query": CLAUSE}).status_code == 200)
     assert {index for index, _ in places(family.search("fam"))} == {f"fam-{lang}" for lang in LANGS}
