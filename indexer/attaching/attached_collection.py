@@ -134,11 +134,17 @@ def detach(
 
 
 def _refuse_shared_field(engine: sa.Engine, name: str, users: UsersIndex) -> None:
-    """Refuse a field that another collection uses: each would take the other's vectors for vectors of its own texts."""
-    attachment = users.attachment
+    """Refuse a field that another collection uses: each would take the other's vectors for vectors of its own texts.
+
+    Of two that began at once, the later one is refused.
+    """
+    attachment, own = users.attachment, collections.find(engine, name)
     for collection in collections.all_collections(engine):
         other = Attachment.parse(collection.store) if is_attached(collection.store) else None
         if other is None or attachment.companion or other.companion or collection.name == name:
+            continue
+        began_later = own is not None and (own.created, own.name) < (collection.created, collection.name)
+        if began_later and not attach_ledger.remembered(engine, collection.name):
             continue
         is_same_field = (other.server, other.field) == (attachment.server, attachment.field)
         if is_same_field and any(fnmatchcase(index, part) for index in users.names for part in other.parts):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,8 @@ def catch_up(
     console = console or Console(quiet=True)
     unfit: list[DragomanError] = list(store.users.unfit)
     marked = {part.mark: part for part in store.parts()}
+    kept = store.kept(attach_ledger.remembered(engine, collection))
+    away = kept.keys() - marked.keys()
     all_passes: list[_Passes] = []
     for mark, part in marked.items():
         try:
@@ -81,14 +83,14 @@ def catch_up(
         attach_ledger.remember(engine, collection, part.users.uuid, part.users.name)
         part.create(encoder.spec.model, encoder.spec.dim)
         source = f"elastic:{part.address.server}/{part.users.attachment.index}"
-        ledger = AttachLedger.open(engine, collection, source, mark, encoder.spec, beside=marked.keys())
+        ledger = AttachLedger.open(engine, collection, source, mark, encoder.spec, beside=marked.keys(), away=away)
         with console.progress("attaching", None, "documents") as progress:
             all_passes.append(_Passes(part, encoder, ledger, checkpoints, console, progress))
             all_passes[-1].run_all()
     if not all_passes:
         raise unfit[0]
     changed = any(passes.moved or passes.ledger.interrupted for passes in all_passes)
-    pruned = _prune(store, all_passes) if changed or store.users.attachment.ids else 0
+    pruned = _prune(store, all_passes, kept.values()) if changed or store.users.attachment.ids else 0
     store.publish()
     for passes in all_passes:
         passes.ledger.finish()
@@ -111,8 +113,11 @@ def catch_up(
     )
 
 
-def _prune(store: JoinedStore, all_passes: Sequence[_Passes]) -> int:
-    """Remove what was stored for documents that the owner deleted; returns the number of documents."""
+def _prune(store: JoinedStore, all_passes: Sequence[_Passes], kept: Collection[str]) -> int:
+    """Remove what was stored for documents that the owner deleted; returns the number of documents.
+
+    What is stored for an index that is ``kept``, but could not be read this time, stays.
+    """
     without = 0
     for passes in all_passes:
         refused = [refusal.doc_id for refusal in passes.ledger.refusals()]
@@ -120,7 +125,8 @@ def _prune(store: JoinedStore, all_passes: Sequence[_Passes]) -> int:
         without += len(refused) - len(missing)
         if missing:
             passes.ledger.record_deletions(missing, 0)
-    pruned = store.prune(without)
+    names = [passes.store.users.name for passes in all_passes]
+    pruned = store.prune(without, store.users.within(names), set(kept).difference(names))
     if pruned:
         all_passes[0].ledger.record_deletions([], pruned)
     return pruned

@@ -83,14 +83,20 @@ class AttachLedger(RunLedger):
         spec: EncoderSpec,
         *,
         beside: Collection[str] = (),
+        away: Collection[str] = (),
     ) -> Self:
-        """Resume or begin the run over this index; delete runs of other models, or of indices not ``beside`` it."""
+        """Resume or begin the run over this index; delete runs of other models, or of indices not ``beside`` it.
+
+        Runs over indices that are ``away`` for now are kept, as unfinished.
+        """
         with transaction(engine) as session:
             query = sa.select(IndexRun).where(IndexRun.collection == collection)
             earlier = None
             for collection_run in session.scalars(query):
                 if (collection_run.fingerprint, collection_run.model) == (fingerprint, spec.model):
                     earlier = collection_run
+                elif collection_run.fingerprint in away and collection_run.model == spec.model:
+                    collection_run.finished = None
                 elif collection_run.fingerprint not in beside or collection_run.model != spec.model:
                     session.execute(sa.delete(IndexRun).where(IndexRun.id == collection_run.id))
             interrupted = earlier is not None and earlier.state == RUNNING

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Any, Self
 
@@ -18,6 +19,7 @@ from indexer.stores.attached.joined_store import JoinedLayout, JoinedStore, Seen
 from indexer.stores.attached.users_index import UsersIndex
 from indexer.stores.clustered.document_layout import VectorFields
 from indexer.stores.clustered.own_index import Claim, OwnIndex, check_name
+from indexer.stores.clustered.server_index import ServerIndex
 from indexer.stores.clustered.writing import Action
 from indexer.stores.contract import EditedDocument, Stamp, StoredDocument
 
@@ -138,21 +140,26 @@ class CompanionStore(JoinedStore):
         """Remove documents from our index."""
         return self._index.delete(doc_ids)
 
-    def prune(self, without: int) -> int:
+    def prune(self, without: int, users: UsersIndex | None = None, kept: Collection[str] = ()) -> int:
         """Remove documents that the user's index lost; ids are compared only if the counts show that there are any."""
-        index, users = self._index, self.users.index
+        index, users = self._index, users or self.users
         index.retry_while_away(index.refresh)
-        users_count = users.retry_while_away(lambda: index_changes.count(users.client, users.name))
-        our_count = index.retry_while_away(lambda: index_changes.count(index.client, self.index))
-        if our_count + without <= users_count:
+        users_count = sum(_count(member.index) for member in users.members)
+        prefixes = tuple(f"{name}/" for name in sorted(kept))
+        of_kept = [{"prefix": {self._layout.name("id"): prefix}} for prefix in prefixes]
+        if _count(index, {"bool": {"must_not": of_kept}}) + without <= users_count:
             return 0
-        doc_ids = self.ids()
+        doc_ids = (doc_id for doc_id in self.ids() if not doc_id.startswith(prefixes))
         gone: list[str] = []
         while page := list(islice(doc_ids, PAGE)):
-            gone += self.gone(page)
+            gone += users.index.retry_while_away(partial(users.missing, page))
         return self.forget(gone) if gone else 0
 
     def drop(self) -> None:
         """Remove our index."""
         self._index.drop()
         self.close()
+
+
+def _count(index: ServerIndex, query: Mapping[str, Any] | None = None) -> int:
+    return index.retry_while_away(lambda: index_changes.count(index.client, index.name, query))

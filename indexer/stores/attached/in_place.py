@@ -214,7 +214,7 @@ class AttachedStore(JoinedStore):
         for part in self.parts():
             ServerStore.publish(part)
 
-    def prune(self, without: int) -> int:  # noqa: ARG002
+    def prune(self, without: int, users: UsersIndex | None = None, kept: Collection[str] = ()) -> int:  # noqa: ARG002
         """Do nothing: our object was deleted with its document."""
         return 0
 

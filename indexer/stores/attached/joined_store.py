@@ -70,20 +70,44 @@ class JoinedStore(ServerStore, ABC):
         is_family = bool(self.users.attachment.ids)
         return [self.within([member.name]) for member in self.users.members] if is_family else [self]
 
+    def kept(self, remembered: Iterable[tuple[str, str]]) -> dict[str, str]:
+        """Names of indices by their marks, of those uuids and names which the server still has; none but a family's."""
+        if not self.users.attachment.ids:
+            return {}
+        ours = self.mark.removeprefix(self.users.uuid)
+        index, members = self.users.index, {member.uuid for member in self.users.members}
+
+        def has(uuid: str, name: str) -> bool:
+            settings = index.client.indices.get_settings(index=name, name="index.uuid", ignore_unavailable=True)
+            return any(entry["settings"]["index"]["uuid"] == uuid for entry in settings.values())
+
+        return {
+            f"{uuid}{ours}": name
+            for uuid, name in remembered
+            if uuid in members or index.retry_while_away(partial(has, uuid, name))
+        }
+
     def visible(self, names: Sequence[str], authorization: str = "") -> Self:
         """A view of the indices of a family that are among ``names`` and that a user may read.
 
         Names may be aliases and patterns, all by default. Raises NotAllowed: the user may read none of the indices.
         """
+        from elasticsearch import NotFoundError  # noqa: PLC0415
+
         client = self.users.index.client
         if authorization:
             client = client.options(headers={"authorization": authorization})
+        asked = list(names) or self.users.attachment.parts
+        ask = partial(client.field_caps, index=asked, fields=[self._layout.ours])
         with self.users.index.store_errors():
-            answer = client.field_caps(index=list(names) or self.users.attachment.index, fields=[self._layout.ours])
+            try:
+                answer = ask()
+            except NotFoundError:  # the server looks for an index once it has checked the rights to all
+                answer = ask(ignore_unavailable=True)
         members = {member.name for member in self.users.members}
         visible = members.intersection(answer["indices"])
         if not visible:
-            raise NotAllowed(f"{self.address.server} has no index that this user may read for {','.join(names)}")
+            raise NotAllowed(f"{self.address.server} has no index that this user may read for {','.join(asked)}")
         return self if visible == members else self.within(visible)
 
     def count(self, model: str = "", *, patient: bool = False) -> dict[str, int]:
@@ -173,8 +197,11 @@ class JoinedStore(ServerStore, ABC):
         """Remove what is attached to documents; returns the number of documents changed."""
 
     @abstractmethod
-    def prune(self, without: int) -> int:
-        """Forget documents that the user's index lost; returns how many. ``without``: its documents without vectors."""
+    def prune(self, without: int, users: UsersIndex | None = None, kept: Collection[str] = ()) -> int:
+        """Forget documents that the user's index lost; returns how many. ``without``: its documents without vectors.
+
+        ``users`` are the indices that were read, by default all; documents of indices that are ``kept`` stay.
+        """
 
     def _candidates(self, query: VectorQuery, answers: Iterator[Hits]) -> dict[str, list[NearestDocuments]]:
         candidates = super()._candidates(query, answers)

@@ -258,7 +258,8 @@ class UsersIndex:
         documents: list[Mapping[str, Any]] = []
         for page in pages(self.index.places(doc_ids)):
             with self.index.store_errors():
-                answer = self.index.client.mget(index=self.name, docs=page, **options)
+                path = None if self.attachment.ids else self.name  # the names of a family may be too long for a path
+                answer = self.index.client.mget(index=path, docs=page, **options)
                 documents += self.index.existing(answer["docs"])
         return documents
 

@@ -26,6 +26,7 @@ from indexer.attaching.catch_up import catch_up
 from indexer.cluster.cluster_address import Credentials
 from indexer.cluster.cluster_errors import IndexGone
 from indexer.cluster.source_values import filter_texts
+from indexer.collection import collection as collections
 from indexer.collection.collection import find, register
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
@@ -486,6 +487,26 @@ def test_documents_say_at_the_door_what_no_mapping_does(in_place: Owner) -> None
     at_the_door(in_place)
     in_place.write("b", source("one"), routing="somewhere", refresh=True)
     refused_at_the_door(in_place, rf"placed by routing values.*dragoman index elastic:{in_place.index} -c NAME")
+
+
+@pytest.mark.usefixtures("default_folder")
+def test_the_first_of_two_that_attach_at_once_keeps_the_field(
+    in_place: Owner, settings: Settings, monkeypatch: Patch
+) -> None:
+    in_place.write("a", source("one"))
+
+    def register_two(engine: Any, name: str, *rest: Any, register: Any = collections.register) -> None:
+        register(engine, name, *rest)
+        register(engine, "later", *rest)
+
+    monkeypatch.setattr(collections, "register", register_two)
+    with AttachedCollection.open("first", in_place.attachment, settings=settings) as attached:
+        assert attached.catch_up().encoded == 1
+    with (
+        AttachedCollection.open("later", settings=settings) as attached,
+        pytest.raises(BadInput, match="has vectors of collection first in 'dragoman' already"),
+    ):
+        attached.catch_up()
 
 
 @pytest.mark.usefixtures("default_folder")

@@ -14,6 +14,7 @@ from indexer.attaching import attached_collection
 from indexer.attaching.attached_collection import AttachedCollection
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
+from indexer.ledger import attach_ledger
 from indexer.stores.attached.joined_store import JoinedStore
 from indexer.stores.attached.users_index import UsersIndex
 from indexer.stores.contract import LexicalQuery, MissingDocuments, VectorQuery
@@ -91,6 +92,7 @@ def test_indices_are_one_collection_that_takes_new_ones_and_leaves_deleted_ones(
     owner.client.indices.delete(index=f"{owner.prefix}-docs-en")
     with pytest.raises(MissingDocuments):
         for_whole.get(ids(owner, "de", "en"))
+    assert for_whole.visible([f"{owner.prefix}-docs-{lang}" for lang in ("de", "en")]).count() == {"de": 2}
     assert owner.follow().removed == (2 if companion else 0)
     check(owner, "de", "fr")
     StoreLocation(owner.attachment.url, "c").drop()
@@ -112,6 +114,24 @@ def test_a_view_has_the_documents_of_its_indices_alone(family_of: MakeFamily, *,
         assert view.count_passing(["de", "en", "fr"]) == 2 * len(langs)
     assert store.visible([f"{owner.prefix}-all"]) is store
     assert store.shown_place(f"{docs}-de/b") == (f"{docs}-de", "b")
+
+
+def test_an_index_that_is_away_for_a_pass_keeps_its_vectors(family_of: MakeFamily) -> None:
+    owner = family_of("de", "en", companion=True)
+    owner.follow()
+    refused = add(owner, "xx", {"_routing": {"required": True}, **MAPPING})
+    for own_id in ("a", "b", "c"):
+        owner.client.index(index=refused, id=own_id, routing="r", document=source(own_id), refresh=True)
+    owner.client.indices.close(index=f"{owner.prefix}-docs-en")
+    owner.client.delete(index=f"{owner.prefix}-docs-de", id="a")
+    report = owner.follow()
+    assert (report.removed, len(report.unfit), attach_ledger.followed(owner.engine, "c")) == (
+        1, 1, [f"{owner.prefix}-docs-de"],
+    )  # fmt: skip
+    owner.client.indices.open(index=f"{owner.prefix}-docs-en")
+    assert owner.encoded_by_following() == []
+    assert sorted(owner.vectors()) == ids(owner, "de", "en")[1:]
+    assert len(attach_ledger.followed(owner.engine, "c")) == 2
 
 
 def test_an_index_that_is_not_of_the_family_is_not_read_whatever_an_id_says(family_of: MakeFamily) -> None:
