@@ -158,6 +158,7 @@ def _copy_of(home: Callable[[Homes], Path], homes: str) -> Any:
 
 demo = _copy_of(Homes.plain, "homes")
 calibrated = _copy_of(Homes.calibrated, "homes")
+migrated = _copy_of(Homes.migrated, "homes")
 demo_by_words = _copy_of(Homes.plain, "homes_by_words")
 calibrated_by_words = _copy_of(Homes.calibrated, "homes_by_words")
 migrated_by_words = _copy_of(Homes.migrated, "homes_by_words")
