@@ -14,7 +14,7 @@ from dragoman import index
 from dragoman.integrations import haystack, langchain, llama_index
 from encoders.errors import BadInput
 
-pytestmark = [pytest.mark.parts, pytest.mark.filterwarnings("default")]
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("default")]  # which Haystack imports
 
 
 @pytest.fixture(scope="module", autouse=True)
