@@ -62,7 +62,7 @@ languages, MAP .9732 with and without), two cost .002 in a mixed collection."""
 _MANY = 10_000
 """Documents of a language above which plain queries, of ``lengths_are_unknown``, need twice as many candidates: 50 hold
 97.5 % of the exact ten best of dense vectors, 100 hold 99.6 % (docs/decisions/0006)."""
-_TEXTS = 3
+_TEXTS_FOR_A_HIT = 3
 """Candidates whose texts are read with the passages, for each hit; the texts of other hits need one more request."""
 _TOGETHER = 8
 """Maximum waiting queries that are ranked together: each has its own candidates in memory."""
@@ -249,7 +249,9 @@ class FairRanker:
         mates = self._mates(scored, in_stretches[0])
         if self._passages:
             with_mates = scored.with_mates(mates)
-            likely = with_mates.best_of_queries(_TEXTS * search.k, in_stretches[-1]) if plain is not None else []
+            likely = (
+                with_mates.best_of_queries(_TEXTS_FOR_A_HIT * search.k, in_stretches[-1]) if plain is not None else []
+            )
             rows, in_stretches = shortlists(with_mates, in_stretches, by_words, ends)
             scored = self._compared(self._with_passages(candidates, rows, lang, likely), queries, in_stretches)
             scored = self._by_margin(scored, None if bwd is None else bwd[rows])

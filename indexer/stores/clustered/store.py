@@ -240,7 +240,10 @@ class ServerStore:
         columns = layout.bare([known, *layout.passages(model)])
         passages: dict[str, Passages] = {}
         sources: dict[str, Mapping[str, Any]] = {}
-        has_model = lambda hit: known in hit.get("fields", {})  # noqa: E731
+
+        def has_model(hit: Mapping[str, Any]) -> bool:
+            return known in hit.get("fields", {})
+
         for hits in hits_by_id(self._index, doc_ids, columns, has_model, texts_of if fields else (), fields):
             passages |= {hit["_id"]: layout.hit_passages(model, hit, dim) for hit in hits}
             sources |= {hit["_id"]: hit["_source"] for hit in hits if "_source" in hit}
