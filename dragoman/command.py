@@ -1,7 +1,5 @@
 """The program of the command ``dragoman``: its own packages come first, then the command is imported and run."""
 
-from __future__ import annotations
-
 import os
 import sys
 from importlib.machinery import PathFinder

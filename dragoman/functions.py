@@ -1,7 +1,5 @@
 """What the everyday commands do, as functions of a program."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sources that a program gives: names of files, folders and indices, records as dicts, and tables of records."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """Texts → vectors by the methods that programs already call: those of sentence-transformers and of fastembed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from itertools import islice
 

@@ -1,7 +1,5 @@
 """Index sources into a collection by name: opens encoder, store and ledger, and passes them to the pipeline."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Encode the documents of a store with another encoder, here or by workers, into a second vector field."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator

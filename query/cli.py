@@ -1,7 +1,5 @@
 """The command ``dragoman`` and its list of commands, each imported when it is called."""
 
-from __future__ import annotations
-
 import io
 import logging
 import os
@@ -116,7 +114,7 @@ def _is_no_interrupt(record: logging.LogRecord) -> bool:
     return not (record.exc_info and isinstance(record.exc_info[1], KeyboardInterrupt))
 
 
-def _show_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
+def _show_unraisable(unraisable: "sys.UnraisableHookArgs") -> None:
     """Print an error that Python can't raise; no Ctrl-C that comes while the clean-up deletes an object."""
     if not isinstance(unraisable.exc_value, KeyboardInterrupt):
         sys.__unraisablehook__(unraisable)

@@ -1,7 +1,5 @@
 """What the retrievers share: a collection that is opened at its first query, and a hit's metadata."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Any

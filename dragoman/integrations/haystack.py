@@ -1,7 +1,5 @@
 """A retriever for Haystack; it needs the package ``haystack-ai``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -49,6 +47,6 @@ class DragomanRetriever:
         return default_to_dict(self, top_k=self.top_k, filters=self.filters, **where, **self._search.options)
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> DragomanRetriever:
+    def from_dict(cls, data: dict[str, Any]) -> "DragomanRetriever":
         """A retriever of a pipeline's file."""
         return default_from_dict(cls, data)

@@ -1,7 +1,5 @@
 """A retriever and embeddings for LangChain; they need the package ``langchain-core``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A retriever for LlamaIndex; it needs the package ``llama-index-core``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Attach a collection to a user's index, open the collection again, detach it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -115,7 +113,7 @@ def detach(
     *,
     forget: bool = False,
     also: Callable[[Session], None] = lambda _: None,
-) -> list[Detached]:
+) -> "list[Detached]":
     """Remove the vectors from the attached indices and delete the collection; returns what was done in each index.
 
     With ``forget`` the vectors stay and no request is sent; ``also`` is that of ``collection.remove``. Raises

@@ -4,8 +4,6 @@ A pass reads the changes since the previous pass, by shard and sequence number, 
 of their text. Our own writes are changes too, so passes are repeated until a pass has nothing to write.
 """
 
-from __future__ import annotations
-
 import shutil
 import time
 from collections import Counter
@@ -113,7 +111,7 @@ def catch_up(
     )
 
 
-def _prune(store: JoinedStore, all_passes: Sequence[_Passes], kept: Collection[str]) -> int:
+def _prune(store: JoinedStore, all_passes: "Sequence[_Passes]", kept: Collection[str]) -> int:
     """Remove what was stored for documents that the owner deleted; returns the number of documents.
 
     What is stored for an index that is ``kept``, but could not be read this time, stays.

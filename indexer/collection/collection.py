@@ -1,7 +1,5 @@
 """A collection: its name, its store, and the encoder of its vectors."""
 
-from __future__ import annotations
-
 import datetime as dt
 import shutil
 from collections.abc import Callable

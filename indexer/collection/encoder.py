@@ -1,7 +1,5 @@
 """The encoder of a collection's vectors, and of the work that it has for workers."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import sqlalchemy as sa

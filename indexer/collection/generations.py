@@ -4,8 +4,6 @@ The collection's row says which generation is searched, and ``VectorStore.publis
 before the row changes. After a crash in between both point at complete generations; the next command publishes again.
 """
 
-from __future__ import annotations
-
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Self

@@ -1,7 +1,5 @@
 """Settings: home, store, database and broker, read once from options and ``DRAGOMAN_*`` variables."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,7 +47,7 @@ class Settings:
         store: str | None = None,
         database: str | None = None,
         broker: str | None = None,
-    ) -> Settings:
+    ) -> "Settings":
         """Take missing values from ``DRAGOMAN_HOME``, ``_STORE``, ``_DATABASE`` and ``_BROKER``, then the defaults."""
         folder = Path(
             home or os.environ.get("DRAGOMAN_HOME") or platformdirs.user_data_dir("dragoman", appauthor=False)

@@ -1,7 +1,5 @@
 """Where a collection's stores are, and the stores that are there: embedded, on a server, or in a user's index."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,7 +43,7 @@ class StoreLocation:
 
         return EmbeddedStore(self._folder(), self.collection, generation, make=make)
 
-    def open_attached(self, *, make: bool = False) -> JoinedStore:
+    def open_attached(self, *, make: bool = False) -> "JoinedStore":
         """Open the store of a collection that is attached to a user's index.
 
         Raises BadInput: vectors can't be attached to the index any more; StoreError: it is missing without ``make``.

@@ -1,7 +1,5 @@
 """Encode a chunk of documents; if a document is very long, keep each finished batch, and report progress."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Documents of the sources with one id: they are refused, or one counts and the others are left out of the run."""
 
-from __future__ import annotations
-
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

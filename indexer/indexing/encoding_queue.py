@@ -1,7 +1,5 @@
 """Encode ahead: two threads encode documents while the caller's thread reads and stores."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor

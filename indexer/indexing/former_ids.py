@@ -1,7 +1,5 @@
 """Recognise a collection whose files have the ids that an earlier version gave them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice

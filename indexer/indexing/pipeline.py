@@ -1,7 +1,5 @@
 """Index a collection in this process: read → encode → store, chunk by chunk; a killed run resumes without loss."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from collections.abc import Iterable, Sequence

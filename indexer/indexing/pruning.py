@@ -1,7 +1,5 @@
 """Remove documents from a store that the sources of a run do not have any more."""
 
-from __future__ import annotations
-
 from encoders.console import Console
 from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import OF_COLLECTION

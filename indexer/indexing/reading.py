@@ -1,7 +1,5 @@
 """Sources → chunks of documents with languages; the sources alone decide where a chunk ends."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from importlib.metadata import version

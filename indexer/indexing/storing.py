@@ -1,7 +1,5 @@
 """Store encoded documents: this process and the workers use the same functions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The results of the readers of parallel text."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Aligned tables: a column per language, JSON objects by language, or a file per language with common ids."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 

@@ -1,7 +1,5 @@
 """Moses pairs: the last ending of the file names is the language; equal line numbers are translations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sort files of parallel text by their suffix and header, and read each with its reader."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

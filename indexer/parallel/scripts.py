@@ -1,7 +1,5 @@
 """Check whether a sentence is written in a script of its language."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import langcodes

@@ -1,7 +1,5 @@
 """TMX, the exchange format of translation memories."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from xml.etree import ElementTree as ET

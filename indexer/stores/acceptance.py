@@ -1,7 +1,5 @@
 """Which documents a store accepts: the rules that every implementation shares."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Names of collections."""
 
-from __future__ import annotations
-
 import re
 
 from encoders.errors import BadInput

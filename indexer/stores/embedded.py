@@ -1,7 +1,5 @@
 """The embedded store: one SQLite file a generation of a collection, exact kNN in memory; it needs no server."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

@@ -1,7 +1,5 @@
 """Documents in the tables of an embedded store's file: every function runs its statements in an open transaction."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence

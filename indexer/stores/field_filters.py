@@ -1,7 +1,5 @@
 """Filters by fields: values, one of which a field must have, or bounds of its values."""
 
-from __future__ import annotations
-
 import math
 import re
 import sys

@@ -1,7 +1,5 @@
 """Exact nearest neighbours: one matrix of a model's vectors, by language; an int8 copy rules out most rows."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -54,7 +52,9 @@ class VectorMatrix:
     _compared_count: int = field(default=0, init=False, repr=False)
 
     @classmethod
-    def build(cls, places: Sequence[tuple[str, str, int]], rows: Iterable[tuple[int, bytes]], dim: int) -> VectorMatrix:
+    def build(
+        cls, places: Sequence[tuple[str, str, int]], rows: Iterable[tuple[int, bytes]], dim: int
+    ) -> "VectorMatrix":
         """Build the matrix; beside it a thousand vectors are in memory at a time.
 
         ``places`` are language, id and number of each vector, ordered by language; ``rows`` number and bytes, in any

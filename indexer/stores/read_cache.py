@@ -1,7 +1,5 @@
 """What a store read in one state of its file."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, TypeVar

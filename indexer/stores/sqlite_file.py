@@ -1,7 +1,5 @@
 """A SQLite file that several threads and processes read and write."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -5,8 +5,6 @@ file half as large again, and only hybrid searches read them. So the first hybri
 batch, and resumes if killed; from then on every write to documents writes their words in its transaction.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterable
 from typing import cast

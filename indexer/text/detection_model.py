@@ -1,7 +1,5 @@
 """The model of py3langid, decompressed once and then mapped into memory: loading it takes half a second otherwise."""
 
-from __future__ import annotations
-
 import json
 import threading
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Detect the language of a text, among the languages of a collection."""
 
-from __future__ import annotations
-
 import copy
 import re
 from collections import Counter

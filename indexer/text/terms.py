@@ -7,8 +7,6 @@ ntrex headlines (reciprocal rank): Thai trigrams .89, bigrams .84; Hindi words w
 signs .75.
 """
 
-from __future__ import annotations
-
 import re
 import sqlite3
 import unicodedata

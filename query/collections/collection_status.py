@@ -1,7 +1,5 @@
 """Status of a collection: languages, encoder, calibrations, index runs, refused documents."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from typing import Any
 

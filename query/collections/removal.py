@@ -1,7 +1,5 @@
 """Remove a collection and everything that belongs to it, or some of its documents."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 
 def remove_collection(
     engine: sa.Engine, collection: Collection, settings: Settings, *, forget: bool = False
-) -> list[Detached]:
+) -> "list[Detached]":
     """Remove a collection with its runs, calibrations, logged evaluations and logged queries.
 
     Returns what was removed from each attached index, which keeps its documents. After an interruption, another call

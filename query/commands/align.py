@@ -1,7 +1,5 @@
 """``dragoman align``: one-to-one pairs of documents of two languages, from collections or files."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """``dragoman attach``: make an existing Elasticsearch index cross-lingual in place, and keep up with its owner."""
 
-from __future__ import annotations
-
 import logging
 import signal
 import time
@@ -110,7 +108,7 @@ def command(
             upkeep.update(_catch_up(attached))
 
 
-def _follow(attached: AttachedCollection, upkeep: _CalibrationUpkeep, every: float) -> None:
+def _follow(attached: AttachedCollection, upkeep: "_CalibrationUpkeep", every: float) -> None:
     """Catch up with the owner's writes every ``every`` seconds until interrupted.
 
     A server or database that is away is waited for. Once the process has caught up, no failure ends it, neither of a

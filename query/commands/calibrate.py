@@ -1,7 +1,5 @@
 """``dragoman calibrate``: make languages comparable; list calibrations, choose one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

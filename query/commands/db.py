@@ -1,7 +1,5 @@
 """``dragoman db``: look after the SQL database."""
 
-from __future__ import annotations
-
 import click
 
 from encoders.console import Console

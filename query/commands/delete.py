@@ -1,7 +1,5 @@
 """``dragoman delete``: documents, or a whole collection with all that belongs to it; ``detach``: what attach added."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -96,7 +94,7 @@ def _delete_collection(
     console.show({"collection": name, "collection_deleted": True, "forgotten": forget}, sentence)
 
 
-def _show_detached(collection: Collection, indices: Sequence[Detached], console: Console, *, forget: bool) -> None:
+def _show_detached(collection: Collection, indices: "Sequence[Detached]", console: Console, *, forget: bool) -> None:
     attachment = Attachment.parse(collection.store)
     remaining_field = "" if attachment.companion else f"{attachment.field}.models.{collection.model}.vector"
     values = {
@@ -112,7 +110,7 @@ def _show_detached(collection: Collection, indices: Sequence[Detached], console:
 
 
 def _detached_parts(
-    collection: Collection, attachment: Attachment, indices: Sequence[Detached], remaining_field: str, *, forget: bool
+    collection: Collection, attachment: Attachment, indices: "Sequence[Detached]", remaining_field: str, *, forget: bool
 ) -> Iterator[Part]:
     name, field = collection.name, attachment.field
     if forget:

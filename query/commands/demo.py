@@ -1,7 +1,5 @@
 """``dragoman demo``: the whole job on the collection that ships with Dragoman."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from importlib.resources import as_file, files
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``dragoman encoders``: list the encoders, show one of them, or check it on a device."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -133,7 +131,7 @@ def _show_words(folders: Sequence[ModelFolder], words: Sequence[str], k: int, co
         console.show({"word": word_found.word, "lang": word_found.lang, "near": near}, [table])
 
 
-def check_parts(name: str, check: DeviceCheck) -> Iterator[Part]:
+def check_parts(name: str, check: "DeviceCheck") -> Iterator[Part]:
     """What an encoder does on a device, for people."""
     for provider, counts in check.nodes.items():
         operations = ", ".join(f"{count} {operation}" for operation, count in counts.most_common())

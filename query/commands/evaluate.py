@@ -1,7 +1,5 @@
 """``dragoman evaluate``: topics × collection → runs, scores, the log."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args

@@ -1,7 +1,5 @@
 """``dragoman export``: turn a Hugging Face encoder into an ONNX folder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +66,7 @@ def command(
     placement = _placement(device, precision, console)
     checks: list[dict[str, Any]] = []
 
-    def check(folder: ModelFolder, reference: FloatArray) -> None:
+    def check(folder: ModelFolder, reference: "FloatArray") -> None:
         checks.append(_check_on_gpu(folder, placement, reference, console, force=force))
 
     check_on_gpu = check if placement.gpu else None
@@ -111,7 +109,7 @@ def _placement(device: Device, precision: Precision, console: Console) -> Placem
 
 
 def _check_on_gpu(
-    folder: ModelFolder, placement: Placement, reference: FloatArray, console: Console, *, force: bool
+    folder: ModelFolder, placement: Placement, reference: "FloatArray", console: Console, *, force: bool
 ) -> dict[str, Any]:
     """Check a folder that is not yet published on a card, show the result, write it to ``device.json``, and return it.
 

@@ -1,7 +1,5 @@
 """``dragoman index``: read sources, encode and store documents, resume an interrupted run, and calibrate."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -1,7 +1,5 @@
 """``dragoman mates``: does a document find its translation first? Map by map, dimension by dimension, pair by pair."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """``dragoman mcp``: the tools for agents, over standard input and output."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -1,7 +1,5 @@
 """``dragoman migrate``: another encoder answers a collection's queries; ``rollback``: undo that, or a rebuild."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any

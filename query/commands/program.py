@@ -1,7 +1,5 @@
 """How the running program is called in a new shell."""
 
-from __future__ import annotations
-
 import shlex
 import shutil
 import sys

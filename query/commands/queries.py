@@ -1,7 +1,5 @@
 """``dragoman queries``: the logged queries of a collection, for people to judge."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``dragoman report``: one page of HTML on a collection's bias, fairness and scores, or on somebody's index."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """``dragoman runs``: the evaluation log."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path

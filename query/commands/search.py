@@ -1,7 +1,5 @@
 """``dragoman search``: ranked hits in every language, the matching passage under each; ``similar``: to a document."""
 
-from __future__ import annotations
-
 import click
 
 from encoders.console import Console

@@ -1,7 +1,5 @@
 """``dragoman serve``: HTTP: JSON, an Elasticsearch-shaped search, and a web page."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import signal
@@ -130,7 +128,7 @@ def command(
         raise application.failure
 
 
-def _handle_hangup(http_server: Server, token_file: TokenFile | None) -> None:
+def _handle_hangup(http_server: "Server", token_file: "TokenFile | None") -> None:
     """Stop as the terminal was closed, except under ``nohup``; without a terminal read the tokens' file again."""
     if token_file is not None and not os.isatty(0):
         signal.signal(signal.SIGHUP, lambda *_: token_file.read_again())

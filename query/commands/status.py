@@ -1,7 +1,5 @@
 """``dragoman status``: collections, their documents, encoders, calibrations, index runs and refused records."""
 
-from __future__ import annotations
-
 import click
 
 from encoders.console import Console

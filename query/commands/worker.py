@@ -1,7 +1,5 @@
 """``dragoman worker``: encode and store chunks of index runs, here and on other machines."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

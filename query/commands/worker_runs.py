@@ -1,7 +1,5 @@
 """``dragoman pause``, ``resume`` and ``cancel``: index runs of workers."""
 
-from __future__ import annotations
-
 import click
 
 from encoders.console import Console

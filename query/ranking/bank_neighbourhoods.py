@@ -1,7 +1,5 @@
 """The neighbourhoods of documents in the languages' banks, computed once for documents that are met again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache, lru_cache
 from threading import Lock

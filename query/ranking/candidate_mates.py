@@ -5,8 +5,6 @@ of its mates, and half of the mean difference to them and itself: the largest al
 (docs/decisions/0005). Without the languages' means, documents about other things are nearly orthogonal.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -48,7 +46,7 @@ class Mates:
     weights: FloatArray  # (n, m) float32, 0 to 1: how much the mate counts; 0 if the candidate has no mate there
 
     @classmethod
-    def among(cls, documents: CandidateDocuments, rows: Rows, scores: FloatArray, bar: float) -> Mates:
+    def among(cls, documents: CandidateDocuments, rows: Rows, scores: FloatArray, bar: float) -> "Mates":
         """Mates of documents in ascending ``rows``; the best by (n,) scores lift others; ``bar`` counts fully."""
         mates, cosines = _mutual(documents, rows, np.sort(largest(scores, LIFTERS)))
         weights = np.asarray(np.clip((cosines - np.float32(bar)) / RAMP + 1, 0, 1), dtype=np.float32)
@@ -83,7 +81,7 @@ class Mates:
         mean = weighted.sum(axis=1) / (np.float32(1) + self.weights.sum(axis=1))
         return np.asarray(_GAIN * (best + mean) / 2, dtype=np.float32)
 
-    def selected(self, rows: Rows, counted: BoolArray) -> Mates:
+    def selected(self, rows: Rows, counted: BoolArray) -> "Mates":
         """The mates among some rows, ascending, by their positions there; only rows that are ``counted`` have mates."""
         kept = np.isin(self.rows, rows[counted])
         mates = np.searchsorted(rows, self.mates[kept])

@@ -1,7 +1,5 @@
 """Candidates of a ranking: documents that are to be compared with queries."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +24,7 @@ class RetrievedDocuments:
     nearest: Mapping[str, Sequence[NearestDocuments]]  # by language, each query's nearest documents
     lexical_hits: Sequence[LexicalHits] = ()  # each query's lexical hits; empty without hybrid search
 
-    def without(self, doc_ids: Sequence[Collection[str]]) -> RetrievedDocuments:
+    def without(self, doc_ids: Sequence[Collection[str]]) -> "RetrievedDocuments":
         """What was found, for each query without its documents of ``doc_ids``, which may be empty."""
         if not any(doc_ids):
             return self
@@ -101,11 +99,11 @@ class CandidateDocuments:
         """(n, queries) cosines of the documents' own vectors."""
         return queries.cosines(self.vectors, self.languages, self.vector_parts)
 
-    def cosines_by_part(self, queries: CorrectedQueries) -> CosinesByPart:
+    def cosines_by_part(self, queries: CorrectedQueries) -> "CosinesByPart":
         """The cosines that documents are compared by: here the documents' own."""
         return CosinesByPart(self.cosines(queries))
 
-    def selected(self, rows: Rows) -> CandidateDocuments:
+    def selected(self, rows: Rows) -> "CandidateDocuments":
         """The documents of the rows, ascending, without passages."""
         ends = np.searchsorted(rows, [span.stop for span in self.languages.values()]).tolist()
         languages = {lang: slice(*span) for lang, span in zip(self.languages, pairwise((0, *ends)), strict=True)}

@@ -5,8 +5,6 @@ ranking is made in stretches of the candidates that earlier stretches left, by t
 first hits do not depend on the number asked for (a store with approximate kNN may find slightly more).
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter
@@ -72,7 +70,7 @@ _TOGETHER = 8
 class _Search:
     """All but the query that decides a ranking; searches are equal if their filters are so as JSON."""
 
-    ranker: FairRanker
+    ranker: "FairRanker"
     lang: str
     targets: tuple[str, ...]
     k: int

@@ -5,8 +5,6 @@ of the best in any, squared and with half the weight: a convex combination (Bruc
 Fusion Functions for Hybrid Retrieval*, TOIS 2023). Ranks and scores stay; a language's documents move between them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rerank the best hits of a fair ranking: a cross-encoder reads the query with the best passage of each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
@@ -35,7 +33,7 @@ class HitReranker:
         return {"reranker": self.name, "reranker_build": self.reranker.folder.config.build_id, "reranked": RERANKED}
 
     def reranked(
-        self, ranking: Ranking, query: Document, ranker: FairRanker, hits_of: Callable[[Ranking], Sequence[Hit]]
+        self, ranking: Ranking, query: Document, ranker: "FairRanker", hits_of: Callable[[Ranking], Sequence[Hit]]
     ) -> tuple[Ranking, float]:
         """The ranking in the reranker's order, without deleted documents, and its seconds; places keep scores."""
         start = perf_counter()

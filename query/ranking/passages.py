@@ -1,7 +1,5 @@
 """Candidates with the passages that they are compared by."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A collection's queries: their encoder, which is the documents' or that of a migration, their text and vector."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Never
 

@@ -1,7 +1,5 @@
 """One search: rankings of a query become hits, flat or by subjects; a reranker orders the best, facets count them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """How a person wants documents ranked."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from encoders.errors import BadInput
@@ -35,7 +33,7 @@ class RankingOptions:
             if self.calibration == NONE:
                 raise BadInput("plain cosine has no balance; leave the balance out, or the calibration none")
 
-    def of(self, collection: str, calibration: Calibration | None) -> RankingOptions:
+    def of(self, collection: str, calibration: Calibration | None) -> "RankingOptions":
         """The same options with the balance that a collection is ranked with; none by plain cosine.
 
         Raises:

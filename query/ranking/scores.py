@@ -1,7 +1,5 @@
 """Scores of candidates by queries."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,7 +30,7 @@ class ScoredCandidates:
     margins: FloatArray | None = None  # (queries, n) scores before mates took part; none if mates don't count
     mates: Sequence[Mates] = ()  # each query's mates; empty if mates don't count
 
-    def selected(self, rows: Rows) -> ScoredCandidates:
+    def selected(self, rows: Rows) -> "ScoredCandidates":
         """The candidates of the rows, ascending, compared by their own vectors and not with the bank."""
         return ScoredCandidates(
             self.documents.selected(rows),
@@ -43,7 +41,7 @@ class ScoredCandidates:
             self.scores[:, rows],
         )
 
-    def with_mates(self, mates: Sequence[Mates]) -> ScoredCandidates:
+    def with_mates(self, mates: Sequence[Mates]) -> "ScoredCandidates":
         """The same candidates, in whose scores each query's mates take part."""
         if not mates:
             return self

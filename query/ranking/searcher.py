@@ -1,7 +1,5 @@
 """Search a collection: encode the query, search every target language, merge the hits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace

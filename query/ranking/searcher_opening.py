@@ -1,7 +1,5 @@
 """What a searcher checks and reads when it is opened: the calibration, the languages, the lexical index."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Language bias of a sample of raw and corrected vectors: the share of nearest neighbours in the own language."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 
@@ -29,7 +27,7 @@ class VectorSample:
     corrected: FloatArray | None  # (n, dim) unit vectors without the languages' means; none without a calibration
 
     @classmethod
-    def draw(cls, store: VectorStore, model: str, calibration: Calibration | None, *, seed: int = 0) -> VectorSample:
+    def draw(cls, store: VectorStore, model: str, calibration: Calibration | None, *, seed: int = 0) -> "VectorSample":
         """Draw a sample from a store that is not empty; the calibration corrects it to the extent of its balance."""
         each = max(_EACH, SAMPLE // max(len(store.count()), 1))
         drawn = sorted(draw_each(store, model, each, seed=seed).items())

@@ -1,7 +1,5 @@
 """The report: an HTML page on a collection's language bias, with and without calibration, and its ranking quality."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Nothing is written on the server. Documents drawn at random stand for all.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -106,7 +104,7 @@ def look(target: LookTarget, out: Path | None, console: Console) -> None:
     )
 
 
-def _drawn(client: Elasticsearch, target: LookTarget) -> _Sample:
+def _drawn(client: "Elasticsearch", target: LookTarget) -> _Sample:
     with cluster_client.store_errors(target.server):
         described = client.indices.get_mapping(index=target.index, ignore_unavailable=True).body
         properties = merged([described[name]["mappings"].get("properties", {}) for name in sorted(described)])

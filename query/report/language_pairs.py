@@ -1,7 +1,5 @@
 """Tables of query language × document language: MAP, or, without judgements, the share of the first hits."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -88,7 +86,7 @@ def _rankings(
 
 
 def map_by_pair(
-    rankings: Mapping[str, Mapping[str, Sequence[str]]], qrels: Iterable[Qrel], langs: Mapping[str, str]
+    rankings: Mapping[str, Mapping[str, Sequence[str]]], qrels: "Iterable[Qrel]", langs: Mapping[str, str]
 ) -> PairTable:
     """MAP of each language pair: how the relevant documents of one language rank among all irrelevant documents.
 

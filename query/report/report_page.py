@@ -1,7 +1,5 @@
 """The report as a self-contained HTML page without network access or scripts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

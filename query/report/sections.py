@@ -1,7 +1,5 @@
 """The sections of a report: each a picture and a text with its numbers, or the reason why there is no picture."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

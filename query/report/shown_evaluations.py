@@ -1,7 +1,5 @@
 """The evaluations that a report shows: a single evaluation, or two as before and after, over the topics of both."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Who may call the service: tokens, as bearer or as the password of basic auth; and how often each caller may."""
 
-from __future__ import annotations
-
 import base64
 import hmac
 import logging
@@ -31,7 +29,7 @@ class Token:
     digest: bytes = field(repr=False)  # SHA-256 of the token
 
     @classmethod
-    def of(cls, name: str, secret: str) -> Token:
+    def of(cls, name: str, secret: str) -> "Token":
         """The token with this secret. Raises BadInput: the secret is too short."""
         if len(secret) < _MIN_CHARACTERS:
             raise BadInput(

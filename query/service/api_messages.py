@@ -1,7 +1,5 @@
 """Requests and answers as JSON; OpenAPI shows their docstrings and descriptions."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
@@ -189,7 +187,7 @@ class HitAnswer(BaseModel):
     fields: dict[str, Any]
     passage: PassageAnswer | None
     parts: PartsAnswer | None = None
-    also: list[HitAnswer] = Field(
+    also: "list[HitAnswer]" = Field(
         default_factory=list,
         description="Other documents about the same thing, one of a language, best first, unless subjects is false.",
     )

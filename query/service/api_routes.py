@@ -1,7 +1,5 @@
 """``/api``: search, collections, documents, clicks, health."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The Elasticsearch cluster: it answers searches without the clause, and vouches for callers by their credentials."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import re

@@ -1,7 +1,5 @@
 """A thread that opens the collections before a search needs them, and says which can be searched."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 

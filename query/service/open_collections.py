@@ -1,7 +1,5 @@
 """The collections that are served, kept open; each search uses a collection as the database states it then."""
 
-from __future__ import annotations
-
 import datetime as dt
 import threading
 import time

@@ -1,7 +1,5 @@
 """The service's encoder of queries: waiting queries are encoded in one batch, and their vectors are kept."""
 
-from __future__ import annotations
-
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence

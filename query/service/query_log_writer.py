@@ -1,7 +1,5 @@
 """The query log of ``dragoman serve --log``: queries, the hits shown and the hits opened, kept for some days."""
 
-from __future__ import annotations
-
 import datetime as dt
 import logging
 import threading

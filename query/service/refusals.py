@@ -1,7 +1,5 @@
 """Failures as answers: a status and a sentence, without details of the machine."""
 
-from __future__ import annotations
-
 import logging
 import math
 import uuid

@@ -1,7 +1,5 @@
 """Threads for searches, with a bound on the number of waiting requests and on the seconds of each."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import time

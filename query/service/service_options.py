@@ -1,7 +1,5 @@
 """The options of the service, read once by ``dragoman serve``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

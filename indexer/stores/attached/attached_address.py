@@ -1,7 +1,5 @@
 """The address of a user's index to which vectors are attached, and the fields that are read."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """Vectors for a user's index that must not be changed: Dragoman's own index beside it, joined by document id."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

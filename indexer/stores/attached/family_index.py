@@ -1,7 +1,5 @@
 """Several indices on a server as one, whose documents have the ids ``INDEX/ID``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Vectors in a user's index: Dragoman's object field beside the user's fields; the user's writes always win."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A store for the documents of a user's index: titles and texts are read there, wherever the vectors are."""
 
-from __future__ import annotations
-
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

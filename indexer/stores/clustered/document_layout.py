@@ -17,8 +17,6 @@
                                  languages in an index of an earlier version: a search filters by language
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The fields of an index for models and languages: they are mapped as models and languages come."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 

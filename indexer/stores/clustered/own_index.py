@@ -4,8 +4,6 @@ Dragoman marks the mapping of each index that it creates, and writes into no oth
 rollover alias's indices are ``PREFIX-NAME-000001`` too, and another database may use the same prefix and name.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -90,7 +88,7 @@ class OwnIndex(ServerIndex):
     alias: str  # the name that other readers of the server use; empty for a companion, which nobody else reads
 
     @classmethod
-    def of(cls, client: Elasticsearch, address: Address, claim: Claim, generation: int = 1) -> Self:
+    def of(cls, client: "Elasticsearch", address: Address, claim: Claim, generation: int = 1) -> Self:
         """The index of a collection's generation; no request is sent yet."""
         alias = _alias(address, claim.collection)
         remedy = (
@@ -253,7 +251,7 @@ def _alias(address: Address, collection: str) -> str:
     return f"{address.prefix}-{collection}"
 
 
-def _describe(client: Elasticsearch, index: str) -> Mapping[str, Any] | None:
+def _describe(client: "Elasticsearch", index: str) -> Mapping[str, Any] | None:
     """An index with its ``mappings``; None if it is missing. An alias gets empty mappings, so it is not ours."""
     answer = client.options(ignore_status=404).indices.get(index=index, features=["mappings"]).body
     return None if "error" in answer else answer.get(index, {"mappings": {}})
@@ -272,7 +270,7 @@ def _change(description: Mapping[str, Any], layout: Layout) -> str:
     return layout.differs(mapping)
 
 
-def _templates(client: Elasticsearch, index: str) -> str:
+def _templates(client: "Elasticsearch", index: str) -> str:
     """Names of the server's index templates that match an index, or where to look if they can't be read."""
     from elasticsearch import ApiError  # noqa: PLC0415
 

@@ -1,7 +1,5 @@
 """Reading many documents by searches: by id, or all or at random, which wait for a server that is away or full."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Searches in the server's language: the bodies that are sent for a query, and the hits that come back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

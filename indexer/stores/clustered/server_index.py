@@ -1,7 +1,5 @@
 """An index on a server: reads, writes and searches of it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -47,7 +45,7 @@ class ServerDocument:
 class ServerIndex:
     """An index on a server."""
 
-    client: Elasticsearch
+    client: "Elasticsearch"
     server: str  # the server's name in messages
     name: str
     id_field: str  # the column of ids, for hits without ``_id``

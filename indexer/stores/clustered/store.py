@@ -1,7 +1,5 @@
 """A ``VectorStore`` in an index on an Elasticsearch server."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ Every write but a delete names the state of the document that it was decided on 
 or that the document is new). So the server refuses a late, repeated or overtaken write, which is then decided again.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections import Counter
@@ -85,7 +83,10 @@ def retry_while_away(server: str, act: Callable[[], T]) -> T:
 
 
 def write(
-    client: Elasticsearch, server: str, doc_ids: Iterable[str], decide: Callable[[Sequence[str]], Mapping[str, Action]]
+    client: "Elasticsearch",
+    server: str,
+    doc_ids: Iterable[str],
+    decide: Callable[[Sequence[str]], Mapping[str, Action]],
 ) -> BulkOutcome:
     """Write until every document is written, refused, or decided against.
 
@@ -114,7 +115,7 @@ def write(
 
 
 def _write(
-    client: Elasticsearch,
+    client: "Elasticsearch",
     server: str,
     decide: Callable[[Sequence[str]], Mapping[str, Action]],
     given_up: Event,
@@ -180,7 +181,7 @@ def _halves(doc_ids: list[str], limit: str, outcome: BulkOutcome) -> list[list[s
 
 
 def _attempt(
-    client: Elasticsearch, server: str, actions: Mapping[str, Action], outcome: BulkOutcome, size: int
+    client: "Elasticsearch", server: str, actions: Mapping[str, Action], outcome: BulkOutcome, size: int
 ) -> tuple[list[str], StoreError | None]:
     """Send actions once; returns the ids to decide on again, and the reason to wait before that, if there is one."""
     from elasticsearch import helpers  # noqa: PLC0415

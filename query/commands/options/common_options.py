@@ -1,7 +1,5 @@
 """Options that most commands have, each declared once, and options that are gathered into one value."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence

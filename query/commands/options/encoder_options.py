@@ -1,7 +1,5 @@
 """Options that choose encoders, methods, devices and languages."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, get_args
 

@@ -1,7 +1,5 @@
 """Commands and their help: common options stand apart, lists have whole sentences; a group imports what is called."""
 
-from __future__ import annotations
-
 import importlib
 import os
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Types of the values of options."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Options of searches, and of topics and judgements."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from typing import Any

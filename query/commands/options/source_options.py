@@ -1,7 +1,5 @@
 """Options of sources: how they are read, and aligned documents of sources or of a collection."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Calibrations for a person, and as JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Comparisons of runs, and matrices of language pairs, for a person and as JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Hits of a search, and what the search says about its query, for a person."""
 
-from __future__ import annotations
-
 import shutil
 import textwrap
 from collections.abc import Iterator, Sequence

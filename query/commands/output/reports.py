@@ -1,7 +1,5 @@
 """Notes on records that were refused or remarked on, with their places; reports of index runs and of trainings."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

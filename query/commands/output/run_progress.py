@@ -1,7 +1,5 @@
 """The progress of a run by workers for a person, and as JSON lines."""
 
-from __future__ import annotations
-
 from encoders.console import Console, values_of
 from encoders.phrases import counted
 from encoders.printable import one_line

@@ -1,7 +1,5 @@
 """Statuses of collections, for a person and as JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``dragoman train``: one file for each kind of training."""
 
-from __future__ import annotations
-
 import click
 
 from query.commands.options.help import LazyGroup

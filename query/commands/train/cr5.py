@@ -1,7 +1,5 @@
 """``dragoman train cr5``: learn one vector space for the words of several languages."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Literal, get_args
 

@@ -1,7 +1,5 @@
 """``dragoman train lawdr``: fit the density that weights sentences by rarity."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

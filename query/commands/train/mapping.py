@@ -1,7 +1,5 @@
 """``dragoman train mapping``: learn maps between languages from documents about the same concepts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import get_args
 

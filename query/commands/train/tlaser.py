@@ -1,7 +1,5 @@
 """``dragoman train tlaser``: learn a sentence encoder from parallel text."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

@@ -6,8 +6,6 @@ margin), without mates and without a common space, which a collection learns for
 pages about the same concept in other languages; without a title, its first sentence does.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Where the served collections' documents are, and which of them a call's path names."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """The clause ``cross_lingual`` in an ordinary search body: parsed, or refused."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 A path is split as sent, each part decoded once, and written anew: so the cluster gets the path that was checked.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,7 +41,7 @@ class Call:
     parameters: dict[str, str]
 
     @classmethod
-    def parse(cls, method: str, path: bytes, query: bytes) -> Call:
+    def parse(cls, method: str, path: bytes, query: bytes) -> "Call":
         """Parse a request. Raises Refused: the service can't read it, or does not answer the call or a parameter."""
         try:
             parts = [unquote_to_bytes(part).decode() for part in path.split(b"/")[1:]]

@@ -1,7 +1,5 @@
 """``_search``, ``_count`` and ``_msearch``: with the clause answered here, without it by the Elasticsearch cluster."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

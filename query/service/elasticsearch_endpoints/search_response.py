@@ -1,7 +1,5 @@
 """The body of an answer to a search, in Elasticsearch's shape; hits may be collapsed by the values of a field."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

@@ -1,7 +1,5 @@
 """The collection that a search reads, narrowed to the indices that it names, and to the caller's rights and filters."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
