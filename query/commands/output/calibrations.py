@@ -1,15 +1,17 @@
 """Calibrations for a person, and as JSON."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from encoders.console import Alert, Console, Note, Part
 from encoders.methods.vector_parts import shown_weights
 from encoders.phrases import counted
-from query.calibration.calibration_summary import MatesSummary
-from query.calibration.calibration_table import StoredCalibration
-from query.calibration_fitting.calibration_fit import CalibrationReport
-from query.calibration_fitting.recalibration import UpkeepReport
+
+if TYPE_CHECKING:  # fits, which a status doesn't need
+    from query.calibration.calibration_summary import MatesSummary
+    from query.calibration.calibration_table import StoredCalibration
+    from query.calibration_fitting.calibration_fit import CalibrationReport
+    from query.calibration_fitting.recalibration import UpkeepReport
 
 _FAIR = 2
 """Own-language share up to which searches are called fair, as a multiple of the equal share."""
@@ -21,7 +23,7 @@ _DECIDED_BY = {
 }
 
 
-def show_calibration(report: CalibrationReport, name: str, console: Console) -> None:
+def show_calibration(report: "CalibrationReport", name: str, console: Console) -> None:
     """Show how a calibration ranks, and by what that was decided."""
     stored = report.stored
     values = {**calibration_json(stored, name), "taken_over": report.taken_over, "taught": report.taught}
@@ -30,7 +32,7 @@ def show_calibration(report: CalibrationReport, name: str, console: Console) -> 
     console.show(values, [*parts, *taught, *_lost_parts(report, name)])
 
 
-def show_calibrations(calibrations: Sequence[StoredCalibration], name: str, model: str, console: Console) -> None:
+def show_calibrations(calibrations: "Sequence[StoredCalibration]", name: str, model: str, console: Console) -> None:
     """Show how a collection's calibrations rank and what decided that, of the active one why, too."""
     if not calibrations:
         console.print(
@@ -43,12 +45,12 @@ def show_calibrations(calibrations: Sequence[StoredCalibration], name: str, mode
         console.show(values, [f"{first}; active", *reasons] if active else [first])
 
 
-def calibration_json(stored: StoredCalibration, name: str) -> dict[str, Any]:
+def calibration_json(stored: "StoredCalibration", name: str) -> dict[str, Any]:
     """A collection's calibration as JSON."""
     return {"collection": name, "calibration": stored.id, **stored.summary.as_json()}
 
 
-def calibration_parts(stored: StoredCalibration, name: str, verb: str = "decided") -> Iterator[Part]:
+def calibration_parts(stored: "StoredCalibration", name: str, verb: str = "decided") -> Iterator[Part]:
     """How a calibration ranks, and what decided that."""
     summary = stored.summary
     parts = [f"balance {summary.balance:g}"]
@@ -73,7 +75,7 @@ def calibration_parts(stored: StoredCalibration, name: str, verb: str = "decided
         yield Note(f"few documents, so drawn towards the mean of all languages: {listed}")
 
 
-def _lost_parts(report: CalibrationReport, name: str) -> Iterator[Part]:
+def _lost_parts(report: "CalibrationReport", name: str) -> Iterator[Part]:
     if report.lost:
         yield Alert(
             f"the previous calibration ranked with {report.lost} and the new one does not; to return: "
@@ -81,7 +83,7 @@ def _lost_parts(report: CalibrationReport, name: str) -> Iterator[Part]:
         )
 
 
-def _mates_sentence(mates: MatesSummary) -> str:
+def _mates_sentence(mates: "MatesSummary") -> str:
     if not mates.queries:
         return "mates don't count: too few documents have sure mates to decide by"
     verdict = "mates count" if mates.count else "mates don't count, as held-out queries lose by them"
@@ -101,7 +103,7 @@ def taught_parts(taught: Mapping[str, float], measured_by: str) -> Iterator[Part
         )
 
 
-def show_upkeep(upkeep: UpkeepReport, name: str, console: Console) -> None:
+def show_upkeep(upkeep: "UpkeepReport", name: str, console: Console) -> None:
     """Show in a sentence how fair searches are after documents changed; why: ``dragoman status --calibration``."""
     report = upkeep.report
     if not report:
@@ -114,7 +116,7 @@ def show_upkeep(upkeep: UpkeepReport, name: str, console: Console) -> None:
     console.show(values, [fairness_sentence(upkeep), *notes, *_lost_parts(report, name)])
 
 
-def fairness_sentence(upkeep: UpkeepReport) -> str:
+def fairness_sentence(upkeep: "UpkeepReport") -> str:
     """How much searches lean to the query's language."""
     languages, share = upkeep.languages, upkeep.own_language
     if share is None:

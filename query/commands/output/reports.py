@@ -5,21 +5,23 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from encoders.console import Console, Note, Part
-from encoders.folder.model_folder import ModelFolder
 from encoders.phrases import counted
 from encoders.printable import one_line
-from indexer.indexing.pipeline import IndexReport, RunReport
-from indexer.ledger.findings import Finding
-from indexer.readers.records.source import Refusal, Remark
+
+if TYPE_CHECKING:  # the readers and the encoders, which a status doesn't need
+    from encoders.folder.model_folder import ModelFolder
+    from indexer.indexing.pipeline import RunReport
+    from indexer.ledger.findings import Finding
+    from indexer.readers.records.source import Refusal, Remark
 
 _SHOWN, _OF_FILE = 10, 3
 _LINE = re.compile(r"(?<=.)[:#]\d+$")
 
 
-def notes_on(findings: Iterable[Finding | Refusal | Remark], all_by: str = "") -> Iterator[Part]:
+def notes_on(findings: "Iterable[Finding | Refusal | Remark]", all_by: str = "") -> Iterator[Part]:
     """The first ten of notes, each a place and a sentence, how many more there are, and the command that shows all.
 
     Equal sentences are one note. Of a file three are shown at first, so that one file does not push the others out.
@@ -53,7 +55,7 @@ def _lines(places: Mapping[str, Sequence[str]]) -> Iterator[str]:
         yield one_line(f"{first}{more}: {text}")
 
 
-def show_index_report(report: RunReport, name: str, console: Console) -> None:
+def show_index_report(report: "RunReport", name: str, console: Console) -> None:
     """Show how many documents of a collection were encoded, unchanged, removed and refused, and why."""
     values = asdict(report)
     notes = {kind: getattr(report, kind) for kind in ("refused", "remarks") if values.pop(kind, None) is not None}
@@ -62,7 +64,7 @@ def show_index_report(report: RunReport, name: str, console: Console) -> None:
     counts += [f"{values[kind]:,} {kind}" for kind in ("pruned", "removed") if values.get(kind)]
     counts += [counted(values["duplicates"], "duplicate id")] if values.get("duplicates") else []
     counts += [f"{len(report.refused):,} refused"] if report.refused else []
-    remarks = report.remarks if isinstance(report, IndexReport) else []
+    remarks = getattr(report, "remarks", [])
     console.show(
         {"collection": name, **values, "seconds": round(report.seconds, 3), **notes},
         [
@@ -73,14 +75,14 @@ def show_index_report(report: RunReport, name: str, console: Console) -> None:
 
 
 def show_training(
-    folder: ModelFolder,
+    folder: "ModelFolder",
     values: Mapping[str, Any],
     parts: Iterable[Part],
     outcome: str,
     console: Console,
     *,
-    refused: Sequence[Refusal],
-    remarks: Sequence[Remark] | None = None,
+    refused: "Sequence[Refusal]",
+    remarks: "Sequence[Remark] | None" = None,
 ) -> None:
     """Show a trained folder with the values of the training for JSON, and its parts and outcome for people.
 
