@@ -14,7 +14,7 @@ from indexer.collection.settings import Settings
 from query.cli import run
 from trials import DEMO, ROOT
 
-DRAGOMAN = (sys.executable, "-m", "query.cli")
+DRAGOMAN = (sys.executable, "-m", "dragoman")
 TOPICS = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt")]
 """Options of a command that takes the demo's topics and judgements."""
 
