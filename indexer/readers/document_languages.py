@@ -21,7 +21,7 @@ _NEIGHBOURS = 2.0
 _ELSEWHERE = 0.01
 """Documents that every language is taken to have among the neighbours, where none was seen."""
 _CODE, _SHOWN = 0.25, 2000
-"""Share of digits and ASCII's signs from which on a text is no prose, and the characters that show it."""
+"""Share of digits and ASCII's signs in a text's bytes from which on it is no prose, and the characters that show it."""
 _NO_LETTERS = dict.fromkeys(map(ord, string.digits + string.punctuation))
 _FEW = 3.0
 """Documents that can have a main language."""
@@ -80,8 +80,8 @@ class _Languages:
         lang = document.lang
         if lang == UNDETERMINED:
             probabilities = self._detector.probabilities(document.content)
-            shown = "".join(document.content[:_SHOWN].split())
-            if 1 - len(shown.translate(_NO_LETTERS)) / max(len(shown), 1) > _CODE:
+            shown = "".join(document.content[:: 1 + len(document.content) // _SHOWN].split())
+            if len(shown.translate(_NO_LETTERS).encode()) < (1 - _CODE) * len(shown.encode()):
                 probabilities = dict.fromkeys(probabilities, 1 / max(len(probabilities), 1))
             lang = max(probabilities, key=probabilities.__getitem__, default=UNDETERMINED)
             if probabilities.get(lang, 1.0) < SURE:
