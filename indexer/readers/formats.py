@@ -53,7 +53,10 @@ _BY_SUFFIX = {
     **dict.fromkeys((".md", ".markdown"), "text"),
     **dict.fromkeys((".eml", ".mbox", ".mht", ".mhtml"), "mail"),
 }
-_OF_PAGES = frozenset((".js", ".mjs", ".css"))
+_OF_PAGES = {
+    **dict.fromkeys((".css", ".js", ".mjs"), "a program or a style of pages and was left out; --format text reads it"),
+    **dict.fromkeys((".gif", ".ico", ".jpeg", ".jpg", ".png", ".svg", ".webp"), "a picture and was left out"),
+}
 """Suffixes of what lies beside saved pages."""
 _ARRAY_OF_OBJECTS = re.compile(rb"\[\s*\{")
 _XML_START = re.compile(
@@ -171,7 +174,7 @@ def _read_files(files: Iterable[SourceFile], options: ReadOptions) -> Iterator[R
                 yield Remark(file.shown, "it is a DTD and was left out")
                 continue
             if not options.format and file.suffix in _OF_PAGES:
-                yield Remark(file.shown, "it is a program or a style of pages and was left out; --format text reads it")
+                yield Remark(file.shown, f"it is {_OF_PAGES[file.suffix]}")
                 continue
             if not options.format and is_table(file.path):
                 yield Remark(file.shown, "it is a table or an index of a wiki's dump and no document")

@@ -2,9 +2,8 @@
 
 import io
 import logging
-import lzma
+import unicodedata
 import zipfile
-import zlib
 from collections.abc import Iterator
 from posixpath import dirname, join, normpath
 from urllib.parse import unquote
@@ -15,6 +14,7 @@ from indexer.readers.records.files import RECORD_LIMIT, SourceFile
 from indexer.readers.records.html_page import read_page
 from indexer.readers.records.record import clean_line, make_document
 from indexer.readers.records.source import Reading, ReadOptions, Refusal
+from indexer.readers.records.unread_formats import BROKEN_ARCHIVE
 
 _BLOCKS = frozenset(("p", "h", "note-body"))
 _SIGNS = {"tab": " ", "br": " ", "cr": " ", "s": " ", "line-break": " ", "noBreakHyphen": "-"}
@@ -22,10 +22,9 @@ _LEFT_OUT = frozenset(("annotation", "delText", "Fallback", "instrText", "note-c
 """Comments, what was deleted, fields' codes, and what stands twice."""
 _MOST_XML = RECORD_LIMIT >> 2
 """Bytes of XML that are parsed at once: its tree takes up to ten times as much."""
-_BROKEN = (
-    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, KeyError, NotImplementedError, OSError, ParseError,
-    RuntimeError, StopIteration, ValueError,
-)  # fmt: skip
+_MOST_UNKNOWN = 1000
+"""Characters to each that Unicode lacks, in a PDF that is read; of a font's own numbers one in fifty is lacking."""
+_BROKEN = (*BROKEN_ARCHIVE, KeyError, ParseError, StopIteration, ValueError)
 _NO_PYPDF = (
     "it is a PDF; install what reads it: make install EXTRAS=documents, or convert it: pdftotext -layout FILE.pdf"
 )
@@ -139,7 +138,8 @@ def _pdf(data: bytes) -> tuple[str, str]:
         raise _UnreadableError(f"it is a PDF that can't be read ({error}); print it to a new PDF") from error
     if locked:
         raise _UnreadableError("it is a PDF with a password; save it without")
-    if not text.strip():
-        scan = "it is a PDF without text, perhaps a scan; recognise its text first: ocrmypdf FILE.pdf NEW.pdf"
-        raise _UnreadableError(scan)
+    unknown = sum(text.count(character) for character in set(text) if unicodedata.category(character) == "Cn")
+    if not text.strip() or unknown * _MOST_UNKNOWN > len(text):
+        reason = "whose fonts don't say their characters" if text.strip() else "without text, perhaps a scan"
+        raise _UnreadableError(f"it is a PDF {reason}; recognise its text first: ocrmypdf --force-ocr FILE.pdf NEW.pdf")
     return title, text

@@ -280,8 +280,8 @@ def _refuse_twice_encoded(sample: bytes) -> None:
     if halves and _count(b"".join(halves)) >= _WELL_FORMED * _count(sample):
         western = "latin1" if re.search(rb"\xc2[\x80-\x9f]", sample) else "windows-1252"
         raise UndecodableError(
-            f"it was written in UTF-8 twice, as {halves[0].decode()!r} shows; undo it: iconv -f utf-8 -t {western}; if it is "
-            "right, say --encoding utf-8"
+            f"it was written in UTF-8 twice, as {halves[0].decode()!r} shows; undo it: iconv -f utf-8 -t {western}; "
+            "if it is right, say --encoding utf-8"
         )
 
 

@@ -194,6 +194,9 @@ class SourceFile:
         except UnreadableFileError:
             stream.close()
             raise
+        except OSError as error:
+            stream.close()
+            raise UnreadableFileError(f"it can't be read ({error.strerror})") from error
         return stream
 
     def _refuse_unread(self, start: bytes) -> None:

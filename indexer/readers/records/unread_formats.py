@@ -23,18 +23,28 @@ _ZIPPED = {
     "ppt/presentation.xml": f"a PowerPoint presentation; {_WITH_OFFICE}",
     "xl/workbook.xml": "an Excel workbook; save its sheets as CSV first: soffice --headless --convert-to csv FILE.xlsx",
 }
+BROKEN_ARCHIVE = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, OSError, RuntimeError,
+)  # fmt: skip
+"""What ``zipfile`` raises."""
 READ = "read"
 _READ_NAME, _READ_TYPES = "word/document.xml", (b"application/vnd.oasis.opendocument.text", b"application/epub+zip")
 _OPEN_DOCUMENT = b"application/vnd.oasis.opendocument."
 
 
 def zip_kind(path: Path) -> str:
-    """``READ`` for a text of Word, OpenDocument or EPUB; else what it is and what to do; empty: any files."""
+    """``READ`` for a text of Word, OpenDocument or EPUB; else what it is and what to do; empty: any files.
+
+    Raises OSError: the file can't be read.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             names = set(archive.namelist())
             mime_type = archive.open("mimetype").read(100).strip() if "mimetype" in names else b""
-    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError, NotImplementedError):
+    except BROKEN_ARCHIVE as error:
+        cause = error.__context__ or error  # an archive whose end can't be read is called bad
+        if isinstance(cause, OSError) and cause.errno:
+            raise cause from None
         return ""
     if _READ_NAME in names or mime_type in _READ_TYPES:
         return READ

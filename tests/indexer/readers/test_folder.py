@@ -117,7 +117,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "empty.txt": (b" \n", "is empty"),
     "blank.txt": (b"\n" * 5000 + b"text", "its first 4,096 bytes are blank"),
     "none.jsonl": (b"", "is empty"),
-    "photo.jpg": (b"\xff\xd8\xff\xe0\0\0\0\0", "binary"),
+    "photo.jpg": (b"\xff\xd8\xff\xe0\0\0\0\0", "it is a picture and was left out"),
     "late.txt": (b"text " * 2000 + b"\0", "binary"),
     "pack.zip": (packed({"doc.txt": "x"}), "a zip archive, or a broken document; unpack it first"),
     "torn.zip": (b"PK\x03\x04....", "unpack it first"),
@@ -154,10 +154,15 @@ def test_mails_are_read_one_by_one_by_what_they_declare(tmp_path: Path) -> None:
 
 
 class BadDisk(io.BytesIO):
-    """A file whose first read fails."""
+    """A file whose first read fails, or of a document of Word the last."""
 
     def peek(self, _size: int) -> bytes:
+        return self.getvalue() or self.fail()
+
+    def fail(self, *_: Any) -> Any:
         raise OSError(errno.EIO, "Input/output error")
+
+    seek = fail
 
 
 def test_files_that_cannot_be_read_are_refused_one_by_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,13 +174,16 @@ def test_files_that_cannot_be_read_are_refused_one_by_one(folder: Path, monkeypa
     (folder / "passwd.txt").symlink_to("/etc/passwd")
     (folder / "loop.txt").symlink_to(folder / "loop.txt")
     (folder / "inside.md").symlink_to(folder / "a.txt")
-    (folder / "torn.txt").write_text("torn")
-    open_ = Path.open
+    bad = {"torn.txt": b"", "torn.docx": b"PK\x03\x04"}
+    for name in bad:
+        (folder / name).write_text("torn")
+    open_ = io.open
 
-    def torn(path: Path, *arguments: Any, **others: Any) -> Any:
-        return BadDisk() if path.name == "torn.txt" else open_(path, *arguments, **others)
+    def torn(path: Any, *arguments: Any) -> Any:
+        name = Path(path).name
+        return BadDisk(bad[name]) if name in bad else open_(path, *arguments)
 
-    monkeypatch.setattr(Path, "open", torn)
+    monkeypatch.setattr(io, "open", torn)
     (folder / "elsewhere").symlink_to(folder.parent, target_is_directory=True)
     found = seen(readings(folder))
     assert ids(found) == ["f/a.txt", "f/inside.md"]
@@ -186,7 +194,7 @@ def test_files_that_cannot_be_read_are_refused_one_by_one(folder: Path, monkeypa
         "loop.txt": "can't be opened (Too many levels of symbolic links",
         "elsewhere": "a link to a folder; name that folder",
         "passwd.txt": "a link out of its source; name what it leads to, or give --follow-links",
-        "torn.txt": "can't be read (Input/output error)",
+        **dict.fromkeys(bad, "can't be read (Input/output error)"),
     }
     assert (told.keys(), told["z.dtd"]) == (expected.keys(), expected["z.dtd"])
     assert all(expected[name] in told[name] for name in expected)
@@ -277,11 +285,11 @@ WORD_FILES = {"word/document.xml": WORD, "docProps/core.xml": TITLE}
 OPEN_FILES = {"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": OPEN, "meta.xml": TITLE}
 
 
-def pdf(text: str, key: str = "") -> bytes:
-    """A page with a text, which a key encrypts; without a text, an empty page."""
+def pdf(text: str, key: str = "", letters: bytes = b"") -> bytes:
+    """A page with a text in a font of its own ``letters``, which a key encrypts; without a text, an empty page."""
     writer, stream, buffer = PdfWriter(), DecodedStreamObject(), io.BytesIO()
     stream.set_data(f"BT /F1 18 Tf 20 200 Td ({text}) Tj ET".encode() if text else b"")
-    fonts = io.BytesIO(b"<< /Font << /F1 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >>")
+    fonts = io.BytesIO(b"<< /Font << /F1 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica %b >> >> >>" % letters)
     page = writer.add_blank_page(300, 300)
     resources = read_object(fonts, writer)  # type: ignore[arg-type]
     page[NameObject("/Contents")], page[NameObject("/Resources")] = stream, resources
@@ -320,6 +328,7 @@ ENTITIES = packed({"word/document.xml": '<!DOCTYPE w [<!ENTITY a "aaaa">]><w><bo
         (ENTITIES, "it declares entities"),
         (b"%PDF-1.4\nrubbish" * 9, "it is a PDF that can't be read ("),
         (pdf(""), "it is a PDF without text, perhaps a scan"),
+        (pdf("B", letters=b"/Encoding << /Differences [66 /uni0378] >>"), "it is a PDF whose fonts don't say"),
         (pdf("The ferry left.", key="x"), "it is a PDF with a password; save it without"),
     ],
 )
