@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import lru_cache
 
+from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.phrases import did_you_mean
 
@@ -30,9 +31,9 @@ _COUNTRIES = (
 COUNTRIES = {pair[:2]: pair[3:] for pair in _COUNTRIES.split()}
 """Codes of countries that people write for the language, and its tag; ``ch`` is NTCIR's code of Chinese."""
 MISTAKABLE = {
-    "ch": "Chamorro, and Chinese is 'zh'",
-    "kr": "Kanuri, and Korean is 'ko'",
-    "se": "Northern Sami, and Swedish is 'sv'",
+    "ch": "Chamorro; if you mean Chinese, say 'zh'",
+    "kr": "Kanuri; if you mean Korean, say 'ko'",
+    "se": "Northern Sami; if you mean Swedish, say 'sv'",
 }
 """Those of the countries' codes that are a language's tag, too: what they are, and what people may mean."""
 
@@ -79,8 +80,13 @@ def _no_language(code: str) -> BadInput:
 
 
 def stated_language(code: str) -> str:
-    """The tag of a language that a person names. Raises BadInput: as ``normalise``, or a code such as ``xx``."""
+    """The tag of a language that a person names, who is asked back once if it may be another's.
+
+    Raises BadInput: as ``normalise``, or a code such as ``xx``.
+    """
     tag = normalise(code)
+    if tag in MISTAKABLE:
+        Console().warn_once(f"{code!r} is {MISTAKABLE[tag]}")
     if tag == UNDETERMINED != code.strip().lower():
         raise _no_language(code)
     return tag

@@ -107,9 +107,14 @@ def test_what_is_no_language_is_refused_with_the_nearest_code_or_an_example(give
 
 
 @pytest.mark.parametrize(("given", "tag"), [("jp", "ja"), ("CN", "zh"), ("cz", "cs"), ("gr", "el"), ("dk", "da")])
-def test_a_country_is_asked_back_with_its_language(given: str, tag: str) -> None:
+def test_a_country_is_asked_back_with_its_language(
+    given: str, tag: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(BadInput, match=f"'{given}' is a country's code; the language is '{tag}'"):
         normalise(given)
+    monkeypatch.setattr("encoders.console._warned", set())
+    assert [stated_language(code) for code in ("kr", "kr", "KR-KR", "ko")] == ["kr", "kr", "kr", "ko"]
+    assert capsys.readouterr().err.count("'kr' is Kanuri; if you mean Korean, say 'ko'") == 1
 
 
 def test_a_list_holds_tags_and_an_empty_text_has_none_and_separators_alone_are_refused() -> None:

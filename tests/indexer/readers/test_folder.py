@@ -56,7 +56,7 @@ DECLARED = '<html lang="ru"><meta http-equiv="Content-Type" content="text/html; 
 NONSENSE = b'<html lang="xx-nonsense"><meta charset="%s"><p>caf\xe9</html>'
 XML = "it is XML of <{}>, whose tags are not known here; write its documents as JSON lines, or say --format html to {}"
 ONE_TEXT = "take its text as one document"
-SAMI = "'se' is Northern Sami, and Swedish is 'sv'"
+SAMI = "'se' is Northern Sami; if you mean Swedish, say 'sv'"
 FEED = "<rss version='2.0'><channel><item><title>A</title></item></channel></rss>"
 XHTML = (
     "<!DOCTYPE html PUBLIC '-//W3C//DTD XHTML 1.0//EN' 'x'><html xmlns='http://www.w3.org/1999/xhtml'><p>P</p></html>"
