@@ -94,13 +94,17 @@ def _read(file: SourceFile, options: ReadOptions, *, tabs: bool) -> Iterator[Rea
     if problem := table.problem():
         yield Refusal(file.at(line), problem)
         return
+    has_row = False
     for line, row in rows:
         yield from lines.refused()
         if isinstance(row, csv.Error):
             yield Refusal(file.at(line), f"the row can't be read ({row}); see to its quotes")
         elif any(map(str.strip, row)):
+            has_row = True
             yield table.read(row, file.at(line), file.record_id(line))
     yield from lines.refused()
+    if not has_row:
+        yield Refusal(file.shown, "it has a header and no row that can be read")
     if skipped:
         yield Remark(file.shown, f"{counted(skipped, 'line')} above the header: left out")
     if table.unnamed:

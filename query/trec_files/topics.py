@@ -99,7 +99,7 @@ def read_topics(path: str | Path, *, lang: str = "", encoding: str = "") -> list
     if "\0" in text:
         raise BadInput(f"the topics {file.shown} are binary; give a text file")
     start = text.lstrip()[:1]
-    read = _json_lines if start == "{" else _markup if start == "<" else _tsv
+    read = _json_lines if start in ("{", "[") else _markup if start == "<" else _tsv
     topics = list(_checked(read(text, file), file, lang))
     if not topics:
         raise BadInput(f"{file.shown} holds no topic; it should be <top> markup, TSV with a header, or JSON lines")
@@ -148,7 +148,9 @@ def _json_lines(text: str, file: SourceFile) -> Iterator[_Record]:
         except (ValueError, RecursionError) as error:
             raise BadInput(f"{file.at(number)} is not valid JSON ({error}); write one topic a line") from error
         if not isinstance(record, dict):
-            raise BadInput(f"{file.at(number)} is no JSON object; write {{'qid': …, 'lang': …, 'title': …}}")
+            raise BadInput(
+                f"{file.at(number)} is no JSON object; write one a line: {{'qid': …, 'lang': …, 'title': …}}"
+            )
         for version in _by_language(record):
             yield number, _record(version)
 

@@ -47,8 +47,8 @@ _SURE_NEAR, _TIE = 0.06, 0.95
 """The same of a guess that fits the languages of the file's records or of the collection, and its share of the best
 confidence from which on it wins.
 
-Of these samples, in a collection of nine languages, 562 are right, 14 are refused and 2 wrong; both numbers were chosen
-by them.
+Of these samples, in a collection of nine languages, 562 are right, 14 are refused and 2 wrong. Both numbers were chosen
+by them and by shorter ones; of 2,648 of other data, of 20 to 160 characters, 2,438 are right, 180 refused and 30 wrong.
 """
 _WELL_FORMED = 0.5
 """Share of an encoding's own sequences among the characters that are not ASCII, from which on a file is in it.

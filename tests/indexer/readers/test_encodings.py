@@ -187,6 +187,8 @@ def test_a_guess_leans_on_the_languages_of_the_records_and_of_the_collection(tmp
     for table in (f'id,lang,text\n1,cs,"{text}"\n', f'Language;Text\r\n"CS";"{text}"\r\n', f"text|lang\n{text}|cs"):
         assert only(tmp_path / "a.csv", table.encode("cp1250"))[0] == text
     assert "can't be told" in str(given(tmp_path / "a.csv", f"id;langue;text\n1;cs;{text}\n".encode("cp1250")))
+    row = "id,lang,text,concept,label\n1,de,Ein Käse für die Bäcker.,Käse,food\n"
+    assert only(tmp_path / "a.csv", row.encode("latin-1"))[0] == "Ein Käse für die Bäcker."
     assert only(tmp_path / "b.txt", TEXTS["ru"].encode("koi8-r"), languages=["cs", "de"])[0] == TEXTS["ru"]
 
 
@@ -216,6 +218,9 @@ def test_names_of_wares_are_in_the_language_of_their_file(tmp_path: Path) -> Non
     assert set(languages(records(tmp_path / "en.jsonl", *WARES.split(";")))) == {"en"}
     assert set(languages(records(tmp_path / "de.jsonl", *WAREN.split(";")))) == {"de"}
     assert set(languages(tmp_path)) == {"en", "de"}
+    assert languages(
+        records(tmp_path / "zh.jsonl", "".join(f"5.1.{at}. 网络接口的名称和地址\n" for at in range(9)))
+    ) == ["zh"]
     greek = "Kalimera se olous, tha pao stin agora na agoraso psomi kai tyri gia to spiti, meta tha gyriso."
     for alone in ("Gift", greek, "Ana raye7 el soo2 el yom 3ashan ashtery 3eesh w gebna, w ba3den harga3 el beet."):
         assert languages(records(tmp_path / "one.jsonl", alone)) == ["und"]

@@ -418,6 +418,7 @@ TWICE = "its header names the column 'text' more than once; rename all but one"
         ("Sales: May, June\n\nid,text,lang\n1,a,\n", {}, [X, ("a.csv", ABOVE.format("1 line"))]),
         ("List of May;;\nby us;;\nNr;Text;\n1;a;\n", {"fields": {"id": "nr"}}, [X, ("a.csv", ABOVE.format("2 lines"))]),
         ("1,a\nb,x\n", {}, [("a.csv:1", NO_TEXT.format("1, a"))]),
+        ("id,text\n\n", {}, [("a.csv", "it has a header and no row that can be read")]),
         ("\nkey,body\n1,the text\n", {}, [("a.csv:2", NO_TEXT.format("key, body"))]),
         ("DocID,text\n1,a\n", {}, [X, ("a.csv", IDS_FROM.format("DocID"))]),
         (

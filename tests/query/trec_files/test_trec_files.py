@@ -168,7 +168,7 @@ def test_the_text_of_a_topic_is_the_parts_asked_for() -> None:
         ("qid\tlang\ttitle\n1\tklingonisch\tx\n", ":2", "'klingonisch' is no"),
         ("qid\tlang\ttitle\n1\tde\tx\n1\tger\ty\n", ":3", "on line 2 already"),
         ('{"qid": "1", "title": "x"}\n{"qid": "2"\n', ":2", "not valid JSON"),
-        ('{"qid": "1", "title": "x"}\n[1]\n', ":2", "no JSON object"),
+        ('[{"qid": "1", "title": "x"}]\n', ":1", "no JSON object; write one a line"),
         ('{"qid": "1", "title": 5}\n', ":1", "title is a int"),
         ("<top>\n<num>1</num>\n<title>x</title>\n</top>\n<top>\n<title>y</title>\n</top>", ":5", "no id"),
         ("<top><num>C1</num><EN-title> </EN-title></top>", ":1", "no title"),
