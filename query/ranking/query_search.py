@@ -82,10 +82,15 @@ def until_read(
 def _subject(versions: Sequence[Hit], preferred: Sequence[str]) -> Hit:
     """The version in the first of the preferred languages that a version has, else the first; the others below it.
 
-    Its score is that of the best version, by which the subject stands where it does.
+    Its score is that of the best version, by which the subject stands where it does. Whether it fits says the version in
+    the last of them, the query's language, else the best: what a reader prefers changes no answer.
     """
-    face = next((hit for lang in preferred for hit in versions if hit.lang == lang), versions[0])
-    return replace(face, score=versions[0].score, also=tuple(hit for hit in versions if hit is not face))
+    face, judged = (
+        next((hit for lang in langs for hit in versions if hit.lang == lang), versions[0])
+        for langs in (preferred, preferred[-1:])
+    )
+    also = tuple(hit for hit in versions if hit is not face)
+    return replace(face, score=versions[0].score, fits=judged.fits, also=also)
 
 
 def facet_paths(store: VectorStore, names: Sequence[str]) -> dict[str, str]:

@@ -109,7 +109,7 @@ class Hit:
         parts: the parts of the score; none unless asked for.
         also: other documents about the same thing, best first, where subjects are asked for.
         alike: number of hits of its language that are nearly the same and not shown, where subjects are asked for.
-        fits: as in ``ScoreParts``.
+        fits: as in ``ScoreParts``; of a subject, that of its version in the query's language, else of its best.
         passages: the best passages, best first, if several are asked for.
     """
 

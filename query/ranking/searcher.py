@@ -222,6 +222,8 @@ class Searcher:
         """
         self._check(k, filters)
         require_list(facets, "facets", "fields")
+        if prefer and not subjects:
+            raise BadInput("prefer chooses the version of a subject that is shown; search with subjects=True")
         paths = facet_paths(self.store, facets)
         query, confidence = read_query(text, lang, self.detector)
         preferred = [*normalised_list(prefer, "prefer"), query.lang]

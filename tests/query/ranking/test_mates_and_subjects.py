@@ -251,6 +251,13 @@ def test_without_a_preferred_version_the_face_is_in_the_language_of_the_query_or
     assert len({head.lang for head in heads}) > 1
 
 
+def test_what_a_reader_prefers_changes_no_answer(opened: Opened) -> None:
+    searcher = opened(pages_in(LANGS), TopicEncoder(bias=0.5, noise=2.0))
+    answers = [searcher.search("t3 asked", lang="de", k=30, subjects=True, prefer=[lang]) for lang in LANGS]
+    assert len({(hits.good, *(head.fits for head in hits)) for hits in answers}) == 1
+    assert any(version.fits != head.fits for hits in answers for head in hits for version in head.also)
+
+
 def test_a_subject_stands_where_its_best_version_does(opened: Opened) -> None:
     searcher = opened(pages_in(LANGS))
     flat = searcher.search("t3 asked", lang="de", k=50)
@@ -366,8 +373,12 @@ def test_all_versions_have_what_is_asked_of_hits(opened: Opened) -> None:
     assert len(shown) > 5
     assert {hit.lang for hit in shown} == {"fr", "ja"}
     assert all(hit.parts is not None and len(hit.passages) == 2 for hit in shown)
-    with pytest.raises(BadInput, match="prefer is the string 'de'"):
-        searcher.search("t3 asked", lang="de", subjects=True, prefer="de")
+    for flat, prefer, message in (
+        (False, "de", "prefer is the string 'de'"),
+        (True, ["de"], "search with subjects=True"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            searcher.search("t3 asked", lang="de", subjects=not flat, prefer=prefer)
     assert searcher.search("t3 asked", lang="de", k=1, subjects=True, prefer=["fra"])[0].lang == "fr"
 
 
