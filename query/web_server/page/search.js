@@ -78,7 +78,7 @@ function range(given) {
 const documents = found => found.hits.flatMap(hit => [hit, ...hit.also]);
 function sum() {
   const every = documents(answer), total = answer.facets.total;
-  if (!every.length) { report(say($("settings").textContent === say("settings") ? "nothing" : "nothingSet")); return; }
+  if (!every.length) { report([say($("settings").textContent === say("settings") ? "nothing" : "nothingSet"), " ", english(answer.note && sentence(answer.note))]); return; }
   report([
     ...(every.length > answer.hits.length ? [say("subjects", {count: number(answer.hits.length)})] : []),
     every.length < total ? say("documentsOf", {count: number(every.length), total: number(total)}) : say("documents", {count: number(every.length)}),

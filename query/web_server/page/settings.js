@@ -44,12 +44,12 @@ function filters({to, by, is, ...bounds}) {
   if (by && !known.includes(by)) known.push(by);
   $("narrow").hidden = !known.length;
   $("any").hidden = !is.length && !bounds.least && !bounds.most;
-  const kind = ranged(Object.keys(values || {}));
+  const offered = Object.keys(values || {}), kind = ranged(offered);
   $("range").hidden = !by || !(kind || bounds.least || bounds.most);
   for (const bound of BOUNDS) if (document.activeElement !== $(bound)) { $(bound).type = kind || "text"; $(bound).step = "any"; $(bound).value = bounds[bound]; }
   if (document.activeElement !== $("by") || $("by").value !== by) $("by").replaceChildren(new Option(say("noField"), ""), ...known.map(name => new Option(plain(short(name, 40)), name)));
   $("by").value = by;
-  chips("values", "is", by ? [...new Set([...Object.keys(values || {}).sort((a, b) => values[b] - values[a]), ...is])] : [], is, values, value => isolated(plain(short(value, 40)) || "–"), () => "");
+  chips("values", "is", by ? [...new Set([...(kind && offered.length > CHIPS ? [] : offered).sort((a, b) => values[b] - values[a]), ...is])] : [], is, values, value => isolated(plain(short(value, 40)) || "–"), () => "");
 }
 function chips(id, name, values, chosen, numbers, shownAs, before) {
   const focused = document.activeElement && document.activeElement.name === name ? document.activeElement.value : null;
