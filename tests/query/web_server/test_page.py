@@ -559,7 +559,7 @@ def test_a_hit_leads_to_its_like_in_other_languages(page: Any) -> None:
     page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
     hit = page.locator("#hits > li").first
     own = hit.locator(".tongue").inner_text()
-    more = hit.get_by_role("button", name="more like this, in other languages")
+    more = hit.get_by_role("button", name="similar, in other languages")
     more.focus()
     page.keyboard.press("Enter")
     page.wait_for_selector(".like li")
