@@ -209,13 +209,13 @@ _LINE_SECONDS = 10.0
 
 @contextmanager
 def _terminal_bar(description: str, total: int | None, unit: str) -> Iterator[Progress]:
-    from rich import console, progress, text  # noqa: PLC0415
+    from rich import console, progress, table, text  # noqa: PLC0415
 
-    class Rate(progress.ProgressColumn):
+    class Steps(progress.ProgressColumn):
         def render(self, task: progress.Task) -> text.Text:
-            seconds = task.finished_time
-            speed = task.completed / seconds if seconds else task.speed
-            return text.Text(f"{speed:,.1f} {unit}/s" if speed else "")
+            speed = task.completed / task.finished_time if task.finished_time else task.speed
+            of_total, rate = "" if task.total is None else f"/{task.total:,.0f}", f" {speed:,.1f}/s" if speed else ""
+            return text.Text(f"{task.completed:,.0f}{of_total} {unit}{rate}")
 
     class Bar(Progress):
         def __call__(self, steps: int) -> None:
@@ -226,11 +226,10 @@ def _terminal_bar(description: str, total: int | None, unit: str) -> Iterator[Pr
 
     columns = [
         progress.SpinnerColumn("line"),  # it turns before the first step is done
-        *progress.Progress.get_default_columns()[:2],
-        progress.MofNCompleteColumn(),
-        progress.TextColumn(unit),
-        Rate(),
-        progress.TimeRemainingColumn(),
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(bar_width=None),  # it gives way to the words
+        Steps(table.Column(no_wrap=True)),
+        progress.TimeRemainingColumn(table_column=table.Column(no_wrap=True)),
     ]
     with progress.Progress(*columns, console=console.Console(file=sys.stderr), speed_estimate_period=60) as bar:
         task = bar.add_task(description, total=total)

@@ -72,14 +72,13 @@ def test_a_bar_ends_full_with_the_rate_of_the_whole_job(total: int | None, monke
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setattr("rich.console.monotonic", lambda: clock[0])
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("COLUMNS", "50")  # the bar gives way to the words
     with Console().progress("indexing", total, "documents") as advance:
         for second in (19.9, 20.0):  # the last steps are quick
             clock[0] = second
             advance(50)
     last = re.sub(r"\x1b\[[\d;?]*\w", "", terminal.getvalue()).splitlines()[-1]
-    assert "100/100 documents" in last
-    assert "5.0 documents/s" in last
+    assert re.search(r"━ 100/100 documents 5\.0/s \d:\d\d:\d\d$", last.rstrip())
 
 
 @pytest.mark.parametrize("console", [Console(quiet=True), Console()])
