@@ -66,13 +66,13 @@ dist: $(VENV)/.dev ## the source distribution, and the wheel built from it, in d
 
 # uv where it is at hand, pip otherwise: the same packages, uv is quicker
 $(VENV)/bin/python:
+	@echo 'Installing Dragoman into $(VENV), once: 540 MB, extras aside (ONNX Runtime, an encoder of 95 MB, NumPy, SciPy …), a minute or two.'
 	uv venv -q $(VENV) --python $(PYTHON) 2>/dev/null || $(PYTHON) -m venv $(VENV)
 
 INSTALL = $(shell command -v uv >/dev/null 2>&1 && echo "uv pip install --python $(BIN)/python" || echo "$(BIN)/python -m pip install --no-compile")
 UNINSTALL = $(shell command -v uv >/dev/null 2>&1 && echo "uv pip uninstall -q --python $(BIN)/python" || echo "$(BIN)/python -m pip uninstall -q -y")
 
 $(VENV)/.base: pyproject.toml | $(VENV)/bin/python
-	@echo 'Installing Dragoman into $(VENV), once: 540 MB (ONNX Runtime, an encoder of 95 MB, NumPy, SciPy …), a minute or two.'
 	$(INSTALL) -e '.[$(RUNTIME)]'
 	touch $@
 

@@ -130,17 +130,18 @@ def _evaluate(folder: Path, settings: Settings, console: Console) -> None:
     console.show(evaluation_json(calibrated, []), evaluation_parts(calibrated))
 
 
-_ENCODER_AND_CALIBRATION = """
-The encoder and the index are the same in both rankings. An encoder puts texts of one language near each other, whatever
-they are about; the calibration takes that out of the query at search time. In pictures, for any browser:
-"""
+_ENCODER_AND_CALIBRATION = (
+    "\nThe encoder and the index are the same in both rankings. An encoder puts texts of one language near each other, "
+    "whatever they are about; the calibration takes that out of the query at search time. In pictures, for any "
+    "browser:\n"
+)
 _NEXT = {
-    f'search "your words" -c {COLLECTION}': "search it yourself, in any language",
-    "index DOCS.jsonl -c NAME": "your own documents: id, lang, title, text a line",
+    f'search "your words" -c {COLLECTION}': "# search it yourself, in any language",
+    "index DOCS.jsonl -c NAME": "# your own documents: id, lang, title, text a line",
     'search "your words" -c NAME': "",
     "evaluate --topics TOPICS.tsv --qrels QRELS.txt -c NAME": "",
-    "report -c NAME": "the pictures, of your own collection",
-    "status": "what is indexed, and what was refused",
-    f"delete --all -c {COLLECTION}": "remove the demo",
+    "report -c NAME": "# the pictures, of your own collection",
+    "status": "# what is indexed, and what was refused",
+    f"delete --all -c {COLLECTION}": "# remove the demo",
 }
 """Commands to go on with, and what each is for."""

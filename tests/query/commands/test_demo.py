@@ -37,9 +37,8 @@ def test_it_shows_the_bias_and_in_each_fair_ranking_the_subject_in_several_langu
     found = re.findall(r"… 5 hits: languages (\d+), subjects (\d)", said)
     (plain, subjects), *fair = found
     assert (plain, subjects) == ("1", "5")
-    assert fair
     assert all(int(languages) >= 8 for languages, _ in fair)
-    assert sum(int(subjects) for _, subjects in fair) >= 4 * len(fair)
+    assert [int(subjects) for _, subjects in fair] == [5, 3, 5]  # sleepless nights, electric cars, printing
     assert said.count("           also in ") >= 3
 
 
