@@ -82,8 +82,8 @@ def until_read(
 def _subject(versions: Sequence[Hit], preferred: Sequence[str]) -> Hit:
     """The version in the first of the preferred languages that a version has, else the first; the others below it.
 
-    Its score is that of the best version, by which the subject stands where it does. Whether it fits says the version in
-    the last of them, the query's language, else the best: what a reader prefers changes no answer.
+    Its score is that of the best version, by which the subject stands where it does. The version in the last language,
+    the query's, else the best, says whether it fits: what a reader prefers changes no answer.
     """
     face, judged = (
         next((hit for lang in langs for hit in versions if hit.lang == lang), versions[0])
