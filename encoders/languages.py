@@ -80,10 +80,7 @@ def _no_language(code: str) -> BadInput:
 
 
 def stated_language(code: str) -> str:
-    """The tag of a language that a person names, who is asked back once if it may be another's.
-
-    Raises BadInput: as ``normalise``, or a code such as ``xx``.
-    """
+    """The tag of a language that a person names, asked back once if rare. Raises BadInput: as ``normalise``; ``xx``."""
     tag = normalise(code)
     if tag in MISTAKABLE:
         Console().warn_once(f"{code!r} is {MISTAKABLE[tag]}")

@@ -187,10 +187,7 @@ class _Layout(NamedTuple):
 
 
 def _find_header(lines: _Lines, options: ReadOptions, *, tabs: bool) -> tuple[_Layout, int]:
-    """Go to the header; return the layout, and the number of lines with titles and the like above the header.
-
-    The first line that is not blank is the header if no line names the texts.
-    """
+    """Go to the header, else the first line that is not blank; return layout and number of lines above."""
     with suppress(_LongRowError):
         deque(islice(lines, _ABOVE), maxlen=0)
     texts = [text for _, text in lines.current]

@@ -186,7 +186,6 @@ def _record(hit: Mapping[str, Any], options: ReadOptions) -> dict[str, Any]:
 
 
 def _place(source: str) -> tuple[str, str]:
-    """The address of the server, and the name of the index."""
     parts = urlsplit(with_server(source).removeprefix(PREFIX))
     return f"{parts.scheme}://{parts.netloc}", unquote(parts.path.strip("/"))
 

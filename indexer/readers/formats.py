@@ -209,7 +209,6 @@ def _settle(file: SourceFile, format_: str, options: ReadOptions) -> None:
 
 
 def _format_by_name(file: SourceFile) -> str:
-    """The format by a file's name; empty if it says none."""
     if JRC.fullmatch(file.path.name):
         return "jrc"
     if file.path.name.startswith("news-commentary") and COMMENTARY.search(file.path.name):
@@ -218,10 +217,7 @@ def _format_by_name(file: SourceFile) -> str:
 
 
 def _format(file: SourceFile, start: bytes) -> str:
-    """The format by a file's name, else by its first bytes; empty: the file is binary.
-
-    Raises UnreadFormatError: it is XML of another kind.
-    """
+    """The format by name, else by first bytes; empty: binary. Raises UnreadFormatError: it is other XML."""
     if named_format := _format_by_name(file):
         return named_format
     if b"\0" in start:

@@ -138,11 +138,7 @@ class _Records:
 
 
 def _elements(file: SourceFile) -> Iterator[bytes | None]:
-    """Yield the bytes of each element of the array; None for an element longer than ``RECORD_LIMIT``.
-
-    Raises _ArrayError: after the last element, the array does not end, or more stands after it;
-    UnreadableFileError: as in ``SourceFile.open``.
-    """
+    """Yield each element's bytes; None if too long. Raises _ArrayError: no whole array; UnreadableFileError."""
     element: bytearray | None = bytearray()
     depth = count = 0
     begun = False

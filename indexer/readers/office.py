@@ -73,7 +73,6 @@ class _Archive:
 
 
 def _zipped(data: bytes) -> tuple[str, str]:
-    """Title and text."""
     archive = _Archive(data)
     if "word/document.xml" in archive.names:
         return _title(archive, "docProps/core.xml"), _paragraphs(archive.xml("word/document.xml"), "body")

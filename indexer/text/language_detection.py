@@ -98,7 +98,6 @@ class Detector:
 
 
 def _shortened(text: str) -> str:
-    """``_CHARACTERS`` of a text, from parts spread over all of it."""
     if len(text) <= _CHARACTERS:
         return text
     length = _CHARACTERS // _PARTS
@@ -123,10 +122,7 @@ def _script_of(character: str) -> str:
 
 
 def _by_repertoire(text: str, probabilities: Mapping[str, float]) -> dict[str, float]:
-    """Separate simplified and traditional Chinese, and Japanese without kana, by the characters they use.
-
-    The language whose encoding older than Unicode holds most of the text's characters gets the three's probability.
-    """
+    """Chinese and Japanese without kana: the one whose old encoding holds most of the text has all."""
     candidates = [lang for lang in _REPERTOIRES if lang in probabilities]
     characters = _HAN.findall(text)
     if len(candidates) < 2 or not characters or _KANA_OR_HANGUL.search(text):

@@ -224,10 +224,7 @@ def _markup(text: str, file: SourceFile) -> Iterator[_Record]:
 
 
 def _versions(markup: str) -> list[dict[str, str]]:
-    """The versions of one ``<top>``: one for each language, which the prefix of the tags or an attribute names.
-
-    A topic without a tag of a part has all of its text as the title.
-    """
+    """The versions of a ``<top>``, by the language of its tags; without tags all of its text is the title."""
     marks = list(tokens(markup))
     closed = {mark.name for mark in marks if isinstance(mark, Tag) and mark.closes}
     topic, current, current_tag = Tag("", closes=False), ("", ""), ""

@@ -93,10 +93,7 @@ def _read_record(data: bytes, file: SourceFile, line: int, options: ReadOptions,
 
 
 def _records(file: SourceFile, summary: _FileSummary) -> Iterator[tuple[int, bytes | None]]:
-    """Yield the line and the bytes of each record; None instead of the bytes of a record that is too long.
-
-    A record goes from ``<DOC>`` to ``</DOC>`` or the next ``<DOC>``; text outside is a record if it has an id.
-    """
+    """Yield each record's line and bytes, None if too long; text outside ``<DOC>`` needs an id."""
     too_long = False
     for line, data, begins, ends in _segments(file):
         too_long = too_long and not begins

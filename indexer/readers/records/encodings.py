@@ -64,8 +64,6 @@ _NEXT = rb"(?:\xc2[\x80-\xbf]|%b)" % b"|".join(
 )
 _TWICE = re.compile(rb"\xc3(?:[\x82-\x9f]%b|[\xa0-\xaf]%b{2}|[\xb0-\xb4]%b{3})" % (_NEXT, _NEXT, _NEXT))
 """What UTF-8's characters become if their bytes are read as a Western encoding's, to be written as UTF-8 again."""
-_ASCII_OR_LATER = bytes(range(0xC0))
-"""The bytes of ASCII, and those of UTF-8 that begin no character."""
 _SAMPLE = 200_000
 """Bytes by which an encoding is guessed, of lines that are not ASCII."""
 _MARKS = {
@@ -277,17 +275,13 @@ def _switches(block: bytes) -> bool:
 def _refuse_twice_encoded(sample: bytes) -> None:
     """Raise ``UndecodableError`` if most characters that are not ASCII are halves of others."""
     halves = _TWICE.findall(sample)
-    if halves and _count(b"".join(halves)) >= _WELL_FORMED * _count(sample):
+    parts, others = (data.translate(None, bytes(range(0xC0))) if halves else b"" for data in (b"".join(halves), sample))
+    if halves and len(parts) >= _WELL_FORMED * len(others):  # the first bytes of characters that are not ASCII
         western = "latin1" if re.search(rb"\xc2[\x80-\x9f]", sample) else "windows-1252"
         raise UndecodableError(
             f"it was written in UTF-8 twice, as {halves[0].decode()!r} shows; undo it: iconv -f utf-8 -t {western}; "
             "if it is right, say --encoding utf-8"
         )
-
-
-def _count(text: bytes) -> int:
-    """Number of UTF-8's characters that are not ASCII."""
-    return len(text.translate(None, _ASCII_OR_LATER))
 
 
 class _Reading:

@@ -137,7 +137,6 @@ class SourceFile:
         self.returns = line_end is not None and line_end[0] == "\r"
 
     def _blocks(self) -> Iterator[bytes]:
-        """All bytes but the byte order mark."""
         with self._open_text() as stream, suppress(UnreadableFileError):  # whoever reads the file meets it again
             while block := stream.read1(_DECODED):
                 yield block

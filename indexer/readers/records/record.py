@@ -129,7 +129,6 @@ def clean_line(text: str) -> str:
 
 
 def _label(field: str, options: ReadOptions) -> str:
-    """Our name of a field, and the source's name where it differs."""
     source_name = options.fields.get(field, field)
     return field if field == source_name else f"{field} ({source_name!r})"
 
@@ -223,7 +222,6 @@ def _other_fields(record: Mapping[str, Any], options: ReadOptions) -> dict[str, 
 
 
 def _check_size(fields: Mapping[str, Any]) -> None:
-    """Refuse fields that are too large, before they are copied."""
     size = 0
     values: list[Any] = [fields]
     while values:
@@ -266,6 +264,5 @@ def _whole(value: Any) -> Any:
 
 
 def _kind(value: Any) -> str:
-    """JSON's name of a value's type."""
     names = {bool: "true or false", int: "a number", float: "a number", list: "an array", dict: "an object"}
     return names.get(type(value), "nothing" if value is None else "a string")

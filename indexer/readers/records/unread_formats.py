@@ -23,9 +23,7 @@ _ZIPPED = {
     "ppt/presentation.xml": f"a PowerPoint presentation; {_WITH_OFFICE}",
     "xl/workbook.xml": "an Excel workbook; save its sheets as CSV first: soffice --headless --convert-to csv FILE.xlsx",
 }
-BROKEN_ARCHIVE = (
-    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, OSError, RuntimeError,
-)  # fmt: skip
+BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, OSError, RuntimeError)
 """What ``zipfile`` raises."""
 READ = "read"
 _READ_NAME, _READ_TYPES = "word/document.xml", (b"application/vnd.oasis.opendocument.text", b"application/epub+zip")
@@ -33,10 +31,7 @@ _OPEN_DOCUMENT = b"application/vnd.oasis.opendocument."
 
 
 def zip_kind(path: Path) -> str:
-    """``READ`` for a text of Word, OpenDocument or EPUB; else what it is and what to do; empty: any files.
-
-    Raises OSError: the file can't be read.
-    """
+    """``READ`` for Word, OpenDocument and EPUB; else what it is and what to do; empty: any files. Raises OSError."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = set(archive.namelist())

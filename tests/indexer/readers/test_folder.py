@@ -213,7 +213,6 @@ def test_a_file_name_that_is_no_text_is_refused_and_can_be_shown(folder: Path) -
 
 UNREAD = {
     "a.pdf": (b"%PDF-1.4\n(a text without binary bytes)\n%%EOF\n", "it is a PDF that can't be read"),
-    "pdf_by_another_name.txt": (b"%PDF-1.7\nx", "it is a PDF"),
     "packed.pdf.gz": (gzip.compress(b"%PDF-1.4\nx"), "it is a PDF"),
     "word_by_another_name.jsonl": (packed({"word/document.xml": "x"}), "open it in its program, and save it again"),
     "a.ods": (packed({"mimetype": "application/vnd.oasis.opendocument.spreadsheet"}), "an OpenDocument file"),
