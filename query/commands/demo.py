@@ -70,9 +70,7 @@ def command(settings: Settings, console: Console) -> None:
         page = settings.home / "demo-report.html"
         page.touch(mode=FILE_MODE)  # all that is in a home is its owner's alone
         report(COLLECTION, settings, page, qrels=[folder / "qrels.txt"], console=console)
-    commands = {f"{program()} {arguments}": purpose for arguments, purpose in _NEXT.items()}  # as a new shell runs them
-    width = max(len(command_line) for command_line, purpose in commands.items() if purpose)
-    lines = [f"  {command_line:<{width}}  {purpose}".rstrip() for command_line, purpose in commands.items()]
+    lines = [f"  {program()} {arguments:<27}  {purpose}".rstrip() for arguments, purpose in _NEXT.items()]
     shown = "\n".join([f"{_ENCODER_AND_CALIBRATION}  {page}\n\nNext:", *lines])
     console.show({"step": "report", "report": page}, shown)
 
@@ -131,9 +129,8 @@ def _evaluate(folder: Path, settings: Settings, console: Console) -> None:
 
 
 _ENCODER_AND_CALIBRATION = (
-    "\nThe encoder and the index are the same in both rankings. An encoder puts texts of one language near each other, "
-    "whatever they are about; the calibration takes that out of the query at search time. In pictures, for any "
-    "browser:\n"
+    "\nEncoder and index are the same in both rankings. An encoder puts texts of one language near each other, "
+    "whatever they are about; the calibration takes that out of the query at search time. In pictures, for a browser:\n"
 )
 _NEXT = {
     f'search "your words" -c {COLLECTION}': "# search it yourself, in any language",

@@ -82,15 +82,11 @@ def until_read(
 def _subject(versions: Sequence[Hit], preferred: Sequence[str]) -> Hit:
     """The version in the first of the preferred languages that a version has, else the first; the others below it.
 
-    Its score is that of the best version, by which the subject stands where it does. The version in the last language,
-    the query's, else the best, says whether it fits: what a reader prefers changes no answer.
+    Its score is that of the best version, by which the subject stands where it does; ``fits`` asks for no preference.
     """
-    face, judged = (
-        next((hit for lang in langs for hit in versions if hit.lang == lang), versions[0])
-        for langs in (preferred, preferred[-1:])
-    )
-    also = tuple(hit for hit in versions if hit is not face)
-    return replace(face, score=versions[0].score, fits=judged.fits, also=also)
+    face = next((hit for lang in preferred for hit in versions if hit.lang == lang), versions[0])
+    asked = next((hit for hit in versions if hit.lang == preferred[-1]), versions[0])  # in the query's language
+    return replace(face, score=versions[0].score, fits=asked.fits, also=[hit for hit in versions if hit is not face])
 
 
 def facet_paths(store: VectorStore, names: Sequence[str]) -> dict[str, str]:

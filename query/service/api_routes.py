@@ -119,10 +119,9 @@ class Api:
         with self._open_collections.searcher(name, request.calibration) as searcher:
             result = self.run_search(searcher, request, request.filters or None)
             unread = searcher.unread(request.query)
+            notes = answer_notes(result.hits, 'lang "{}"')
             if request.filters and not result.hits:
-                note = searcher.why_nothing(request.query, request.filters)
-            else:
-                note = "; ".join(answer_notes(result.hits, 'lang "{}"'))
+                notes = [searcher.why_nothing(request.query, request.filters)]
             calibration, space = searcher.calibration, searcher.space
         return SearchAnswer(
             query=request.query,
@@ -135,7 +134,7 @@ class Api:
             took=result.took,
             reranking=None if result.hits.reranking is None else round(1000 * result.hits.reranking),
             good=result.hits.good if result.hits else None,
-            note=note,
+            note="; ".join(notes),
             unread=unread,
             search=result.logged,
             hits=_hit_answers(result.hits),

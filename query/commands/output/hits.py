@@ -58,8 +58,7 @@ def hit_parts(hits: Sequence[Hit], balance: float = 1.0, good: int | None = None
     """
     width, indent = _width() - _INDENT, " " * _INDENT
     for rank, hit in enumerate(hits, start=1):
-        cosine_known = f"{hit.score:.3f}" == f"{hit.cosine:.3f}"
-        cosine = "" if cosine_known else f"  cosine {hit.cosine:.3f}"
+        cosine = "" if f"{hit.score:.3f}" == f"{hit.cosine:.3f}" else f"  cosine {hit.cosine:.3f}"
         place, named = f"{rank:3d}  {hit.score:.3f}  {hit.lang:<4} ", f"{_title(hit)}  [{one_line(hit.doc_id)}]{cosine}"
         fits = cells(place + named) <= _width()
         first, *rest = [named] if fits else lines_of(named, _width() - len(place))
