@@ -7,9 +7,9 @@ takes a corrected query; lengths of corrected documents and the margin are compu
 import io
 import json
 import zipfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -30,7 +30,7 @@ the exponent ½ (docs/decisions/0005)."""
 BAR = 0.5
 """Least bar of mates."""
 LIKELY = 0.3
-"""Cosine of a good candidate, without means; any from .2 to .4 lets 25 candidates do for 50 (docs/decisions/0006)."""
+"""Cosine of a good candidate, without means, where no documents were sampled."""
 SMALLEST_BANK = 32
 """Minimum pseudo-queries of a bank, filled up from other languages: fewer make a noisy neighbourhood."""
 
@@ -42,6 +42,9 @@ DocumentKind = Literal["document", "passage"]
 
 Means = Mapping[VectorKind, FloatArray]
 """The (dim,) mean of each kind of vectors, which is taken out of them."""
+
+
+NO_SAMPLE = np.zeros((0, 0), dtype=np.int8)
 
 
 class UnreadableCalibration(StoreError):
@@ -56,6 +59,8 @@ class LanguageStatistics:
     means: Means  # of each kind of vectors: a sentence lies elsewhere than a page; shrunk if the documents are few
     bank: Int8Array  # (n, dim) int8 pseudo-queries, encoded as queries; only their direction counts
     sources: tuple[str, ...]  # (n,) id of each pseudo-query's document; empty for a query out of a log
+    # (m, dim) int8 vectors of documents drawn at random; only their direction counts
+    sample: Int8Array = field(default_factory=lambda: NO_SAMPLE)
 
 
 @dataclass(frozen=True)
@@ -155,14 +160,26 @@ class Calibration:
     def candidate_queries(self, rows: FloatArray, target: str, share: float = 1.0, *, lang: str = "") -> FloatArray:
         """``queries_for_store`` whose nearest raw vectors have, to first order, the largest cosines without the mean.
 
-        The cosine is x = q·(d − μ) over the length of d − μ, which is less where d is near μ: about ``LIKELY`` it grows
-        with x + LIKELY d·μ / √(1 − μ²). Queries for which ``lengths_are_unknown`` stay as they are.
+        The cosine c = q·(d − μ) ÷ |d − μ| of the best documents is about that of the nearest of a sample, and near c
+        cosines order as q·d + c d·μ ÷ √(1 − μ²) does. Queries for which ``lengths_are_unknown`` stay as they are.
         """
         queries, mean = self.queries_for_store(rows, target, share, lang=lang), self.mean("document", target)
         if self.lengths_are_unknown:
             return queries
         square = share * (2 - share) * float(mean @ mean)
-        return queries + np.float32(LIKELY * share / max(1 - square, 1e-6) ** 0.5) * mean
+        sample = self._sample(target, share)
+        likely = (queries @ sample.T).max(axis=1, keepdims=True) if len(sample) else np.float32(LIKELY)
+        return queries + likely * np.float32(share / max(1 - square, 1e-6) ** 0.5) * mean
+
+    @cached_property
+    def _sample(self) -> Callable[[str, float], FloatArray]:
+        """Makes (m, dim) unit vectors of a language's sampled documents without a share of the mean."""
+
+        def corrected(lang: str, share: float) -> FloatArray:
+            sample = unit_rows(self.languages[lang].sample if lang in self.languages else NO_SAMPLE)
+            return self._without(sample, {lang: slice(0, len(sample))}, share, "document") if len(sample) else sample
+
+        return cache(corrected)
 
     @property
     def lengths_are_unknown(self) -> bool:
@@ -233,6 +250,7 @@ class Calibration:
             place = f"languages/{lang}"
             arrays |= {f"{place}/{_PREFIXES[kind]}mean": mean for kind, mean in statistics.means.items()}
             arrays[f"{place}/bank"] = statistics.bank
+            arrays |= {f"{place}/sample": statistics.sample} if len(statistics.sample) else {}
         return header, arrays
 
     @classmethod
@@ -251,6 +269,7 @@ class Calibration:
                     {kind: arrays[f"languages/{lang}/{prefix}mean"] for kind, prefix in _PREFIXES.items()},
                     arrays[f"languages/{lang}/bank"],
                     tuple(entry["sources"]),
+                    arrays.get(f"languages/{lang}/sample", NO_SAMPLE),
                 )
                 for lang, entry in header["languages"].items()
             }

@@ -51,7 +51,7 @@ class Stretch(NamedTuple):
 STRETCHES = (Stretch(150, 50), Stretch(1_000, 1_000), Stretch(10_000, 10_000))
 """The stretches of a ranking. Even of dense vectors 25 candidates hold 99.7 % of a language's exact ten best
 (docs/decisions/0006)."""
-_FEWEST = 25
+_FEWEST = 40
 """Least candidates of a language; more than nine languages have ``_KEPT_FOR_A_HIT`` for each hit in all. Lohelp in 21
 languages has a MAP of .2848 with 25 of each, of .2845 ± .0010 with 50; ntrex in 42 languages has .9820 with both."""
 _KEPT_FOR_A_HIT = 3
@@ -281,9 +281,7 @@ class FairRanker:
         one_part = len(self.calibration.vector_parts.widths) == 1
         if one_part and not (self._share or self._passages or self._hybrid or self.calibration.mates):
             return [Stretch(k, k)]  # kNN takes candidates before several parts are on one scale
-        times = (
-            2 if self.calibration.lengths_are_unknown and max(self._store.count().values(), default=0) > _MANY else 1
-        )
+        times = 2 if self.calibration.lengths_are_unknown and self._largest > _MANY else 1
         stretches = (Stretch(STRETCHES[0].last, times * candidates_of_a_language(languages)), *STRETCHES[1:])
         before = (0, *(stretch.last for stretch in stretches))
         needed = [stretch for stretch, start in zip(stretches, before, strict=False) if start < k]

@@ -41,8 +41,8 @@ def samples(counts: dict[str, int], seed: int = 0) -> CalibrationSamples:
     return made
 
 
-def some(count: int, seed: int = 1) -> FloatArray:
-    return unit_rows(np.random.default_rng(seed).standard_normal((count, DIM)).astype(np.float32))
+def some(count: int, seed: int = 1, dim: int = DIM) -> FloatArray:
+    return unit_rows(np.random.default_rng(seed).standard_normal((count, dim)).astype(np.float32))
 
 
 @given(st.floats(0, 1), st.integers(0, 1000))
@@ -56,12 +56,14 @@ def test_correcting_the_query_ranks_as_correcting_the_documents_does(share: floa
 
 
 def test_the_nearest_raw_vectors_have_the_largest_cosines_without_the_mean() -> None:
-    """Of vectors that share much, lengths without the mean differ, so that the inner product alone finds others."""
+    """Of vectors that share much, lengths without the mean differ; a sample tells how near the nearest are."""
     chance = np.random.default_rng(2)
-    shared, own = (unit_rows(chance.standard_normal((count, 64)).astype(np.float32)) for count in (1, 4000))
+    shared, subjects, own = (some(count, seed, 64) for seed, count in enumerate((1, 100, 4000)))
+    own = unit_rows(own + np.repeat(subjects, 40, axis=0))
     documents = unit_rows((3 * shared + own * chance.uniform(0.5, 1.5, (4000, 1))).astype(np.float32))
-    statistics = LanguageStatistics(4000, {"document": documents.mean(axis=0)}, np.zeros((0, 64), np.int8), ())
-    made, queries = Calibration("m", {"de": statistics}, {}, VectorParts.equal(64)), unit_rows(own[:50])
+    sample, nothing = int8_rows(documents[::8]), np.zeros((0, 64), np.int8)
+    statistics = LanguageStatistics(4000, {"document": documents.mean(axis=0)}, nothing, (), sample)
+    made, queries = Calibration("m", {"de": statistics}, {}, VectorParts.equal(64)), subjects[:50]
     best = np.argsort(-made.correct_documents(documents, {"de": slice(0, 4000)}) @ queries.T, axis=0)[:10]
     nearest = np.argsort(-documents @ made.candidate_queries(queries, "de").T, axis=0)[:25]
     assert np.mean([np.isin(best[:, query], nearest[:, query]).mean() for query in range(50)]) > 0.95
