@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 _SHARDS_WITHIN = "30s"
 """How long the server waits for the shards of a new index."""
+_WHOLE_WALKS = {"index.dense_vector.hnsw_enable_early_termination": False}
+"""Setting of servers that otherwise leave a graph early; older servers have neither (docs/decisions/0006)."""
 _YELLOW_WITHIN = "10s"
 _MARK = "dragoman"
 """Key in the ``_meta`` of a mapping."""
@@ -210,6 +212,7 @@ class OwnIndex(ServerIndex):
     def _publish(self) -> None:
         aliased = self._aliased_indices()
         if self._is_loading():
+            self.client.options(ignore_status=400).indices.put_settings(index=self.name, settings=_WHOLE_WALKS)
             replicas = self.address.replicas if self.address.replicas >= 0 else None
             settings = {"number_of_replicas": replicas, "refresh_interval": None}
             self.client.indices.put_settings(index=self.name, settings=settings)

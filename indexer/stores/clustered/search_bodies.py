@@ -11,8 +11,8 @@ from indexer.stores.clustered.server_index import Hits
 from indexer.stores.contract import LexicalHits, LexicalQuery, NearestDocuments, VectorQuery
 from indexer.text.terms import analyser
 
-_MIN_CANDIDATES = 400
-"""Minimum candidates of a shard for a language with a field of its own (docs/decisions/0006)."""
+_MIN_CANDIDATES = 700
+"""Minimum candidates of a graph (docs/decisions/0006); an index without a graph compares all vectors."""
 _MIN_FILTERED = 2_400
 """The same where a filter leaves candidates out; 200 lost 5 % more of the exact ten best."""
 _MIN_RESCORED = 50
@@ -39,12 +39,13 @@ def _knn_body(layout: Layout, field: VectorField, query: VectorQuery, lang: str,
     norm = np.linalg.norm(vector)
     if norm == 0:  # a zero query is equally near to every document
         return {**body, "query": {"bool": {"filter": [*clauses, {"exists": {"field": field.name}}]}}}
-    candidates = max(2 * query.k, _MIN_FILTERED if clauses else _MIN_CANDIDATES)
+    rescored = max(query.k, _MIN_RESCORED)
+    least = (_MIN_FILTERED if clauses else _MIN_CANDIDATES) if field.kind.endswith("hnsw") else 0
     knn = {
         "field": field.name,
         "query_vector": layout.sent_vector(vector / norm),
-        "k": max(query.k, _MIN_RESCORED),
-        "num_candidates": min(candidates, 10_000),
+        "k": rescored,
+        "num_candidates": min(max(2 * rescored, least), 10_000),
         "filter": clauses,
         "rescore_vector": {"oversample": _BBQ_OVERSAMPLE if field.kind.startswith("bbq") else 1.0},
     }
