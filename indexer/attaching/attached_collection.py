@@ -163,7 +163,7 @@ def _attachment_of(name: str, collection: Collection | None, requested: Attachme
     if not is_attached(collection.store):
         raise BadInput(f"collection {name} is not attached to an index; take another name with -c")
     stored = Attachment.parse(collection.store)
-    if requested and replace(requested, ids=stored.ids) != stored:
+    if requested and replace(requested, family=stored.family) != stored:
         raise BadInput(
             f"collection {name} is attached to {collection.store}; detach it first (dragoman detach -c {name}), "
             "or take another name with -c"

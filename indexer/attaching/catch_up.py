@@ -88,7 +88,7 @@ def catch_up(
     if not all_passes:
         raise unfit[0]
     changed = any(passes.moved or passes.ledger.interrupted for passes in all_passes)
-    pruned = _prune(store, all_passes, kept.values()) if changed or store.users.attachment.ids else 0
+    pruned = _prune(store, all_passes, kept.values()) if changed or store.users.attachment.family else 0
     store.publish()
     for passes in all_passes:
         passes.ledger.finish()

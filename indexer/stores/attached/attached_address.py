@@ -28,7 +28,7 @@ class Attachment:
     field: str = "dragoman"  # name of Dragoman's object field
     vectors: str = AUTO  # type of the vectors' indices
     companion: str = ""  # prefix of our own index for our field; empty: our field is put into the user's index
-    ids: str = ""  # "index": it is a family, whose documents are INDEX/ID; empty: one index, whose ids they keep
+    family: bool = False  # whether it is of several indices, whose documents have the ids INDEX/ID
 
     def __post_init__(self) -> None:
         """Refuse invalid values. Raises BadInput: a name is invalid, or the language is unknown."""
@@ -51,7 +51,8 @@ class Attachment:
         unknown = options.keys() - ({attribute.name for attribute in fields(cls)} - {"server", "index"})
         if unknown:
             raise BadInput(f"the store's URL of an attached collection has no option {min(unknown)!r}")
-        return cls(server, unquote(parts.path.strip("/")), **options)
+        family = bool(options.pop("family", ""))
+        return cls(server, unquote(parts.path.strip("/")), family=family, **options)
 
     @property
     def url(self) -> str:
@@ -78,8 +79,8 @@ class Attachment:
     @property
     def reads(self) -> dict[str, str]:
         """Options that decide a document's vector, for the ``meta`` of a mapped field: at most 50 characters each."""
-        names = ("text", "title", "lang_field", "lang", "ids")
-        options: dict[str, str] = {name: getattr(self, name) for name in names}
+        names = ("text", "title", "lang_field", "lang", "family")
+        options = {name: str(getattr(self, name) or "") for name in names}
         return {name: value if len(value) <= _META else short_hash(value) for name, value in options.items() if value}
 
 

@@ -38,6 +38,10 @@ class AttachedLayout(JoinedLayout):
         """The user's field that a filter compares with."""
         return self.users.filter_field(name)
 
+    def of_ids(self, doc_ids: Sequence[str]) -> dict[str, Any]:
+        """A query by the server's own ids, for a copied document carries the original's id column."""
+        return self.users.index.ids_query(doc_ids)
+
     def value_path(self, name: str) -> str:
         """The path in the user's document of the values that a filter by a field compares with."""
         return self.users.value_path(name)

@@ -1,6 +1,7 @@
 """A store for the documents of a user's index: titles and texts are read there, wherever the vectors are."""
 
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,9 @@ from indexer.stores.clustered.document_layout import Layout
 from indexer.stores.clustered.server_index import Hits, ServerIndex
 from indexer.stores.clustered.store import ServerStore
 from indexer.stores.contract import Filters, NearestDocuments, Stamp, VectorQuery, in_order
+
+_VIEW_SECONDS = 2.0
+"""Seconds for which a view of a family's indices is kept, with what a user may read: to ask takes three requests."""
 
 
 class Seen(threading.local):
@@ -38,8 +42,12 @@ class JoinedLayout(Layout):
         """The clauses of ``Layout.filters``, and a clause that leaves deleted documents out."""
         clauses = super().filters(lang, filters)
         if self.seen.gone:
-            clauses.append({"bool": {"must_not": [{"terms": {self.name("id"): sorted(self.seen.gone)}}]}})
+            clauses.append({"bool": {"must_not": [self.of_ids(sorted(self.seen.gone))]}})
         return clauses
+
+    def of_ids(self, doc_ids: Sequence[str]) -> dict[str, Any]:
+        """A query that finds documents by their ids."""
+        return {"terms": {self.name("id"): doc_ids}}
 
 
 class JoinedStore(ServerStore, ABC):
@@ -51,6 +59,7 @@ class JoinedStore(ServerStore, ABC):
         """Use the user's open index, and the open index with our field."""
         super().__init__(users.attachment.address, index, layout)
         self.users = users
+        self._views: Mapping[tuple[str, ...], tuple[float, Self, Mapping[str, int]]] = {}
 
     def narrowed(self, clauses: Sequence[Mapping[str, Any]], authorization: str = "") -> Self:
         """A view of the store, and of the user's index, with another user's rights."""
@@ -65,12 +74,12 @@ class JoinedStore(ServerStore, ABC):
 
     def parts(self) -> list[Self]:
         """A view of each index of a family; of another index the store itself."""
-        is_family = bool(self.users.attachment.ids)
-        return [self.within([member.name]) for member in self.users.members] if is_family else [self]
+        family = self.users.attachment.family
+        return [self.within([member.name]) for member in self.users.members] if family else [self]
 
     def kept(self, remembered: Iterable[tuple[str, str]]) -> dict[str, str]:
         """Names of indices by their marks, of those uuids and names which the server still has; none but a family's."""
-        if not self.users.attachment.ids:
+        if not self.users.attachment.family:
             return {}
         ours = self.mark.removeprefix(self.users.uuid)
         index, members = self.users.index, {member.uuid for member in self.users.members}
@@ -85,11 +94,20 @@ class JoinedStore(ServerStore, ABC):
             if uuid in members or index.retry_while_away(partial(has, uuid, name))
         }
 
-    def visible(self, names: Sequence[str], authorization: str = "") -> Self:
-        """A view of the indices of a family that are among ``names`` and that a user may read.
+    def visible(self, names: Sequence[str], authorization: str = "") -> tuple[Self, Mapping[str, int]]:
+        """A view of the indices of a family that are among ``names`` and that a user may read, and its ``count``.
 
         Names may be aliases and patterns, all by default. Raises NotAllowed: the user may read none of the indices.
         """
+        key, now = (authorization, *names), time.monotonic()
+        views = {asked: kept for asked, kept in self._views.items() if now - kept[0] < _VIEW_SECONDS}
+        if key not in views:
+            view = self._visible(names, authorization)
+            views[key] = now, view, view.count()
+        self._views = views
+        return views[key][1:]
+
+    def _visible(self, names: Sequence[str], authorization: str) -> Self:
         from elasticsearch import NotFoundError  # noqa: PLC0415
 
         client = self.users.index.client
@@ -110,7 +128,7 @@ class JoinedStore(ServerStore, ABC):
 
     def count(self, model: str = "", *, patient: bool = False) -> dict[str, int]:
         """Number of documents by language. Raises IndexGone: the attachment's alias has moved to another index."""
-        if self.users.attachment.ids:
+        if self.users.attachment.family:
             return super().count(model, patient=patient)
         name = self.users.attachment.index
         with self._index.store_errors():

@@ -67,8 +67,8 @@ class UsersIndex:
                 f"{attachment.server} has no index {attachment.index}; name one as _cat/indices lists it"
             ) from error
         if new and (len(answer) > 1 or not {"*", ","}.isdisjoint(attachment.index)):
-            attachment = replace(attachment, ids="index")
-        if attachment.ids:
+            attachment = replace(attachment, family=True)
+        if attachment.family:
             return cls._family(client, attachment, answer)
         return cls._opened(client, attachment, *only_index(attachment.index, answer))
 
@@ -258,7 +258,7 @@ class UsersIndex:
         documents: list[Mapping[str, Any]] = []
         for page in pages(self.index.places(doc_ids)):
             with self.index.store_errors():
-                path = None if self.attachment.ids else self.name  # the names of a family may be too long for a path
+                path = None if self.attachment.family else self.name  # the names of a family may be too long for a path
                 answer = self.index.client.mget(index=path, docs=page, **options)
                 documents += self.index.existing(answer["docs"])
         return documents
@@ -267,7 +267,7 @@ class UsersIndex:
 def server_index(client: Elasticsearch, attachment: Attachment, name: str, members: Sequence[str] = ()) -> ServerIndex:
     """A user's index on its server, or a family of them."""
     options: dict[str, Any] = {"id_field": Layout(attachment.field).name("id"), "remedy": "detach the collection"}
-    if attachment.ids:
+    if attachment.family:
         return FamilyIndex(client, attachment.server, name, **options, stale=False, members=members or [name])
     return ServerIndex(client, attachment.server, name, **options, stale=False)
 

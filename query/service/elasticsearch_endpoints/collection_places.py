@@ -34,11 +34,11 @@ class Place:
         url = row.place(settings)
         if is_attached(url):
             attachment = Attachment.parse(url)
-            members = attach_ledger.remembered(engine, row.name) if attachment.ids else []
+            members = attach_ledger.remembered(engine, row.name) if attachment.family else []
             indices = frozenset([*attachment.parts, *(index for _, index in members)])
             fields, lang_field = attachment.read_fields, attachment.lang_field
-            followed = attach_ledger.followed(engine, row.name) if attachment.ids else []
-            served = _served(attachment.parts, followed) if attachment.ids else {name: [name] for name in indices}
+            followed = attach_ledger.followed(engine, row.name) if attachment.family else []
+            served = _served(attachment.parts, followed) if attachment.family else {name: [name] for name in indices}
             return cls(row.name, attachment.server, indices, served, fields, attachment.index, lang_field)
         if not url.startswith(tuple(f"{scheme}://" for scheme in SCHEMES)):
             return cls(row.name, "", frozenset({row.name}), {})

@@ -34,12 +34,12 @@ class SearchedCollection:
         place, rights = named.place, bool(authorization)
         if (
             isinstance(searcher.store, JoinedStore)
-            and searcher.store.users.attachment.ids
+            and searcher.store.users.attachment.family
             and (rights or named.indices)
         ):
-            visible = searcher.store.visible(named.indices, authorization)
+            visible, languages = searcher.store.visible(named.indices, authorization)
             if visible is not searcher.store:
-                searcher = replace(searcher, store=visible, languages=visible.count())
+                searcher = replace(searcher, store=visible, languages=languages)
         store = searcher.store
         if not isinstance(store, OnServer):
             return cls(

@@ -125,7 +125,13 @@ def test_what_the_owner_copies_or_writes_back_gets_the_vector_of_its_text(in_pla
     assert read["dragoman"]["text_hash"]
     in_place.write("copy", read)  # a usual reading lacks the vector
     in_place.write("whole", in_place.read_whole("a"), refresh=True)
-    assert sorted(in_place.nearest(in_place.open(), "one")) == ["a", "b", "c", "whole"]
+    store = in_place.open()
+    assert sorted(in_place.nearest(store, "one")) == ["a", "b", "c", "whole"]
+    in_place.client.delete(index=in_place.index, id="a")
+    with pytest.raises(MissingDocuments):
+        store.get(["a"])
+    assert sorted(in_place.nearest(store, "one")) == ["b", "c", "whole"]
+    in_place.write("a", read)
     in_place.follow()
     in_place.check()
     assert list(in_place.open().ids()) == ["a", "b", "c", "copy", "whole"]

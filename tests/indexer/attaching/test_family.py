@@ -92,7 +92,7 @@ def test_indices_are_one_collection_that_takes_new_ones_and_leaves_deleted_ones(
     owner.client.indices.delete(index=f"{owner.prefix}-docs-en")
     with pytest.raises(MissingDocuments):
         for_whole.get(ids(owner, "de", "en"))
-    assert for_whole.visible([f"{owner.prefix}-docs-{lang}" for lang in ("de", "en")]).count() == {"de": 2}
+    assert for_whole.visible([f"{owner.prefix}-docs-{lang}" for lang in ("de", "en")])[1] == {"de": 2}
     assert owner.follow().removed == (2 if companion else 0)
     check(owner, "de", "fr")
     StoreLocation(owner.attachment.url, "c").drop()
@@ -107,12 +107,12 @@ def test_a_view_has_the_documents_of_its_indices_alone(family_of: MakeFamily, *,
     store, docs = owner.open(), f"{owner.prefix}-docs"
     vectors = {lang: owner.encoder.encode_queries([Document("q", lang, "one")]) for lang in ("de", "en", "fr")}
     for names, langs in (([f"{docs}-de"], ["de"]), ([f"{docs}-e*", f"{docs}-fr"], ["en", "fr"])):
-        view = store.visible(names)
-        assert view.count() == dict.fromkeys(langs, 2)
+        view, counts = store.visible(names)
+        assert counts == dict.fromkeys(langs, 2)
         found = view.search(VectorQuery(owner.encoder.spec.model, vectors, 9))
         assert {lang for lang, (hits,) in found.items() if hits.doc_ids} == set(langs)
         assert view.count_passing(["de", "en", "fr"]) == 2 * len(langs)
-    assert store.visible([f"{owner.prefix}-all"]) is store
+    assert store.visible([f"{owner.prefix}-all"])[0] is store
     assert store.shown_place(f"{docs}-de/b") == (f"{docs}-de", "b")
 
 
@@ -159,7 +159,7 @@ def test_an_index_that_cannot_be_attached_is_said_once_the_others_have_caught_up
         [f"{unfit} has no field 'content.body'; its fields of text are: other"],
     )
     check(owner, "de", "en")
-    new, settings = replace(owner.attachment, ids="", field="other"), Settings.read(home=tmp_path)
+    new, settings = replace(owner.attachment, family=False, field="other"), Settings.read(home=tmp_path)
     with pytest.raises(BadInput, match="has no field"), AttachedCollection.open("new", new, settings=settings):
         pass
     assert "other" not in owner.client.indices.get_mapping(index=f"{owner.prefix}-docs-de").body
