@@ -78,9 +78,9 @@ def draw_samples(
     encoded: dict[str, FloatArray] = {}
     pseudo: list[Document] = []
     for lang, doc_ids in draw_each(store, model, SAMPLE, seed=seed).items():
-        vectors = list(read_existing(partial(store.vectors, model), doc_ids).values())
-        samples.documents[lang] = _moments(parts, [row[None] for row in vectors])
-        samples.sample[lang] = int8_rows(np.array(vectors[:_SAMPLED], dtype=np.float32).reshape(-1, spec.dim))
+        stored = list(read_existing(partial(store.vectors, model), doc_ids).values())
+        samples.documents[lang] = _moments(parts, [row[None] for row in stored])
+        samples.sample[lang] = int8_rows(np.array(stored[:_SAMPLED], dtype=np.float32).reshape(-1, spec.dim))
         passages = read_existing(partial(store.passages, model), doc_ids[:BANK]).values()
         samples.passages[lang] = _moments(parts, [rows.without_title().unit_vectors() for rows in passages])
         of_documents = pseudo_queries(list(read_existing(store.get, doc_ids[:BANK]).values()))

@@ -51,7 +51,7 @@ class Owner:
         self.encoder = FakeEncoder()
         self.stores: list[JoinedStore] = []
         self.others: list[Owner] = []
-        fields = {"text": "content.body", "title": "headline", "lang_field": "lang"}
+        fields: dict[str, Any] = {"text": "content.body", "title": "headline", "lang_field": "lang"}
         self.attachment = Attachment(self.server, self.index, **fields, companion=self.prefix if companion else "")
 
     def beside(self, engine: sa.Engine) -> "Owner":

@@ -78,7 +78,7 @@ def at_the_door(owner: Owner, model: str = "model-c") -> None:
     attach_checks.check(owner.client, UsersIndex.open(owner.client, owner.attachment), model)
 
 
-def refused_at_the_door(owner: Owner, reason: str, **attachment: str) -> None:
+def refused_at_the_door(owner: Owner, reason: str, **attachment: Any) -> None:
     owner.attachment = replace(owner.attachment, **attachment)
     with pytest.raises(BadInput, match=reason):
         at_the_door(owner)
