@@ -49,7 +49,7 @@ class Stretch(NamedTuple):
 
 
 STRETCHES = (Stretch(150, 50), Stretch(1_000, 1_000), Stretch(10_000, 10_000))
-"""The stretches of a ranking. Even of dense vectors 25 candidates hold 99.7 % of a language's exact ten best
+"""The stretches of a ranking. Of dense vectors 40 candidates hold 99.8 % of a language's exact ten best
 (docs/decisions/0006)."""
 _FEWEST = 40
 """Least candidates of a language; more than nine languages have ``_KEPT_FOR_A_HIT`` for each hit in all. Lohelp in 21
