@@ -130,7 +130,7 @@ def test_what_the_owner_copies_or_writes_back_gets_the_vector_of_its_text(in_pla
     in_place.client.delete(index=in_place.index, id="a")
     with pytest.raises(MissingDocuments):
         store.get(["a"])
-    assert sorted(in_place.nearest(store, "one")) == ["b", "c", "whole"]
+    assert sorted(in_place.nearest(store, "one")) == ["b", "c", "whole"]  # which has the id column of *a*
     in_place.write("a", read)
     in_place.follow()
     in_place.check()

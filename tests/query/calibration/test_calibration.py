@@ -58,8 +58,8 @@ def test_correcting_the_query_ranks_as_correcting_the_documents_does(share: floa
 def test_the_nearest_raw_vectors_have_the_largest_cosines_without_the_mean() -> None:
     """Of vectors that share much, lengths without the mean differ; a sample tells how near the nearest are."""
     chance = np.random.default_rng(2)
-    shared, subjects, own = (some(count, seed, 64) for seed, count in enumerate((1, 100, 4000)))
-    own = unit_rows(own + np.repeat(subjects, 40, axis=0))
+    shared, subjects = some(1, 0, 64), some(100, 1, 64)
+    own = unit_rows(some(4000, 2, 64) + np.repeat(subjects, 40, axis=0))
     documents = unit_rows((3 * shared + own * chance.uniform(0.5, 1.5, (4000, 1))).astype(np.float32))
     sample, nothing = int8_rows(documents[::8]), np.zeros((0, 64), np.int8)
     statistics = LanguageStatistics(4000, {"document": documents.mean(axis=0)}, nothing, (), sample)
