@@ -20,10 +20,12 @@ from query.commands.options.search_options import (
     compare_option,
     files_option,
     languages_of_option,
+    lexicons_option,
     measures_option,
     pairs_option,
     ranking_options,
     reading_topics_options,
+    to_option,
 )
 from query.commands.output.evaluations import show_compared
 from query.evaluation import evaluation_log
@@ -71,7 +73,7 @@ def _plan(
 @click.option("--from-log", is_flag=True, help="Ask what dragoman serve --log was asked; clicks judge, or --qrels.")
 @searched_collection_option("Collection to search.")
 @languages_of_option("--langs", "Languages of topics, one run each.  [default: all]", default="", metavar="de,en")
-@languages_of_option("--to", "Languages of documents.  [default: all of the collection's]", metavar="fr,it")
+@to_option
 @reading_topics_options
 @click.option("--fields", default=",".join(FIELDS), show_default=True, help=f"Parts of a topic: {', '.join(PARTS)}.")
 @measures_option
@@ -89,13 +91,7 @@ def _plan(
     "Search the topics' own language, too: by the encoder and BM25 (bm25), or not (none).",
     default="bm25",
 )
-@click.option(
-    "--lexicon",
-    "lexicons",
-    multiple=True,
-    metavar="en-de=FILE",
-    help="Rank by PSQ, too: BM25 with query translation by this file, or by the folder of a Cr5 model.",
-)
+@lexicons_option
 @pairs_option
 @ranking_options
 @device_option

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from encoders.console import Alert, Console, Note
 from encoders.errors import BadInput
-from encoders.languages import language_list
+from encoders.languages import language_list, typed_languages
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
@@ -23,6 +23,7 @@ from query.commands.options.search_options import (
     measures_option,
     pairs_option,
     reading_topics_options,
+    to_option,
 )
 from query.commands.output.comparisons import comparison_json, comparison_parts, matrix_parts, pair_matrix_json
 from query.commands.output.evaluations import show_compared
@@ -91,6 +92,7 @@ def show_run(run_id: str, settings: Settings, console: Console) -> None:
 @files_option("--topics", "topic_files", "Its topics.", required=True)
 @files_option("--qrels", "qrel_files", "Judgements in TREC format.", required=True)
 @click.option("--langs", default="", metavar="de,en", help="Languages of topics, one run each.  [default: all]")
+@to_option
 @reading_topics_options
 @measures_option
 @click.option("--tag", default="", help="Name of the run.  [default: the file's]")
@@ -105,6 +107,7 @@ def import_file(
     topic_files: tuple[str, ...],
     qrel_files: tuple[str, ...],
     langs: str,
+    to: str | None,
     lang: str,
     encoding: str,
     measures: str,
@@ -118,15 +121,26 @@ def import_file(
     """Score a run of any system, from a TREC run file, and log it; no collection is needed.
 
     The run's topics are plain ids where --topics are in one language, else qid.lang, as dragoman runs export writes
-    them. --topics and --qrels take what they take in dragoman evaluate; the run may be compressed.
+    them. --topics and --qrels take what they take in dragoman evaluate, and what runs export wrote; the run may be
+    compressed. A language, or one of the --pairs, for which the run has no hit at all is left out.
     """
     topics, qrels = expand(topic_files, "topics"), expand(qrel_files, "qrels")
     topic_set = read_topic_set(topics, qrels, langs=language_list(langs), lang=lang, encoding=encoding)
-    plan = EvaluationPlan(parse_measures([measures]), tag, pairs=pairs)
+    plan = EvaluationPlan(parse_measures([measures]), tag, to=None if to is None else typed_languages(to), pairs=pairs)
     evaluation = import_run(
         Path(file), topic_set, settings, plan, collection=name or "", compared_with=compared_with, console=console
     )
     show_compared(evaluation, console)
+
+
+@command.command("delete", short_help="Delete evaluations from the log.")
+@click.argument("numbers", nargs=-1, required=True, metavar="N…", type=click.IntRange(min=1))
+@common_options
+def delete_evaluations(numbers: tuple[int, ...], settings: Settings, console: Console) -> None:
+    """Delete evaluations by their numbers, with all their runs and scores. No number is used again."""
+    engine = click.get_current_context().with_resource(open_database(settings.database))
+    evaluation_log.delete(engine, numbers)
+    console.show({"deleted": numbers}, f"evaluations deleted: {', '.join(map(str, numbers))}")
 
 
 @command.command("compare", short_help="Test runs against the first one, topic by topic.")
@@ -292,7 +306,7 @@ def _write_judgements(
         console.warn(f"run {run.id} was scored by other qrels, or by these in another order")
     judged, langs = read_qrels(qrels), None
     if run.judged_by[1] is not None and collections.find(engine, run.setup.collection):
-        langs, _ = document_languages(engine, run.setup.collection, settings, {qrel.doc_id for qrel in judged})
+        langs = document_languages(engine, run.setup.collection, settings, {qrel.doc_id for qrel in judged})
     lines = list(evaluation_log.export_judgements(engine, run.id, judged, langs))
     if not lines:
         raise BadInput(f"these qrels judge none of the topics of run {run.id}; give those that scored it")

@@ -15,7 +15,7 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database, require_writable
 from onnx_export.models import taught_shares
 from query.evaluation import evaluation_log
-from query.evaluation.foreign_scores import by_topic_language, score_foreign, without_languages
+from query.evaluation.foreign_scores import by_topic_language, score_foreign
 from query.evaluation.pair_matrix import PairMatrix, PairRun, pair_matrix
 from query.evaluation.run_scoring import languages_of
 from query.evaluation.run_settings import default_tag
@@ -182,12 +182,9 @@ def _earlier(
     run: Run, searcher: Searcher, topic_set: TopicSet, scored_runs: ScoredRuns, plan: EvaluationPlan
 ) -> Earlier:
     """The run of a TREC file, scored by the judgements of an evaluation, without documents that were not searched."""
-    targets = searcher.targets(plan.to)
     doc_ids = run.doc_ids | {qrel.doc_id for qrel in scored_runs.qrels}
     langs = languages_of(searcher.store, searcher.stored_model, doc_ids)
-    if plan.to is not None:
-        run = without_languages(run, langs, targets)
-    return score_earlier(run, topic_set, Judgements(scored_runs.qrels, langs), targets, plan)
+    return score_earlier(run, topic_set, Judgements(scored_runs.qrels, langs), searcher.targets(plan.to), plan)
 
 
 def read_earlier(engine: sa.Engine, name: str, topic_set: TopicSet, plan: EvaluationPlan) -> Run | Earlier:
@@ -222,7 +219,7 @@ def score_earlier(
     run: Run, topic_set: TopicSet, judgements: Judgements, targets: Sequence[str], plan: EvaluationPlan
 ) -> Earlier:
     """Score the run of a TREC file by the judgements of the evaluation that is compared with it."""
-    scored = score_foreign(run, topic_set.topics, judgements, plan.measures, targets=targets, pairs=plan.pairs)
+    scored = score_foreign(run, topic_set.topics, judgements, plan, targets=targets)
     scores = scored.main.scores
     earlier_run = EarlierRun(run.tag, scored.main.name, list(scores.means), scores.topics)
     return Earlier(run.tag, [earlier_run], pair_runs(run.tag, scored.runs))

@@ -306,6 +306,14 @@ def export_judgements(
     return to_trec(qrels, names)
 
 
+def delete(engine: sa.Engine, evaluations: Sequence[int]) -> None:
+    """Delete evaluations with their runs and scores. Raises BadInput: there is no such evaluation."""
+    with transaction(engine) as session:
+        for number in evaluations:
+            _run(session, str(number))
+        session.execute(sa.delete(EvaluationRow).where(EvaluationRow.id.in_(evaluations)))
+
+
 def forget(session: Session, collection: str) -> None:
     """Delete all evaluations of a collection with their runs and scores."""
     session.execute(sa.delete(EvaluationRow).where(EvaluationRow.collection == collection))

@@ -10,8 +10,10 @@ from encoders.console import Console, values_of
 from encoders.errors import BadInput
 from encoders.folder.model_cache import file_hash
 from indexer.collection import collection as collections
+from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
+from indexer.stores.contract import VectorStore
 from query.evaluation import evaluation_log
 from query.evaluation.collection_evaluation import (
     Evaluation,
@@ -23,6 +25,7 @@ from query.evaluation.collection_evaluation import (
 from query.evaluation.foreign_scores import score_foreign
 from query.evaluation.run_scoring import languages_of
 from query.evaluation.scored_runs import EvaluationPlan, Judgements
+from query.ranking.searcher_opening import target_languages
 from query.trec_files.topic_set import TopicSet
 from query.trec_files.trec_run import Run
 
@@ -39,33 +42,38 @@ def import_run(
 ) -> Evaluation:
     """Score a TREC run file and log it; an empty tag of the plan is replaced by the file's.
 
-    Topics are as in ``by_topic_language``. The languages of documents of ``collection`` give fairness and pairs. Raises
-    BadInput: the file is no run, no topic has a relevant document, the collection has none of the documents, or pairs
-    are asked for without a collection; StoreError: the log can't be written.
+    Topics are as in ``by_topic_language``. The languages of documents of ``collection`` give fairness, and are needed
+    for pairs and for ``to``. Raises BadInput: the file is no run, no topic has a relevant document, the collection has
+    none of the documents or lacks a language, or none is named and needed; StoreError: the log can't be written.
     """
     console = console or Console(quiet=True)
-    if plan.pairs and not collection:
-        raise BadInput("only a collection knows the languages of the documents; name it with -c, or leave --pairs out")
+    if (plan.pairs or plan.to is not None) and not collection:
+        option = "--pairs" if plan.pairs else "--to"
+        raise BadInput(
+            f"only a collection knows the languages of the documents; name it with -c, or leave {option} out"
+        )
     warn_of_undetermined(topic_set, console)
     run = Run.read_trec(file)
     plan = replace(plan, tag=plan.tag or run.tag)
     run = replace(run, tag=plan.tag)
     with open_database(settings.database) as engine:
         earlier = read_earlier(engine, compared_with, topic_set, plan) if compared_with else None
-        langs, targets = dict[str, str](), list[str]()
+        ranked, targets = run.doc_ids | (earlier.doc_ids if isinstance(earlier, Run) else set()), list[str]()
         row = collections.require(engine, collection) if collection else None
-        if collection:
-            other_ids = earlier.doc_ids if isinstance(earlier, Run) else set[str]()
-            doc_ids = run.doc_ids | other_ids | {qrel.doc_id for qrel in topic_set.qrels}
-            langs, targets = document_languages(engine, collection, settings, doc_ids)
-            if not langs:
+        if row is None:
+            judgements = Judgements.of(topic_set.qrels, lambda ids: dict.fromkeys(ids & ranked, ""))
+        else:
+            with _opened(row, settings) as store:
+                judgements = Judgements.of(topic_set.qrels, lambda ids: languages_of(store, row.model, ids | ranked))
+                targets = target_languages(collection, store.count(), plan.to)
+            plan = replace(plan, to=plan.to and targets)
+            if not judgements.langs:
                 raise BadInput(
                     f"collection {collection} has none of the ranked or judged documents; name the collection that has "
                     "these, or leave -c out"
                 )
-        judgements = Judgements(topic_set.qrels, langs)
-        scored_runs = score_foreign(run, topic_set.topics, judgements, plan.measures, targets=targets, pairs=plan.pairs)
-        of_file = {"file": file.name, "file_hash": file_hash(file), "targets": len(targets)}
+        scored_runs = score_foreign(run, topic_set.topics, judgements, plan, targets=targets)
+        of_file = {"file": file.name, "file_hash": file_hash(file), "targets": len(targets), "to": plan.to}
         hashes = values_of(topic_set, "topics_hash", "qrels_hash")
         no_encoder = dict.fromkeys(["model", "build", "space"], "")
         setup = evaluation_log.Setup(
@@ -78,11 +86,13 @@ def import_run(
     return Evaluation(number, setup, plan, topic_set, scored_runs, earlier)
 
 
-def document_languages(
-    engine: sa.Engine, collection: str, settings: Settings, doc_ids: set[str]
-) -> tuple[dict[str, str], list[str]]:
-    """Languages of documents by id, and all of a collection. Raises BadInput: no collection, or another's store."""
+def document_languages(engine: sa.Engine, collection: str, settings: Settings, doc_ids: set[str]) -> dict[str, str]:
+    """Languages of documents by id. Raises BadInput: there is no such collection, or it is in another's store."""
     row = collections.require(engine, collection)
+    with _opened(row, settings) as store:
+        return languages_of(store, row.model, doc_ids)
+
+
+def _opened(row: Collection, settings: Settings) -> closing[VectorStore]:
     row.check_store(settings)
-    with closing(row.open_store(settings)) as store:
-        return languages_of(store, row.model, doc_ids), sorted(store.count())
+    return closing(row.open_store(settings))

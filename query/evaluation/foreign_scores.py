@@ -6,8 +6,8 @@ import numpy as np
 
 from encoders.errors import BadInput
 from query.evaluation.run_scoring import NOTHING_RELEVANT, Scoring, left_out, missing_documents
-from query.evaluation.scored_runs import Judgements, ScoredRuns
-from query.measures.quality_measures import Measure, relevant_topics
+from query.evaluation.scored_runs import EvaluationPlan, Judgements, ScoredRuns, pair_name
+from query.measures.quality_measures import relevant_topics
 from query.ranking.search_hits import Ranking
 from query.trec_files.topics import Topic, normalise_qid
 from query.trec_files.trec_run import Run, RunEntry
@@ -17,32 +17,44 @@ def score_foreign(
     run: Run,
     topics: Mapping[str, Sequence[Topic]],
     judgements: Judgements,
-    measures: Sequence[Measure],
+    plan: EvaluationPlan,
     *,
     targets: Sequence[str] = (),
-    pairs: bool = False,
 ) -> ScoredRuns:
     """Score a run; topics are as in ``by_topic_language``, and ``targets`` are the languages of documents.
 
-    Without ``targets`` there is no fairness. ``judgements`` has the languages of the ranked documents. ``pairs``: score
-    each language of documents, too. Raises BadInput: no topic has a relevant document, or the collection has none of
-    the judged.
+    Without ``targets`` there is no fairness. ``judgements`` has the languages of the ranked documents. With ``to`` in
+    the plan, documents of other languages count neither as hits nor as judged. A language of topics, or a pair, for
+    which the run has no hit at all was not asked, and is left out with a remark. Raises BadInput: no topic has a
+    relevant document, or the collection has none of the judged.
     """
+    remarks = missing_documents(judgements, plan.to) if targets else []
+    if plan.to is not None:
+        run = without_languages(run, judgements.langs, targets)
+        judgements = Judgements(judgements.within(targets), judgements.langs)
     judged = relevant_topics(judgements.qrels)
-    remarks = missing_documents(judgements) if targets else []
     if targets and (unknown := len(run.doc_ids - judgements.langs.keys())):
         in_none = f"{unknown:,}; they count as hits in no language"
         remarks = [*remarks, f"ranked documents that the collection does not have: {in_none}"]
-    scored_runs, scoring = ScoredRuns([], remarks, judgements.qrels, targets), Scoring(judgements, targets, measures)
+    scored_runs, scoring = (
+        ScoredRuns([], remarks, judgements.qrels, targets),
+        Scoring(judgements, targets, plan.measures),
+    )
     for lang, part in by_topic_language(run, topics).items():
         qids = {topic.qid for topic in topics[lang]}
         if not qids & judged:
-            scored_runs.remarks.append(left_out(lang))
+            remarks.append(left_out(lang))
+            continue
+        if not part.rankings:
+            remarks.append(f"the run ranks no topic in {lang}; the language is left out")
             continue
         scored_runs.runs.append(scoring.language(lang, part, _rankings(part, judgements.langs), qids))
-        if pairs:
+        if plan.pairs:
             ranked_langs = {doc_id: judgements.langs.get(doc_id, "") for doc_id in part.doc_ids}
-            by_documents = {documents: without_languages(part, ranked_langs, [documents]) for documents in targets}
+            asked = [documents for documents in targets if documents in ranked_langs.values()]
+            if unasked := [pair_name(lang, documents) for documents in targets if documents not in asked]:
+                remarks.append(f"pairs without any hit, which are left out: {', '.join(unasked)}")
+            by_documents = {documents: without_languages(part, ranked_langs, [documents]) for documents in asked}
             scored_runs.runs += scoring.pairs(lang, by_documents, qids)
     if not scored_runs.runs:
         raise BadInput(NOTHING_RELEVANT)

@@ -43,7 +43,8 @@ def settings_in_words(run: LoggedRun) -> dict[str, str]:
     settings = run.setup.settings
     if "file" in settings:
         imported = {"imported from": str(settings["file"]), "hash of the file": str(settings["file_hash"])}
-        return imported | ({"documents in": " ".join(run.documents_in)} if run.documents_in else {})
+        within = run.documents_in or settings.get("to")
+        return imported | ({"documents in": " ".join(within)} if within else {})
     languages = settings.get("languages")
     values: dict[str, Any] = {
         **{name.replace("_", " "): settings.get(name) for name in ("table", "ranked_by", "encoder", "method")},

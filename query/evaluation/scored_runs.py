@@ -1,6 +1,6 @@
 """Runs of an evaluation with their scores: what they rank, how they are named, which judgements count."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -9,6 +9,7 @@ from query.measures.fairness import RelevantCounts
 from query.measures.quality_measures import Measure, Scores
 from query.trec_files.qrels import Qrel
 from query.trec_files.topics import FIELDS
+from query.trec_files.trec_run import own_id
 
 PSQ_ENDING = "-psq"
 """End of the names of PSQ's runs."""
@@ -53,6 +54,8 @@ class ScoredRun:
     # relevant documents, and those among the first hundred hits, by their language; empty unless several languages were
     # searched
     relevant_counts: Mapping[str, RelevantCounts] = field(default_factory=dict)
+    # of a pooled run: mean RBO of two languages' rankings of a topic, by pair
+    overlaps: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
     @property
     def documents(self) -> str:
@@ -105,6 +108,15 @@ class Judgements:
 
     qrels: Sequence[Qrel]
     langs: Mapping[str, str]
+
+    @classmethod
+    def of(cls, qrels: Sequence[Qrel], languages: Callable[[set[str]], Mapping[str, str]]) -> "Judgements":
+        """Judgements with the languages of documents; ids that are known only without TREC's escapes lose these."""
+        doc_ids = {qrel.doc_id for qrel in qrels}
+        plain = {doc_id: unescaped for doc_id in doc_ids if (unescaped := own_id(doc_id)) != doc_id}
+        langs = languages(doc_ids | set(plain.values()))
+        names = {doc_id: own for doc_id, own in plain.items() if doc_id not in langs and own in langs}
+        return cls([qrel._replace(doc_id=names.get(qrel.doc_id, qrel.doc_id)) for qrel in qrels], langs)
 
     def within(self, langs: Sequence[str]) -> list[Qrel]:
         """The judgements of documents in some languages."""

@@ -32,7 +32,7 @@ def rank_and_score(
     document, the collection has none of the judged documents, or a target language is not in it.
     """
     targets = searcher.targets(plan.to)
-    judgements = Judgements(qrels, languages_of(searcher.store, searcher.stored_model, {qrel.doc_id for qrel in qrels}))
+    judgements = Judgements.of(qrels, lambda ids: languages_of(searcher.store, searcher.stored_model, ids))
     scored_runs = ScoredRuns(remarks=missing_documents(judgements, plan.to), targets=targets)
     if plan.to is not None:
         judgements = Judgements(judgements.within(targets), judgements.langs)

@@ -35,20 +35,20 @@ class Qrel(NamedTuple):
     iteration: str = "0"
 
 
-def read_qrels(paths: Iterable[str | Path]) -> list[Qrel]:
+def read_qrels(paths: Iterable[str | Path], names: Mapping[str, str] | None = None) -> list[Qrel]:
     """Judgements of files and of ``ir-datasets:NAME`` that together judge one collection, in their order.
 
-    Repeated judgements count once. A topic's id is normalised as in ``query.trec_files.topics``; a document's may
-    contain blanks. Raises BadInput: a file can't be read or is empty, a line is no judgement, or a document has two
-    grades for one topic; MissingPart: a data set needs an extra that is not installed.
+    Repeated judgements count once. A topic's id is normalised as in ``query.trec_files.topics``, then replaced by that
+    of ``names``; a document's may contain blanks. Raises BadInput: a file can't be read or is empty, a line is no
+    judgement, or a document has two grades for one topic; MissingPart: a data set needs an extra that is not installed.
     """
     grades: dict[tuple[str, str], tuple[int, str]] = {}
     qrels: list[Qrel] = []
     for path in paths:
         name = irdatasets.dataset_name(path)
         judged = False
-        for where, qid, doc_id, iteration, grade in _of_dataset(name) if name else _of_file(path):
-            judged = True
+        for where, named, doc_id, iteration, grade in _of_dataset(name) if name else _of_file(path):
+            judged, qid = True, (names or {}).get(named, named)
             known_grade, place = grades.get((qid, doc_id), (None, where))
             if known_grade is None:
                 grades[qid, doc_id] = grade, where

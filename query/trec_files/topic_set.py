@@ -44,11 +44,16 @@ def read_topic_set(
     lang: str = "",
     encoding: str = "",
 ) -> TopicSet:
-    """Read files of topics, as ``read_topics``, and judgements. Raises BadInput: a language has no topic."""
+    """Read files of topics, as ``read_topics``, and judgements of these or of an exported run's ``qid.lang``.
+
+    Raises BadInput: a language has no topic.
+    """
     topics = [topic for path in topic_paths for topic in read_topics(path, lang=lang, encoding=encoding)]
+    qids = {topic.qid for topic in topics}
+    names = {name: topic.qid for topic in topics if (name := f"{topic.qid}.{topic.lang}") not in qids}
     return TopicSet(
         by_language(topics, langs),
-        read_qrels(qrel_paths),
+        read_qrels(qrel_paths, names),
         ", ".join(dataset_name(path) or path.name for path in topic_paths),
         content_hash(topic_paths),
         content_hash(qrel_paths),

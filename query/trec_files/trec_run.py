@@ -74,7 +74,7 @@ class Run:
                     f"{where}:{number} has {counted(len(columns), 'column')}, not the six of: "
                     "topic Q0 document rank score tag"
                 )
-            qid, doc_id, tag = _unescape(columns[0]), _unescape(columns[2]), _unescape(columns[5])
+            qid, doc_id, tag = own_id(columns[0]), own_id(columns[2]), own_id(columns[5])
             try:
                 score = float(columns[4])
             except ValueError as error:
@@ -140,5 +140,6 @@ def trec_id(name: str, what: str) -> str:
     return _TO_ESCAPE.sub(lambda match: quote(match.group(), safe="") if match.group() != "%" else "%25", name)
 
 
-def _unescape(name: str) -> str:
+def own_id(name: str) -> str:
+    """The id that ``trec_id`` wrote as ``name``."""
     return _ESCAPED.sub(lambda match: unquote(match.group()), name)

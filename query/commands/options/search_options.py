@@ -39,6 +39,16 @@ def languages_of_option(option: str, text: str, **options: Any) -> Decorator:
     return click.option(option, help=text, shell_complete=completion.languages, **options)
 
 
+to_option = languages_of_option("--to", "Languages of documents.  [default: all of the collection's]", metavar="fr,it")
+lexicons_option = click.option(
+    "--lexicon",
+    "lexicons",
+    multiple=True,
+    metavar="en-de=FILE",
+    help="Rank by PSQ, too: BM25 with query translation by this file, or by the folder of a Cr5 model.",
+)
+
+
 def reading_topics_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--lang`` and ``--encoding`` of topics."""
     encoding = "Encoding of the topics' files.  [default: UTF-8, then what they declare]"

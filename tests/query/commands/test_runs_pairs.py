@@ -59,13 +59,27 @@ def test_pairs_are_logged_tested_and_written(evaluated: Evaluated, tmp_path: Pat
     assert f"against {plain}: ▲" in printed
 
 
-def test_the_run_of_another_system_has_pairs_and_fairness_by_a_collections_languages(evaluated: Evaluated) -> None:
+def test_our_own_run_is_imported_with_its_figures_pairs_and_fairness_and_with_exported_judgements(
+    evaluated: Evaluated,
+) -> None:
     imported = ["runs", "import", str(evaluated.file), *JUDGED, "-c", "demo", "--pairs", "--compare", evaluated.plain]
-    theirs = evaluated.dragoman.one(*imported)
     ours = names(evaluated.dragoman.one("runs", "pairs", evaluated.plain))
     assert list(ours) == PAIRS
-    assert {name: mean for name, mean in names(theirs["pairs"]).items() if name in ours} == pytest.approx(ours)
-    assert {"own-language", "PEER@100", "TLR@20", "LPR"} <= theirs["runs"][-1]["means"].keys()
+    unrestricted = evaluated.dragoman.one(*imported)
+    assert list(names(unrestricted["pairs"])) == PAIRS  # the system was asked no other
+    assert any("pairs without any hit, which are left out: de-" in remark for remark in unrestricted["remarks"])
+    exported = evaluated.file.with_name("exported.txt")
+    evaluated.dragoman("runs", "export", evaluated.plain, "-o", exported, "--qrels", DEMO / "qrels.txt")
+    for qrels in (JUDGED[3], f"{exported}.qrels"):
+        judged = [qrels if argument == JUDGED[3] else argument for argument in imported]
+        theirs = evaluated.dragoman.one(*judged, "--to", "de,ru")
+        assert names(theirs["pairs"]) == pytest.approx(ours)
+        assert {comparison["difference"] for comparison in theirs["comparisons"]} == {0.0}
+        assert {"own-language", "PEER@100", "TLR@20", "LPR"} <= theirs["runs"][-1]["means"].keys()
+    number = str(unrestricted["evaluation"] + 2)
+    assert "documents in de ru" in evaluated.dragoman("runs", "show", number)
+    assert number in evaluated.dragoman("runs", "delete", number)
+    assert "there is no run" in evaluated.dragoman("runs", "delete", number, status=1)
 
 
 def test_documents_that_the_collection_lacks_are_in_no_pair(evaluated: Evaluated) -> None:
