@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from encoders.errors import BadInput
 from indexer.stores.contract import VectorStore
 from query.evaluation.scored_runs import Judgements, ScoredRun, pair_name
-from query.measures.fairness import Fairness, fairness, pooled_fairness
+from query.measures.consistency import RBO, consistency, overlaps, pair_means
+from query.measures.fairness import DEPTH, Fairness, fairness, pooled_fairness
 from query.measures.quality_measures import Measure, Scores, pooled, relevant_topics, score
 from query.ranking.search_hits import Ranking
 from query.trec_files.trec_run import Run, pack
@@ -27,11 +28,14 @@ class Scoring:
     targets: Sequence[str]  # languages of documents that were searched
     measures: Sequence[Measure]
     fairness: dict[str, Fairness] = field(default_factory=dict)  # of the runs so far, by topic language
+    hits: dict[str, dict[str, list[str]]] = field(default_factory=dict)  # their first hits, also by topic
 
     def language(self, lang: str, run: Run, rankings: Mapping[str, Ranking], qids: set[str]) -> ScoredRun:
         """Score a topic language's run; its fairness is empty if only one language of documents was searched."""
         judgements, scores = self.judgements, score(run, self.judgements.qrels, self.measures, qids)
         self.fairness[lang] = Fairness()
+        first_hits = {qid: run.rankings.get(qid, ())[:DEPTH] for qid in scores.topics}
+        self.hits[lang] = {qid: [doc_id for doc_id, _ in hits] for qid, hits in first_hits.items()}
         if len(self.targets) > 1:
             relevance = judgements.of_topics(scores.topics)
             self.fairness[lang] = fairness(rankings, relevance, judgements.langs, lang, self.targets)
@@ -49,8 +53,13 @@ class Scoring:
         """The pooled run of several topic languages; of a single one there is none."""
         if len(scores) < 2:
             return []
-        run = ScoredRun("all", "pooled", "mul", pooled(scores, self.measures), None)
-        return [_with_fairness(run, pooled_fairness(self.fairness))]
+        run, of_all = (
+            ScoredRun("all", "pooled", "mul", pooled(scores, self.measures), None),
+            pooled_fairness(self.fairness),
+        )
+        by_pair = overlaps(self.hits)
+        measures = {**of_all.measures, **({RBO: consistency(by_pair)} if by_pair else {})}
+        return [replace(_with_fairness(run, replace(of_all, measures=measures)), overlaps=pair_means(by_pair))]
 
 
 def left_out(lang: str) -> str:

@@ -5,7 +5,8 @@ documents are expected at equal ranks (Yang, Jänich, Mayfield and Lawrie, *Lang
 Retrieval*, SIGIR 2024), as ``peer_measure`` computes it. TLR is the share of relevant documents in other languages
 among the first hits (Jang, Hong, Moon and Lim, *SHIFT*, Findings of EMNLP 2026, section 4.3). LPR is the share of
 topics whose first relevant hit is in their language, of those with relevant documents in several (*MLAIRE*, 2026, over
-parallel passages). Last, the share of each language's relevant documents among the first hundred hits.
+parallel passages). RBO, of pooled runs, says how alike a topic's rankings are (``query.measures.consistency``). Last,
+the share of each language's relevant documents among the first hundred hits.
 """
 
 from collections import Counter
@@ -14,13 +15,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from query.measures.consistency import RBO
 from query.ranking.search_hits import Ranking
 
 DEPTH = 100
 """Number of hits that PEER and the share of relevant documents look at."""
 TLR_DEPTH = 20
 """Number of hits that TLR looks at; nDCG@20 is what SHIFT reports beside it."""
-MEASURES = OWN_LANGUAGE, PEER, TLR, LPR = "own-language", f"PEER@{DEPTH}", f"TLR@{TLR_DEPTH}", "LPR"
+OWN_LANGUAGE, PEER, TLR, LPR = "own-language", f"PEER@{DEPTH}", f"TLR@{TLR_DEPTH}", "LPR"
+MEASURES = (OWN_LANGUAGE, PEER, TLR, LPR, RBO)
 
 Judged = Mapping[str, int]
 """Level of relevance by document id; 0 is not relevant."""

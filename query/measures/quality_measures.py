@@ -36,6 +36,15 @@ class Scores:
         return {qid: values[measure] for qid, values in self.topics.items()}
 
 
+def means_of(topics: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Mean of each measure over the topics that have it, of values by topic id and measure."""
+    by_measure: dict[str, list[float]] = {}
+    for values in topics.values():
+        for measure, value in values.items():
+            by_measure.setdefault(measure, []).append(value)
+    return {measure: sum(values) / len(values) for measure, values in by_measure.items()}
+
+
 def mean_name(measure: str) -> str:
     """The name of a measure's mean over topics: that of average precision has a name of its own, MAP."""
     return "MAP" if measure == "AP" else measure

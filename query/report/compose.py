@@ -20,7 +20,8 @@ from query.calibration import calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_table import StoredCalibration
 from query.evaluation.run_scoring import languages_of
-from query.measures.fairness import PEER
+from query.measures.consistency import RBO, overlaps, pair_means
+from query.measures.fairness import DEPTH, LPR, PEER, TLR
 from query.measures.quality_measures import mean_name
 from query.report import sections
 from query.report.bias import VectorSample
@@ -110,7 +111,12 @@ def _sections(subject: _Subject, languages: Sequence[str], console: Console) -> 
             yield Section(sections.BALANCE, "", _how_to_calibrate(subject))
         else:
             yield sections.balance_section(subject.store, subject.calibration)
-        yield _pairs(subject, console)
+        rankings = {
+            evaluation.title: logged_rankings(subject.engine, evaluation.run.evaluation, evaluation.ranked, DEPTH)
+            for evaluation in subject.evaluations
+        }
+        by_title = {title: pair_means(overlaps(of_title)) for title, of_title in rankings.items()}
+        yield sections.with_overlaps(_pairs(subject, console), by_title)
     yield _topics(subject)
 
 
@@ -215,9 +221,10 @@ def _table(subject: _Subject) -> Table | None:
     shares = [evaluation.own_language for evaluation in subject.evaluations]
     if any(shares):
         rows.append(("own-language share of the first hits", [f"{share[0]:.0%}" if share else "–" for share in shares]))
-    peers = [evaluation.means.get(PEER) for evaluation in subject.evaluations]
-    if any(peer is not None for peer in peers):
-        rows.append(("PEER@100", [f"{peer:.3f}" if peer is not None else "–" for peer in peers]))
+    for measure in (PEER, TLR, LPR, RBO):
+        means = [evaluation.means.get(measure) for evaluation in subject.evaluations]
+        if any(mean is not None for mean in means):
+            rows.append((measure, [f"{mean:.3f}" if mean is not None else "–" for mean in means]))
     return Table([evaluation.title for evaluation in subject.evaluations], rows)
 
 

@@ -85,7 +85,9 @@ def _prose(text: str) -> str:
 def _section(section: Section) -> str:
     title = _shown(section.title)
     if not section.picture:
-        return f'<section>\n<h2>{title}</h2>\n<p class="empty">{_prose(section.text)}</p>\n</section>\n'
+        name = "note" if section.table else "empty"
+        table = _table(section.table) if section.table else ""
+        return f'<section>\n<h2>{title}</h2>\n{table}<p class="{name}">{_prose(section.text)}</p>\n</section>\n'
     return (
         f"<section>\n<h2>{title}</h2>\n<figure>\n{_scrolled(section.picture, 'picture')}\n"
         f"<figcaption>{_prose(section.text)}</figcaption>\n</figure>\n"

@@ -9,6 +9,7 @@ import numpy as np
 
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
+from query.measures.consistency import PERSISTENCE
 from query.measures.quality_measures import mean_name
 from query.measures.significance import Comparison
 from query.report import bias
@@ -85,6 +86,18 @@ def pairs_section(tables: Mapping[str, PairTable], measure: str, what: str) -> S
     )
     text = f"{what} In the mean: {means_text}. The nearer the two, the fairer."
     return Section(PAIRS, inline_svg(partial(pairs_figure, tables, measure), "pairs", text), text)
+
+
+def with_overlaps(section: Section, means: Mapping[str, Mapping[tuple[str, str], float]]) -> Section:
+    """Add to the section of pairs how alike the rankings of a topic are in two languages, by ranking."""
+    texts = []
+    for title, by_pair in means.items():
+        if by_pair:
+            least, lang, other = min((mean, *langs) for langs, mean in by_pair.items())
+            mean = sum(by_pair.values()) / len(by_pair)
+            texts.append(f"{title} {mean:.2f} in the mean, least {least:.2f} ({lang}, {other})")
+    alike = f" Rank-biased overlap (p {PERSISTENCE:g}) of a topic's rankings in two languages: {'; '.join(texts)}."
+    return replace(section, text=section.text + alike) if texts else section
 
 
 def with_verdicts(section: Section, title: str, table: PairTable) -> Section:

@@ -10,7 +10,7 @@ from encoders.phrases import counted
 from query.evaluation import evaluation_log
 from query.evaluation.evaluation_log import LoggedRun
 from query.measures.fairness import OWN_LANGUAGE, is_fairness
-from query.measures.quality_measures import JUDGED
+from query.measures.quality_measures import JUDGED, means_of
 from query.measures.significance import Comparison, Topics, compare, corrected
 
 _NAMED = 10
@@ -36,11 +36,8 @@ class ShownEvaluation:
         """Mean of each measure over the topics that are shown."""
         if len(self.scores) == self.run.topics:
             return self.run.means
-        by_measure: dict[str, list[float]] = {}
-        for values in self.scores.values():
-            for measure, value in values.items():
-                by_measure.setdefault(measure, []).append(value)
-        return {name: sum(by_measure[name]) / len(by_measure[name]) for name in self.run.means if name in by_measure}
+        means = means_of(self.scores)
+        return {name: means[name] for name in self.run.means if name in means}
 
     def ranked(self, lang: str, qid: str) -> bool:
         """Whether a topic of a language's run is among the topics that are shown."""

@@ -11,8 +11,9 @@ from query.commands.output.calibrations import taught_parts
 from query.commands.output.comparisons import comparison_json, comparison_parts, matrix_parts, pair_matrix_json
 from query.evaluation.collection_evaluation import Evaluation
 from query.evaluation.scored_runs import BASELINES, POOLED_KINDS, RunKind
+from query.measures.consistency import PERSISTENCE, RBO
 from query.measures.fairness import DEPTH, LPR, OWN_LANGUAGE, PEER, TLR, TLR_DEPTH, RelevantCounts, is_fairness
-from query.measures.quality_measures import mean_name, pooled
+from query.measures.quality_measures import JUDGED, mean_name, pooled
 from query.measures.significance import Comparison
 
 RELEVANT = "the relevant documents"
@@ -24,9 +25,11 @@ def evaluation_parts(evaluation: Evaluation) -> Iterator[Part]:
     number, scored_runs = evaluation.number, evaluation.scored_runs
     yield from map(Alert, scored_runs.remarks)
     yield _runs_table(evaluation)
+    yield f"{JUDGED}: share of the first ten hits that are judged; the others count as not relevant."
     for measure in scored_runs.main.scores.means:
         if is_fairness(measure):
             yield _meaning(measure, len(scored_runs.targets))
+    yield from _overlap_parts(scored_runs.main.overlaps)
     yield from relevant_counts_parts(scored_runs.main.relevant_counts)
     yield from taught_parts(evaluation.taught, RELEVANT)
     for run in scored_runs.runs:
@@ -88,13 +91,23 @@ def _figure(measure: str, mean: float | None) -> str:
 def _meaning(measure: str, targets: int) -> str:
     return {
         OWN_LANGUAGE: f"own language: of the first {targets} hits, the share in the topic's language; "
-        f"{1 / targets:.0%} would be fair, one hit for each of the {targets} languages.",
+        f"{1 / max(targets, 1):.0%} would be fair, one hit for each of the {targets} languages.",
         PEER: f"{PEER}: 1 where equally relevant documents stand at equal ranks whatever their language, 0 where not.",
         TLR: f"{TLR}: share of the relevant documents in other languages than the topic's that are in the first "
         f"{TLR_DEPTH} hits.",
         LPR: f"{LPR}: share of topics whose first relevant hit is in the topic's language, over topics with relevant "
         "documents in that and another language.",
+        RBO: f"{RBO}: rank-biased overlap (p {PERSISTENCE:g}) of a topic's ranking with those of the same topic in the "
+        "other languages; 1 where all are the same.",
     }[measure]
+
+
+def _overlap_parts(overlaps: Mapping[tuple[str, str], float]) -> Iterator[Part]:
+    """The matrix of RBO by pair of topic languages, if there are more than two."""
+    langs = sorted({lang for lang, _ in overlaps})
+    if len(langs) > 2:
+        rows = [[lang, *(f"{overlaps.get((lang, other), 1):.3f}" for other in langs)] for lang in langs]
+        yield Table([RBO, *(f">{lang}" for lang in langs)], rows)
 
 
 def evaluation_json(evaluation: Evaluation, comparisons: Sequence[Comparison]) -> dict[str, Any]:
@@ -110,6 +123,7 @@ def evaluation_json(evaluation: Evaluation, comparisons: Sequence[Comparison]) -
                 "topics": len(run.scores.topics),
                 "means": run.scores.means,
                 "found": relevant_counts_json(run.relevant_counts),
+                "overlaps": {f"{lang}-{other}": mean for (lang, other), mean in run.overlaps.items() if lang < other},
                 **values_of(run.scores, "unjudged", "without_hits"),
             }
             for run in scored_runs.runs

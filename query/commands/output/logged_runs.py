@@ -14,12 +14,12 @@ from query.evaluation.scored_runs import BASELINES, POOLED_KINDS
 
 
 def show_logged_runs(runs: Sequence[LoggedRun], console: Console) -> None:
-    """List runs with their means, by at most nine measures."""
+    """List runs with their means, by at most ten measures."""
     for run in runs:
         console.show(_run_json(run))
     if not runs:
         console.say("No runs are logged yet; make one: dragoman evaluate --topics T --qrels Q -c NAME")
-    measures = list(dict.fromkeys(measure for run in runs for measure in run.means))[:9]
+    measures = list(dict.fromkeys(measure for run in runs for measure in run.means))[:10]
     records = [
         {
             "run": run.id,

@@ -46,6 +46,7 @@ def test_evaluate_prints_a_row_a_language_and_one_for_all_and_how_fair_they_are(
     result = dragoman.one("evaluate", *JUDGED)
     assert result["runs"][-1]["found"]["de"] == {"found": 4, "relevant": 4, "share": 1.0}
     assert 0 <= result["runs"][-1]["means"]["own-language"] <= 1
+    assert result["runs"][-1]["overlaps"] == {"de-en": pytest.approx(result["runs"][-1]["means"]["RBO"])}
     assert "own-language" not in dragoman("evaluate", *JUDGED, "--to", "de")
 
 
@@ -225,7 +226,7 @@ def test_a_run_of_another_system_is_scored_logged_and_compared_without_a_collect
     Path("other").mkdir()
     Path("other/run.txt").write_text("1.de Q0 de:flood 1 1.0 other\n")
     dragoman("runs", "import", "other/run.txt", *topics, "--tag", "dense")
-    assert "hash of the file" in dragoman("runs", "compare", "2", "3")
+    assert "hash of the file" in dragoman("runs", "compare", "2.de", "3")  # it was asked in German alone
     assert dragoman("runs", "export", "3").split()[-1] == "dense"
 
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from query.measures import fairness as measure
+from query.measures.consistency import consistency, overlaps, rank_biased_overlap
 from query.measures.fairness import LPR, OWN_LANGUAGE, PEER, TLR, RelevantCounts
 from query.ranking.search_hits import Ranking
 
@@ -78,6 +79,28 @@ def test_target_recall_and_preference_are_their_definitions(letters: str, missin
     assert recall == (sum(doc_id in ranking[:depth] for doc_id in others) / len(others) if others else None)
     first = next((doc_id for doc_id in ranking if doc_id in judged), "none")
     assert measure.preference(ranking, judged, langs, lang) == (float(first[0] == lang) if own and others else None)
+
+
+@given(st.text("abcdefgh", max_size=12).map(pages), st.text("abcdefgh", max_size=12).map(pages), st.floats(0.5, 0.95))
+def test_overlap_is_its_definition(first: list[str], second: list[str], p: float) -> None:
+    """The infinite sum (1 - p) Σ p^(d-1) A(d) of Webber et al., eq. 4, of which the agreement is known or goes on."""
+    shorter, longer = sorted((first, second), key=len)
+    value = rank_biased_overlap(first, second, p)
+    if not shorter:
+        assert value == 0.0
+        return
+    known = len(set(shorter) & set(longer[: len(shorter)])) / len(shorter)
+    total, agreement = 0.0, 0.0
+    for depth in range(1, 900):
+        if depth <= len(longer):  # below the end of the shorter one, its agreement goes on as it was
+            met = len(set(shorter[:depth]) & set(longer[:depth]))
+            agreement = (met + known * max(0, depth - len(shorter))) / depth
+        total += (1 - p) * p ** (depth - 1) * agreement
+    assert value == pytest.approx(total, abs=1e-9)
+    assert rank_biased_overlap(second, first, p) == pytest.approx(value)
+    assert consistency(overlaps({"de": {"1": first}, "fi": {"1": first}, "ja": {"2": second}})) == pytest.approx(
+        {"1.de": 1.0, "1.fi": 1.0}
+    )
 
 
 def test_relevant_documents_are_counted_by_language_and_the_own_ones_share_is_of_the_first_hits() -> None:
