@@ -19,10 +19,10 @@ _TAGS = (
 _KNOWN = {tag: tag for tag in _TAGS.split()} | _NORWEGIAN | {"bcl": "bik", "gug": "gn", "kik": "ki", "tl": "fil"}
 """Common codes, those of the language detector among them, and their tags: so a search need not load langcodes."""
 _WIKIS = {
-    "bat-smg": "sgs", "eml": "egl", "fiu-vro": "vro", "map-bms": "jv", "roa-rup": "rup", "roa-tara": "nap",
+    "bat-smg": "sgs", "dt": "nl", "eml": "egl", "fiu-vro": "vro", "map-bms": "jv", "roa-rup": "rup", "roa-tara": "nap",
     "simple": "en", "sr-ec": "sr", "sr-el": "sr-Latn", "zh-classical": "lzh",
 }  # fmt: skip
-"""Codes of wikis that BCP 47 does not have, or has for a family of languages."""
+"""Codes of wikis, and of mMARCO (``dt``), that BCP 47 does not have, or has for a family of languages."""
 
 _COUNTRIES = (
     "al=sq by=be ch=zh-Hant cn=zh cz=cs dk=da gb=en ge=ka gr=el hk=zh-Hant il=he ir=fa jp=ja kr=ko kz=kk rs=sr se=sv "

@@ -14,6 +14,8 @@ PREFIX = "ir-datasets:"
 
 _TITLES = ("title", "headline", "subject")
 _TEXTS = ("text", "body", "contents", "abstract", "passage")
+_ENGLISH_TOPICS = ("csl/", "hc4/", "neuclir/")
+"""Data sets of whose topics the library reads the English version without naming its language."""
 _PARTS = {"docs": "documents", "queries": "topics", "qrels": "judgements"}
 
 
@@ -43,7 +45,8 @@ def rows(name: str, part: str) -> Iterator[tuple[Any, str]]:
     An unknown language is empty. Raises as ``load``; BadInput: they can't be read to their end.
     """
     dataset = load(name, part)
-    lang = dataset.queries_lang() if part == "queries" else ""
+    english = "en" if name.startswith(_ENGLISH_TOPICS) else ""
+    lang = dataset.queries_lang() or english if part == "queries" else ""
     try:
         yield from ((row, lang or "") for row in getattr(dataset, f"{part}_iter")())
     except (OSError, RuntimeError) as error:
