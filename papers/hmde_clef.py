@@ -50,9 +50,7 @@ method_option = click.option(
     type=click.Choice((*METHODS, LONGFORMER)),
     help="How a document's vector is made; longformer needs PyTorch.",
 )
-_RANKED_BY = "cosine"
 _DEPTH = 1000
-_BATCH = 256
 
 
 def open_method(
@@ -125,7 +123,7 @@ def score_pairs(retrieval: RetrievalData, encoder: Encoder, console: Console) ->
     counts: dict[str, int] = {}
     measures = parse_measures(DEFAULT_MEASURES)
     for lang, paths in retrieval.documents.items():
-        vectors = vectors_by_id(f"encoding {lang}", _documents(paths, lang, console), encoder, _BATCH, console)
+        vectors = vectors_by_id(f"encoding {lang}", _documents(paths, lang, console), encoder, 256, console)
         if not vectors:
             raise BadInput(f"no document could be read from {', '.join(paths)}; name the folder of the {lang} disks")
         doc_ids, rows = list(vectors), np.array(list(vectors.values()))
@@ -136,7 +134,7 @@ def score_pairs(retrieval: RetrievalData, encoder: Encoder, console: Console) ->
                 cosines = rows @ query
                 best = np.argsort(-cosines, kind="stable")[:_DEPTH]
                 rankings[topic.qid] = [(doc_ids[row], float(cosines[row])) for row in best.tolist()]
-            runs[query_lang, lang] = run = Run(tables.tag(encoder.spec, _RANKED_BY), rankings)
+            runs[query_lang, lang] = run = Run(tables.tag(encoder.spec, "cosine"), rankings)
             scores[query_lang, lang] = score(run, retrieval.qrels[lang], measures, list(rankings))
             counts[lang] = len(doc_ids)
     order = [*(langs for langs in PAPER if langs in scores), *(langs for langs in scores if langs not in PAPER)]
@@ -222,7 +220,7 @@ class RetrievalTable(Table):
         pairs = score_pairs(retrieval, loaded, self.console)
         runs = tables.runs_of_pairs(pairs.scores, pairs.rankings)
         about = (loaded.spec, pairs.documents, runs, retrieval.topics_name, retrieval.hashes)
-        number = tables.log(engine, "hmde-clef", _RANKED_BY, *about)
+        number = tables.log(engine, "hmde-clef", "cosine", *about)
         self._show(pairs, f"{loaded.spec.name} by {loaded.spec.method}", number)
         self.say_logged([number])
         loaded.say_cached()

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 import sqlalchemy as sa
@@ -23,15 +24,17 @@ from query.commands.options.encoder_options import default_encoder_option, devic
 from query.evaluation.drawing import save_figure
 from query.evaluation.scored_runs import ScoredRun
 
-Published = Mapping[str, Mapping[str, Sequence[float]]]
-"""Mate retrieval rate and mean reciprocal rank by the paper's encoders, then by method."""
 _FIGURES = published("mappings")
-NCA = "nca"
+
+
+def learn_shift(split: ConceptSplit, _seed: int) -> Comparer:
+    """SHIFT: documents lose the difference of the languages' means over parallel texts (Jang et al., EMNLP 2026)."""
+    means = {lang: rows.mean(axis=0) for lang, rows in split.training.rows.items()}
+    return lambda lang, other, queries, documents: (queries, documents - (means[other] - means[lang]))
 
 
 def learn_networks(split: ConceptSplit, seed: int) -> Comparer:
     """NCA's comparer, which needs the train extra."""
-    require_torch()
     from papers.networks import nca_comparer  # noqa: PLC0415 - torch
 
     return nca_comparer(split, seed)
@@ -52,20 +55,19 @@ class MatesTables(Table):
     encoder: str = option(default_encoder_option())
     method: str = option("The paper's: first.", type=click.Choice(METHODS), default="first")
     device: Device = option(device_option)
-    sweep: Sweep = option(sweep_options({NCA: learn_networks}))
+    sweep: Sweep = option(sweep_options({"shift": learn_shift, "nca": learn_networks}))
     plot: Path | None = option()
 
     def compute(self) -> None:  # noqa: D102
         if not self.jrc and not self.wikipedia:
             raise click.UsageError("name the data: --jrc DIR, --wikipedia FILE, or both")
-        if NCA in self.sweep.methods:
+        if "nca" in self.sweep.methods:
             require_torch()  # before documents are encoded
         engine = self.open_log()
         loaded = self.cached(open_named(self.encoder, self.method, self.console, device=self.device))
-        drawn_points: list[Point] = []
-        numbers: list[int] = []
-        encoders: Published = _FIGURES["encoders"]
-        sources = [("JRC-Acquis", read_jrc(self.jrc, self.languages, self.documents), encoders)] if self.jrc else []
+        drawn_points, numbers = list[Point](), list[int]()
+        encoders, limit = _FIGURES["encoders"], self.documents
+        sources = [("JRC-Acquis", read_jrc(self.jrc, self.languages, limit), encoders)] if self.jrc else []
         sources += [(file.name, read_wikicomp(file, self.documents), {}) for file in self.wikipedia]
         for name, documents, paper in sources:
             parallel = add_encoded(AlignedVectors(), documents, loaded, self.console).only(()).parallel()
@@ -85,7 +87,7 @@ class MatesTables(Table):
         documents: Mapping[str, int],
         points: Sequence[Point],
         encoder: EncoderSpec,
-        paper: Published,
+        paper: Mapping[str, Any],
         engine: sa.Engine,
     ) -> list[int]:
         """Log and print the points of a collection, whose languages have so many documents; returns their numbers."""
@@ -107,11 +109,11 @@ class MatesTables(Table):
             about |= {self.sweep.swept: point.value} if point.value else {}
             # a topic is a concept, with means over the pairs of languages and the splits that test it
             topics = {concept: {"Success@1": mates.rate, "RR": mates.mrr} for concept, mates in point.concepts.items()}
-            run = ScoredRun("all", "language", "mul", mean_scores(topics), None)
-            system = (f"mappings, {name}", point.method, encoder, documents, [run], name)
-            numbers.append(log(engine, *system, settings=about))
-            paper_json = {model: pair for model, pair in figures.items() if pair}
-            points_json.append({**point.as_json(), "evaluation": numbers[-1], "paper": paper_json})
+            runs = [ScoredRun("all", "language", "mul", mean_scores(topics), None)]
+            of_point = (f"mappings, {name}", point.method, encoder, documents, runs, name)
+            numbers.append(log(engine, *of_point, settings=about))
+            by_model = {model: pair for model, pair in figures.items() if pair}
+            points_json.append({**point.as_json(), "evaluation": numbers[-1], "paper": by_model})
         table.show(self.console)
         values = {"task": name, "languages": list(documents), "documents": count, **table.data_json()}
         self.console.show({**values, "points": points_json})
