@@ -43,7 +43,8 @@ _SECTIONS = {
     "Research": {
         "evaluate": "Score a collection with topics and relevance judgements.",
         "runs": "List, show, compare and export evaluation runs.",
-        "report": "One HTML page: bias, fairness and scores, in pictures.",
+        "study": "A paper's evaluation in one command: rankings, tests, tables, a page.",
+        "report": "One HTML page on language bias, in pictures.",
         "queries": "What people asked a collection, for you to judge.",
         "align": "Pair the documents of two languages one to one.",
         "mates": "Mate retrieval: does a document find its translation first, map by map?",
@@ -54,6 +55,7 @@ _SECTIONS = {
 }
 """One line on each command, by section, in the order of ``dragoman --help``."""
 _MODULES = {
+    "study": "evaluate",
     "similar": "search",
     "rollback": "migrate",
     "detach": "delete",

@@ -214,7 +214,7 @@ def hostile_addresses(browser: Any, service: httpx.Client, values: Sequence[str]
 
 
 def hostile_report(browser: Any, home: Path, folder: Path) -> Iterator[str]:
-    """Evaluate the collection ``demo`` by topics with hostile ids and file names, and open its report.
+    """Study the collection ``demo`` by topics with hostile ids and file names, and open the page.
 
     What is made is put into an empty folder, evaluations into the home.
     """
@@ -228,11 +228,10 @@ def hostile_report(browser: Any, home: Path, folder: Path) -> Iterator[str]:
     ]
     write_records(lines, topics)
     qrels.write_text("".join(f"{qid} 0 demo:en:migraine 1\n" for qid in qids), encoding="utf-8")
-    place, report = ["--home", str(home), "-q"], folder / "report.html"
+    place, report = ["--home", str(home), "-q"], folder / "study" / "study.html"
     for command in (
-        ["evaluate", "-c", "demo", "--topics", str(topics), "--qrels", str(qrels)],
-        ["evaluate", "-c", "demo", "--topics", str(topics), "--qrels", str(qrels), "--calibration", "none"],
-        ["report", "-c", "demo", "-o", str(report)],
+        ["study", "-c", "demo", "--topics", str(topics), "--qrels", str(qrels), "-o", str(report.parent)],
+        ["report", "-c", "demo", "-o", str(folder / "report.html")],
     ):
         status, sentence = said([*command, *place])
         yield "" if status == 0 and not sentence else f"{command[0]}: {status}, {sentence[-300:]}"

@@ -9,13 +9,14 @@ import click
 from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.languages import language_list, typed_languages
+from encoders.machine.placement import Device
 from encoders.table_layout import Table
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from query.commands.options.common_options import common_options, gathered, searched_collection_option
 from query.commands.options.encoder_options import device_option
 from query.commands.options.help import Command
-from query.commands.options.option_types import FILE, choice_option, default_option
+from query.commands.options.option_types import FILE, PATH, choice_option, default_option
 from query.commands.options.search_options import (
     compare_option,
     files_option,
@@ -144,3 +145,45 @@ def command(
         with open_database(settings.database) as engine:
             write_lines(run_file, evaluation_log.export(engine, str(evaluation.number)))
     show_compared(evaluation, console)
+
+
+@click.command("study", cls=Command)
+@files_option("--topics", "topic_files", "As in dragoman evaluate.", required=True)
+@files_option("--qrels", "qrel_files", "Judgements, as in dragoman evaluate.", required=True)
+@searched_collection_option("Collection to study.")
+@click.option("-o", "--output", type=PATH, metavar="FOLDER", required=True, help="Folder to write.")
+@languages_of_option("--langs", "Languages of topics.  [default: all]", default="", metavar="de,en")
+@reading_topics_options
+@measures_option
+@lexicons_option
+@device_option
+@common_options
+def study(
+    topic_files: tuple[str, ...],
+    qrel_files: tuple[str, ...],
+    name: str,
+    output: Path,
+    langs: str,
+    lang: str,
+    encoding: str,
+    measures: str,
+    lexicons: tuple[str, ...],
+    device: Device,
+    settings: Settings,
+    console: Console,
+) -> None:
+    """Evaluate a collection by six rankings, BM25 and, with --lexicon, PSQ, and write what differs.
+
+    The folder's page, study.html, says it in sentences. Beside it are tables (.tex, .csv), pictures, and every run with
+    its judgements for trec_eval -c.
+    """
+    from query.report import study as of_collection  # noqa: PLC0415 - figures, which --help does not need
+
+    topics, qrels = expand(topic_files, "topics"), expand(qrel_files, "qrels")
+    topic_set = read_topic_set(topics, qrels, langs=language_list(langs), lang=lang, encoding=encoding)
+    plan = EvaluationPlan(parse_measures([measures]), "", lexicons=read_lexicons(lexicons))
+    evaluations = of_collection.study(name, topic_set, settings, plan, output, device=device, console=console)
+    numbers, page = [evaluation.number for evaluation in evaluations.values()], (output / "study.html").absolute()
+    console.show(
+        {"collection": name, "evaluations": numbers, "page": page}, f"The study of {name} is written to {page}"
+    )

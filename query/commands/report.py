@@ -1,4 +1,4 @@
-"""``dragoman report``: one page of HTML on a collection's bias, fairness and scores, or on somebody's index."""
+"""``dragoman report``: one page of HTML on a collection's bias, or on somebody's index."""
 
 from pathlib import Path
 
@@ -14,10 +14,8 @@ from query.commands.options.common_options import (
 )
 from query.commands.options.help import Command
 from query.commands.options.option_types import FILE
-from query.commands.options.search_options import files_option
-from query.trec_files.file_patterns import expand
 
-_OF_A_COLLECTION, _OF_AN_INDEX = ("name", "evaluation", "qrel_files"), ("vector", "text", "lang_field")
+_OF_A_COLLECTION, _OF_AN_INDEX = ("name", "evaluation"), ("vector", "text", "lang_field")
 """Parameters without a meaning for the other."""
 
 
@@ -31,13 +29,11 @@ _OF_A_COLLECTION, _OF_AN_INDEX = ("name", "evaluation", "qrel_files"), ("vector"
 @click.option(
     "--evaluation", type=click.IntRange(min=1), metavar="N", help="Evaluation to show.  [default: the newest]"
 )
-@files_option("--qrels", "qrel_files", "The evaluation's judgements, for MAP by pair of languages.")
 @common_options
 def command(
     name: str,
     output: Path | None,
     evaluation: int | None,
-    qrel_files: tuple[str, ...],
     index: str | None,
     vector: str,
     text: str,
@@ -47,8 +43,8 @@ def command(
 ) -> None:
     """Write one HTML page with pictures, to be opened in any browser: it needs no network.
 
-    The pictures show the languages in the plane before and after the calibration, what the balance does, which
-    languages find which, and the newest evaluation, compared with one of the same topics that ranked in another way.
+    The pictures show the languages in the plane before and after the calibration, what the balance does, and which
+    languages find which; a table has the newest evaluation. dragoman study compares rankings.
 
     With --index the page is about an index, and nothing is written there. If the index has vectors, documents ask as
     queries: how much of the first ten hits is in the query's own language? Else: languages, lengths, and what attaching
@@ -65,6 +61,6 @@ def command(
         return
     from query.report.compose import report  # noqa: PLC0415 - NumPy and the database, which --help does not need
 
-    file, qrels = output or Path(f"{name}-report.html"), expand(qrel_files, "qrels")
-    path = report(name, settings, file, evaluation=evaluation, qrels=qrels, console=console).absolute()
+    file = output or Path(f"{name}-report.html")
+    path = report(name, settings, file, evaluation=evaluation, console=console).absolute()
     console.show({"collection": name, "report": path}, f"The report on {name} is written to {path}")

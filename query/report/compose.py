@@ -1,6 +1,6 @@
-"""The report: an HTML page on a collection's language bias, with and without calibration, and its ranking quality."""
+"""The report: an HTML page on a collection's language bias, with and without calibration, and its newest scores."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -19,20 +19,20 @@ from indexer.stores.contract import VectorStore
 from query.calibration import calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_table import StoredCalibration
+from query.evaluation import evaluation_log
+from query.evaluation.evaluation_log import LoggedRun
 from query.evaluation.run_scoring import languages_of
-from query.measures.consistency import RBO, overlaps, pair_means
-from query.measures.fairness import DEPTH, LPR, PEER, TLR
-from query.measures.quality_measures import mean_name
+from query.evaluation.run_settings import ranking_in_words
+from query.measures.consistency import overlaps, pair_means
+from query.measures.fairness import DEPTH, OWN_LANGUAGE, PEER, is_fairness
+from query.measures.quality_measures import JUDGED, mean_name
 from query.report import sections
 from query.report.bias import VectorSample
-from query.report.language_pairs import FirstHits, PairTable, logged_rankings, map_by_pair, shares_by_pair
+from query.report.language_pairs import FirstHits, PairTable, logged_rankings, shares_by_pair
 from query.report.report_page import ReportPage, Section, Table, render
-from query.report.shown_evaluations import ShownEvaluation, by_topic, common_topics, evaluations, main_measure
-from query.trec_files.file_patterns import content_hash
 from query.trec_files.output_files import require_writable, write_lines
-from query.trec_files.qrels import read_qrels
 
-_SECTIONS = 4
+_SECTIONS = 3
 
 
 @dataclass(frozen=True)
@@ -42,15 +42,11 @@ class _Subject:
     store: VectorStore
     calibration: Calibration | None
     stored_calibration: StoredCalibration | None
-    evaluations: Sequence[ShownEvaluation]
-    qrels: Sequence[Path]
+    run: LoggedRun | None  # the main run of the evaluation that is shown
 
     @property
     def name(self) -> str:
         return self.collection.name
-
-    def languages_of(self, doc_ids: Iterable[str]) -> dict[str, str]:
-        return languages_of(self.store, self.collection.model, set(doc_ids))
 
 
 def report(
@@ -59,13 +55,12 @@ def report(
     out: Path,
     *,
     evaluation: int | None = None,
-    qrels: Sequence[Path] = (),
     console: Console,
 ) -> Path:
-    """Write an HTML page on how fairly languages are ranked and how good the rankings are; returns ``out``.
+    """Write an HTML page on how fairly languages are ranked, with an evaluation's scores; returns ``out``.
 
-    The ``evaluation`` is by default the newest. With ``qrels`` there is MAP by language pair, else shares of the first
-    hits. Raises BadInput: the collection or the evaluation does not exist, or the file can't be written.
+    The ``evaluation`` is by default the newest. Raises BadInput: the collection or the evaluation does not exist, or
+    the file can't be written.
     """
     require_writable(out)
     with open_database(settings.database) as engine:
@@ -73,35 +68,48 @@ def report(
         row.check_store(settings)
         calibration = calibration_table.load(engine, row)
         stored_calibration = calibration_table.active(engine, row)
-        shown_evaluations = evaluations(engine, collection, evaluation)
+        run = _shown_run(engine, collection, evaluation)
         with closing(row.open_store(settings)) as store:
             if not store.count():
                 raise BadInput(
                     f"collection {collection} holds no documents; put some in: dragoman index SOURCE -c {collection}"
                 )
-            subject = _Subject(engine, row, store, calibration, stored_calibration, shown_evaluations, qrels)
+            subject = _Subject(engine, row, store, calibration, stored_calibration, run)
             write_lines(out, [render(_page(subject, console))])
     return out
+
+
+def _shown_run(engine: sa.Engine, collection: str, number: int | None) -> LoggedRun | None:
+    """The main run of an evaluation, by default of the newest; none: there is none. Raises BadInput: no such number."""
+    runs = [run for run in evaluation_log.runs(engine, collection) if "file" not in run.setup.settings]
+    if number is not None and number not in {run.evaluation for run in runs}:
+        numbers = ", ".join(str(run.evaluation) for run in runs) or "none yet"
+        raise BadInput(
+            f"{collection} has no evaluation {number} (there are: {numbers}); "
+            f"see them: dragoman runs list -c {collection}"
+        )
+    return next((run for run in runs if number in (None, run.evaluation)), None)
 
 
 def _page(subject: _Subject, console: Console) -> ReportPage:
     counts = subject.store.count()
     shown_sections: list[Section] = []
     with console.progress("report", _SECTIONS, "pictures") as advance:
-        for section in _sections(subject, list(counts), console):
+        for section in _sections(subject, list(counts)):
             shown_sections.append(section)
             advance(1)
     title = f"How {subject.name} treats its languages"
     footer = f"Made by dragoman {version('dragoman')} on {now():%Y-%m-%d %H:%M} UTC: dragoman report -c {subject.name}"
-    table, note = _table(subject), _how_to_evaluate(subject)
-    if subject.evaluations:
+    table, note = None, _how_to_evaluate(subject)
+    if subject.run:
+        table = _table(subject.run)
         peer = "PEER is 1 where equally relevant documents stand at equal ranks whatever their language, 0 where not."
-        has_peer = any(PEER in evaluation.means for evaluation in subject.evaluations)
-        note = f"{common_topics(subject.evaluations)} {peer if has_peer else ''}".strip()
+        note = f"{peer} " if PEER in subject.run.means else ""
+        note += f"Rankings are compared by: dragoman study -c {subject.name} --topics T --qrels Q -o FOLDER"
     return ReportPage(title, _summary(subject, counts), table, note, _facts(subject, counts), shown_sections, footer)
 
 
-def _sections(subject: _Subject, languages: Sequence[str], console: Console) -> Iterator[Section]:
+def _sections(subject: _Subject, languages: Sequence[str]) -> Iterator[Section]:
     if len(languages) < 2:
         yield from sections.nothing_to_compare(languages)
     else:
@@ -111,13 +119,7 @@ def _sections(subject: _Subject, languages: Sequence[str], console: Console) -> 
             yield Section(sections.BALANCE, "", _how_to_calibrate(subject))
         else:
             yield sections.balance_section(subject.store, subject.calibration)
-        rankings = {
-            evaluation.title: logged_rankings(subject.engine, evaluation.run.evaluation, evaluation.ranked, DEPTH)
-            for evaluation in subject.evaluations
-        }
-        by_title = {title: pair_means(overlaps(of_title)) for title, of_title in rankings.items()}
-        yield sections.with_overlaps(_pairs(subject, console), by_title)
-    yield _topics(subject)
+        yield _pairs(subject)
 
 
 def _how_to_calibrate(subject: _Subject) -> str:
@@ -130,17 +132,14 @@ def _how_to_calibrate(subject: _Subject) -> str:
     return f"It has no calibration yet; for the picture of after make one: dragoman calibrate -c {subject.name}"
 
 
-def _pairs(subject: _Subject, console: Console) -> Section:
-    if subject.evaluations and subject.qrels:
-        return _judged_pairs(subject, console)
+def _pairs(subject: _Subject) -> Section:
     cell_meaning = f"Each cell is the share of the first {sections.FIRST} hits that are in the column's language"
-    if subject.qrels:
-        console.warn(f"there is no evaluation of {subject.name} for the qrels to judge")
-    if subject.evaluations:
-        tables = {evaluation.title: _logged_shares(subject, evaluation) for evaluation in subject.evaluations}
-        return sections.pairs_section(
-            tables, "share of the first hits", f"{cell_meaning}, for topics asked in the row's; with --qrels it is MAP."
-        )
+    if subject.run:
+        rankings = logged_rankings(subject.engine, subject.run.evaluation, DEPTH)
+        tables = {_title(subject.run): _logged_shares(subject, rankings)}
+        text = f"{cell_meaning}, for topics asked in the row's."
+        section = sections.pairs_section(tables, "share of the first hits", text)
+        return sections.with_overlaps(section, pair_means(overlaps(rankings)))
     if subject.calibration is not None:
         tables = sections.pair_shares(subject.store, subject.calibration)
         sentence = f"{cell_meaning}, for queries in the row's: titles and first sentences of documents."
@@ -148,49 +147,12 @@ def _pairs(subject: _Subject, console: Console) -> Section:
     return Section(sections.PAIRS, "", _how_to_evaluate(subject))
 
 
-def _judged_pairs(subject: _Subject, console: Console) -> Section:
-    if content_hash(subject.qrels) != subject.evaluations[-1].run.setup.qrels_hash:
-        console.warn(
-            f"evaluation {subject.evaluations[-1].run.evaluation} was scored with other judgements than "
-            f"{', '.join(path.name for path in subject.qrels)}; MAP by language pair is of these"
-        )
-    judgements = read_qrels(subject.qrels)
-    judged = subject.evaluations[-1].run.setup.judged_languages
-    of_documents = subject.languages_of(qrel.doc_id for qrel in judgements)
-    langs = {doc_id: lang for doc_id, lang in of_documents.items() if judged is None or lang in judged}
-    tables = {}
-    for evaluation in subject.evaluations:
-        rankings = logged_rankings(subject.engine, evaluation.run.evaluation, evaluation.ranked)
-        tables[evaluation.title] = map_by_pair(rankings, judgements, langs)
-    sentence = (
-        "Each cell is the MAP of topics asked in the row's language over the relevant documents in the column's, which "
-        "compete with irrelevant documents of all languages."
-    )
-    return sections.with_verdicts(sections.pairs_section(tables, "MAP", sentence), *list(tables.items())[-1])
-
-
-def _logged_shares(subject: _Subject, evaluation: ShownEvaluation) -> PairTable:
-    rankings = logged_rankings(subject.engine, evaluation.run.evaluation, evaluation.ranked, sections.FIRST)
-    first_hits = [(lang, doc_ids) for lang, by_qid in rankings.items() for doc_ids in by_qid.values()]
-    langs = subject.languages_of(doc_id for _, doc_ids in first_hits for doc_id in doc_ids)
-    hit_langs = [[langs[doc_id] for doc_id in doc_ids if doc_id in langs] for _, doc_ids in first_hits]
-    hits = FirstHits([lang for lang, _ in first_hits], hit_langs)
-    return shares_by_pair(hits, sorted(subject.store.count()))
-
-
-def _topics(subject: _Subject) -> Section:
-    if not subject.evaluations:
-        return Section(sections.TOPICS, "", _how_to_evaluate(subject))
-    if len(subject.evaluations) < 2:
-        (evaluation,) = subject.evaluations
-        option = " --calibration none" if evaluation.run.calibrated else ""
-        text = (
-            f"No other evaluation can be compared with evaluation {evaluation.run.evaluation}: it needs other "
-            "settings, the same judgements, and common topics in the same languages; make it, such as: "
-            f"dragoman evaluate --topics T --qrels Q -c {subject.name}{option}"
-        )
-        return Section(sections.TOPICS, "", text)
-    return sections.topics_section(by_topic(*subject.evaluations))
+def _logged_shares(subject: _Subject, rankings: Mapping[str, Mapping[str, Sequence[str]]]) -> PairTable:
+    first = [(lang, doc_ids[: sections.FIRST]) for lang, by_qid in rankings.items() for doc_ids in by_qid.values()]
+    ids = {doc_id for _, doc_ids in first for doc_id in doc_ids}
+    langs = languages_of(subject.store, subject.collection.model, ids)
+    hit_langs = [[langs[doc_id] for doc_id in doc_ids if doc_id in langs] for _, doc_ids in first]
+    return shares_by_pair(FirstHits([lang for lang, _ in first], hit_langs), sorted(subject.store.count()))
 
 
 def _how_to_evaluate(subject: _Subject) -> str:
@@ -199,33 +161,28 @@ def _how_to_evaluate(subject: _Subject) -> str:
 
 def _summary(subject: _Subject, counts: dict[str, int]) -> str:
     documents = f"{counted(sum(counts.values()), 'document')} in {counted(len(counts), 'language')}."
-    own = [
-        (evaluation.label, *evaluation.own_language) for evaluation in subject.evaluations if evaluation.own_language
-    ]
-    if not own:
+    share, depth = (subject.run.means.get(OWN_LANGUAGE), subject.run.targets) if subject.run else (None, 0)
+    if share is None or not depth:
         return documents
-    shares, depth = " and ".join(f"{share:.0%} ({label})" for label, share, _ in own), own[-1][2]
     return (
-        f"{documents} Of the first {depth} hits {shares} are in the query's own language; "
-        f"{1 / depth:.0%} would be fair."
+        f"{documents} Of the first {depth} hits {share:.0%} are in the query's own language; {1 / depth:.0%} would be "
+        "fair."
     )
 
 
-def _table(subject: _Subject) -> Table | None:
-    if not subject.evaluations:
-        return None
-    measure = main_measure([evaluation.run for evaluation in subject.evaluations])
-    rows: list[tuple[str, list[str]]] = []
-    if measure:
-        rows.append((mean_name(measure), [f"{evaluation.means[measure]:.3f}" for evaluation in subject.evaluations]))
-    shares = [evaluation.own_language for evaluation in subject.evaluations]
-    if any(shares):
-        rows.append(("own-language share of the first hits", [f"{share[0]:.0%}" if share else "–" for share in shares]))
-    for measure in (PEER, TLR, LPR, RBO):
-        means = [evaluation.means.get(measure) for evaluation in subject.evaluations]
-        if any(mean is not None for mean in means):
-            rows.append((measure, [f"{mean:.3f}" if mean is not None else "–" for mean in means]))
-    return Table([evaluation.title for evaluation in subject.evaluations], rows)
+def _title(run: LoggedRun) -> str:
+    return f"{ranking_in_words(run)} (evaluation {run.evaluation})"
+
+
+def _table(run: LoggedRun) -> Table:
+    """The first measure and those of fairness."""
+    shown = [name for name in run.means if name != JUDGED]
+    shown = [name for name in shown if name == shown[0] or is_fairness(name)]
+    rows = [
+        (mean_name(name), [f"{run.means[name]:.0%}" if name == OWN_LANGUAGE else f"{run.means[name]:.3f}"])
+        for name in shown
+    ]
+    return Table([_title(run)], rows)
 
 
 def _facts(subject: _Subject, counts: dict[str, int]) -> dict[str, str]:
@@ -240,8 +197,7 @@ def _facts(subject: _Subject, counts: dict[str, int]) -> dict[str, str]:
         facts["Calibration"] = (
             f"{stored.id}: balance {stored.summary.balance:g}, {mates}decided by {stored.summary.decided_by}"
         )
-    for evaluation in subject.evaluations:
-        run = evaluation.run
+    if run := subject.run:
         taught = "".join(
             f"; {share:.0%} of the relevant documents taught {encoder}"
             for encoder, share in run.setup.settings.get("taught", {}).items()

@@ -1,10 +1,8 @@
-"""Tables of query language × document language: MAP, or, without judgements, the share of the first hits."""
+"""Tables of query language × document language: the share of the first hits."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +16,6 @@ from query.evaluation.evaluation_log import LoggedRun
 from query.measures.fairness import own_language_share
 from query.ranking.fair_ranker import FairRanker
 from query.trec_files.trec_run import Run
-
-if TYPE_CHECKING:
-    from ir_measures import Qrel
 
 TOPICS = 1_000
 """Most topics over all query languages, except that every language has at least ``_EACH``."""
@@ -44,13 +39,6 @@ class PairTable:
         is_same = is_same.reshape(self.values.shape)
         return mean_counted(self.values[is_same]), mean_counted(self.values[~is_same])
 
-    def shares_of_own(self) -> npt.NDArray[np.float64]:
-        """(rows, columns) each value as a share of what queries in the column's language have there; NaN: unknown."""
-        rows = [self.queries.index(lang) if lang in self.queries else -1 for lang in self.documents]
-        own = np.array([self.values[row, column] if row >= 0 else np.nan for column, row in enumerate(rows)])
-        shares: npt.NDArray[np.float64] = self.values / np.where(own > 0, own, np.nan)
-        return shares
-
 
 def mean_counted(values: npt.NDArray[np.float64]) -> float:
     """Mean of the finite values; NaN without any."""
@@ -58,66 +46,26 @@ def mean_counted(values: npt.NDArray[np.float64]) -> float:
     return float(counted.mean()) if len(counted) else float("nan")
 
 
-def logged_rankings(
-    engine: sa.Engine, evaluation: int, counts: Callable[[str, str], bool], depth: int | None = None
-) -> dict[str, dict[str, list[str]]]:
+def logged_rankings(engine: sa.Engine, evaluation: int, depth: int) -> dict[str, dict[str, list[str]]]:
     """An evaluation's rankings: document ids, up to ``depth``, by topic id, by topic language.
 
-    ``counts`` says whether a topic of a language counts. Too many topics are sampled at random, alike in every
-    language.
+    Too many topics are sampled at random, alike in every language.
     """
     runs = [run for run in evaluation_log.members(engine, evaluation) if run.kind == "language"]
     topics_per_language = max(_EACH, TOPICS // max(len(runs), 1))
-    return {run.lang: _rankings(engine, run, counts, topics_per_language, depth) for run in runs}
+    return {run.lang: _rankings(engine, run, topics_per_language, depth) for run in runs}
 
 
-def _rankings(
-    engine: sa.Engine, run: LoggedRun, counts: Callable[[str, str], bool], topic_limit: int, depth: int | None
-) -> dict[str, list[str]]:
+def _rankings(engine: sa.Engine, run: LoggedRun, topic_limit: int, depth: int) -> dict[str, list[str]]:
     lines_by_topic: dict[str, list[str]] = {qid: [] for qid in run.without_hits}
     for line in evaluation_log.export(engine, run.id):
         lines = lines_by_topic.setdefault(line.split(" ", 1)[0], [])
-        if depth is None or len(lines) < depth:
+        if len(lines) < depth:
             lines.append(line)
-    qids = sorted(qid for qid in lines_by_topic if counts(run.lang, qid))
+    qids = sorted(lines_by_topic)
     chosen = [qids[position] for position in np.random.default_rng(0).permutation(len(qids))[:topic_limit]]
     run_of_chosen = Run.from_trec(chain.from_iterable(lines_by_topic[qid] for qid in chosen), run.id)
     return {qid: [doc_id for doc_id, _ in run_of_chosen.rankings.get(qid, ())] for qid in chosen}
-
-
-def map_by_pair(
-    rankings: Mapping[str, Mapping[str, Sequence[str]]], qrels: "Iterable[Qrel]", langs: Mapping[str, str]
-) -> PairTable:
-    """MAP of each language pair: how the relevant documents of one language rank among all irrelevant documents.
-
-    Relevant documents of other languages are left out, so that they neither help nor hinder. The mean is over topics
-    with a relevant document of the pair's document language. Documents without a language don't count.
-    """
-    relevant: dict[str, dict[str, str]] = {}
-    for qrel in qrels:
-        if qrel.relevance > 0 and qrel.doc_id in langs:
-            relevant.setdefault(qrel.query_id, {})[qrel.doc_id] = langs[qrel.doc_id]
-    documents = sorted({lang for judged in relevant.values() for lang in judged.values()})
-    values = np.full((len(rankings), len(documents)), np.nan)
-    for row, by_topic in enumerate(rankings.values()):
-        precisions = [average_precisions(doc_ids, relevant.get(qid, {})) for qid, doc_ids in by_topic.items()]
-        for column, lang in enumerate(documents):
-            if of_lang := [by_lang[lang] for by_lang in precisions if lang in by_lang]:
-                values[row, column] = np.mean(of_lang)
-    return PairTable(list(rankings), documents, values)
-
-
-def average_precisions(doc_ids: Sequence[str], relevant: Mapping[str, str]) -> dict[str, float]:
-    """Average precision by language of relevant documents, each without the others; an unranked document adds 0."""
-    precision_sums = dict.fromkeys(relevant.values(), 0.0)
-    found = Counter[str | None]()  # of the documents so far, by language; the irrelevant ones have none
-    for doc_id in doc_ids:
-        lang = relevant.get(doc_id)
-        found[lang] += 1
-        if lang is not None:
-            precision_sums[lang] += found[lang] / (found[None] + found[lang])
-    totals = Counter(relevant.values())
-    return {lang: precision_sums[lang] / totals[lang] for lang in sorted(precision_sums)}
 
 
 @dataclass(frozen=True)

@@ -10,18 +10,15 @@ import numpy as np
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import Calibration
 from query.measures.consistency import PERSISTENCE
-from query.measures.quality_measures import mean_name
-from query.measures.significance import Comparison
 from query.report import bias
 from query.report.bias import NEIGHBOURS, VectorSample
 from query.report.figures import balance_figure, inline_svg, languages_figure, pairs_figure
 from query.report.language_pairs import PairTable, first_hits, shares_by_pair
-from query.report.report_page import Section, Table
+from query.report.report_page import Section
 
 LANGUAGES = "Where the languages lie"
 BALANCE = "What the balance does"
 PAIRS = "Which languages find which"
-TOPICS = "Topic by topic"
 
 FIRST = 10
 """Hits per query whose languages are counted if there are no judgements."""
@@ -88,50 +85,14 @@ def pairs_section(tables: Mapping[str, PairTable], measure: str, what: str) -> S
     return Section(PAIRS, inline_svg(partial(pairs_figure, tables, measure), "pairs", text), text)
 
 
-def with_overlaps(section: Section, means: Mapping[str, Mapping[tuple[str, str], float]]) -> Section:
-    """Add to the section of pairs how alike the rankings of a topic are in two languages, by ranking."""
-    texts = []
-    for title, by_pair in means.items():
-        if by_pair:
-            least, lang, other = min((mean, *langs) for langs, mean in by_pair.items())
-            mean = sum(by_pair.values()) / len(by_pair)
-            texts.append(f"{title} {mean:.2f} in the mean, least {least:.2f} ({lang}, {other})")
-    alike = f" Rank-biased overlap (p {PERSISTENCE:g}) of a topic's rankings in two languages: {'; '.join(texts)}."
-    return replace(section, text=section.text + alike) if texts else section
-
-
-def with_verdicts(section: Section, title: str, table: PairTable) -> Section:
-    """Add to the section of pairs what each pair has of what the documents' own language has, in one ranking."""
-    shares = table.shares_of_own()
-    across = [
-        (shares[row, column], lang, documents)
-        for row, lang in enumerate(table.queries)
-        for column, documents in enumerate(table.documents)
-        if lang != documents and np.isfinite(shares[row, column])
-    ]
-    if not across:
+def with_overlaps(section: Section, means: Mapping[tuple[str, str], float]) -> Section:
+    """Add to the section of pairs how alike a topic's rankings in two languages are, by pair of languages."""
+    if not means:
         return section
-    share, lang, documents = min(across)
-    weakest = f"topics in {lang} get {_percent(share)} of what topics in {documents} get for documents in {documents}"
-    text = f"{section.text} The weakest pair ({title}): {weakest}. The table has this share for every pair."
-    rows = [
-        (f"asked in {lang}", [_percent(value) if np.isfinite(value) else "–" for value in shares[row]])
-        for row, lang in enumerate(table.queries)
-    ]
-    columns = [f"documents in {documents}" for documents in table.documents]
-    return replace(section, text=text, table=Table(columns, rows))
-
-
-def topics_section(comparison: Comparison) -> Section:
-    """Difference between two evaluations, a bar for each topic."""
-    from query.evaluation.drawing import difference_figure  # noqa: PLC0415 - matplotlib is only for this
-
-    text = (
-        f"Each bar is a topic, as high as {comparison.run} is better at it than {comparison.baseline}: "
-        f"{comparison.wins} of {len(comparison.differences)} topics gain, {comparison.losses} lose; "
-        f"{mean_name(comparison.measure)} goes from {comparison.baseline_mean:.3f} to {comparison.run_mean:.3f}."
-    )
-    return Section(TOPICS, inline_svg(partial(difference_figure, [comparison]), "topics", text), text)
+    least, *langs = min((mean, *pair) for pair, mean in means.items())
+    mean = sum(means.values()) / len(means)
+    text = f"the same topic's rankings in two languages have {mean:.2f} in the mean, least in {' and '.join(langs)}"
+    return replace(section, text=f"{section.text} Rank-biased overlap (p {PERSISTENCE:g}): {text}, {least:.2f}.")
 
 
 def nothing_to_compare(languages: Sequence[str]) -> list[Section]:

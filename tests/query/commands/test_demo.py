@@ -55,7 +55,7 @@ def test_it_says_what_the_calibration_gained_and_where_the_report_lies(said: str
     page = home / "demo-report.html"
     assert page.stat().st_mode & 0o777 == 0o600
     assert str(page) in said
-    assert page.read_text(encoding="utf-8").count("<svg") == 4
+    assert page.read_text(encoding="utf-8").count("<svg") == 3
 
 
 def test_again_it_goes_on_with_what_is_there_and_speaks_json(said: str, home: Path) -> None:

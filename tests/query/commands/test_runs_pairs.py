@@ -12,6 +12,7 @@ import pytest
 
 from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
+from query.report.study import RANKINGS
 from tests.query.conftest import Command
 from trials import DEMO, ROOT
 
@@ -145,12 +146,26 @@ def test_the_walk_of_a_paper_gives_its_tables(
     for program, *arguments in commands():
         assert program == "dragoman"
         dragoman(*arguments)
-    written = {"systems.tex", "systems.csv", "german.tex", "pairs.tex", "pairs.csv", "pairs.png", "topics.png"}
-    assert written <= {file.name for file in tmp_path.iterdir()}
-    systems = {(row["system"], row["measure"]): row for row in rows_of(tmp_path / "systems.csv")}
-    assert {system for system, _ in systems} == {"plain cosine", "ranked fairly", "first", "second"}
-    assert float(systems["ranked fairly", "AP"]["mean"]) > float(systems["plain cosine", "AP"]["mean"])
-    assert float(systems["ranked fairly", "LPR"]["mean"]) < float(systems["plain cosine", "LPR"]["mean"])
-    german = (tmp_path / "german.tex").read_text(encoding="utf-8")
-    assert "{}BM25 &" in german
-    assert len(rows_of(tmp_path / "pairs.csv")) == 9
+    folder = tmp_path / "study"
+    systems = {(row["system"], row["measure"]): row for row in rows_of(folder / "systems.csv")}
+    assert {system for system, _ in systems} == {*RANKINGS}
+    bias = {(row["system"], row["measure"]): row for row in rows_of(folder / "bias.csv")}
+    assert float(bias["fair", "LPR"]["mean"]) < float(bias["plain cosine", "LPR"]["mean"])
+    assert float(bias["fair", "RBO"]["mean"]) > float(bias["plain cosine", "RBO"]["mean"])
+    assert "{}BM25 &" in (folder / "own-language.tex").read_text(encoding="utf-8")
+    assert len(rows_of(folder / "pairs.csv")) == 9
+    page = re.sub(r"<[^>]*>", "", (folder / "study.html").read_text(encoding="utf-8"))
+    for system, measure in systems.keys() - {("plain cosine", "AP")}:  # each is in a sentence or not significant
+        row, name = systems[system, measure], "MAP" if measure == "AP" else measure
+        if measure == "AP":
+            assert f"MAP is {float(row['mean']):.3f} ({system}) against" in page
+        elif system != "plain cosine":
+            assert (f"{name} of {system}" in page) == (float(row["p_holm"]) >= 0.05)
+    measures = [ir_measures.parse_measure(name) for name in ("AP", "nDCG@10", "R@100", "P@10")]
+    for system in RANKINGS:
+        file = folder / f"{system.replace(' ', '-')}.run.txt"
+        judgements = list(ir_measures.read_trec_qrels(f"{file}.qrels"))
+        figures = ir_measures.pytrec_eval.calc_aggregate(measures, judgements, ir_measures.read_trec_run(str(file)))
+        assert figures == {
+            name: pytest.approx(float(systems[system, str(name)]["mean"]), abs=1e-6) for name in measures
+        }

@@ -132,7 +132,7 @@ def test_an_unknown_id_says_how_to_see_ids_and_a_report_knows_the_topics_without
     run = Run("e5", {"1": [("a b", 0.9), ("c", 0.8)]})
     scores = score(run, QRELS, MEASURES, ["1", "2"])
     number = evaluation_log.log(engine, SETUP, [ScoredRun("de", "language", "de", scores, pack(run))])
-    assert logged_rankings(engine, number, lambda *_: True) == {"de": {"1": ["a b", "c"], "2": []}}
+    assert logged_rankings(engine, number, 100) == {"de": {"1": ["a b", "c"], "2": []}}
 
 
 def test_a_run_of_an_earlier_version_is_listed_and_compared_with_its_settings(calibrated: Settings) -> None:

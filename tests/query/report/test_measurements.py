@@ -1,4 +1,4 @@
-"""What a report's pictures show: bias in a sample, MAP by language pair, figures that name every language."""
+"""What a report's pictures show: bias in a sample, shares by language pair, figures that name every language."""
 
 import html
 import re
@@ -6,14 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ir_measures import Qrel
 
 from encoders.printable import one_line
 from query.evaluation.drawing import difference_figure, save_figure
 from query.measures.significance import compare, corrected
 from query.report import bias
 from query.report.figures import balance_figure, inline_svg, languages_figure, pairs_figure
-from query.report.language_pairs import FirstHits, PairTable, map_by_pair, shares_by_pair
+from query.report.language_pairs import FirstHits, PairTable, shares_by_pair
 
 
 def test_neighbours_of_clusters_are_all_of_the_own_language_and_of_noise_as_many_as_chance_gives() -> None:
@@ -36,20 +35,7 @@ def test_the_projection_keeps_a_plane_as_it_is() -> None:
     assert np.isfinite(bias.projection(np.ones((5, 4), dtype=np.float32))).all()
 
 
-def test_map_by_pair_is_the_mean_over_topics_that_have_an_answer_there_and_shares_of_first_hits_sum_to_one() -> None:
-    rankings = {"de": {"1": ["d1", "x", "e1"], "2": ["x", "d2"]}, "en": {"1": ["e1", "d1"]}}
-    qrels = [Qrel("1", "d1", 1), Qrel("1", "e1", 2), Qrel("2", "d2", 1), Qrel("2", "x", 0), Qrel("2", "gone", 1)]
-    table = map_by_pair(rankings, qrels, {"d1": "de", "d2": "de", "e1": "en", "x": "fi"})
-    assert list(table.queries) == ["de", "en"]
-    assert list(table.documents) == ["de", "en"]
-    np.testing.assert_allclose(table.values, [[0.75, 0.5], [1.0, 1.0]])
-    assert table.means() == pytest.approx((0.875, 0.75))
-    np.testing.assert_array_equal(
-        PairTable(["a", "b"], ["a", "b", "c"], np.array([[0.5, 0.2, 0.1], [0.25, 0.0, np.nan]])).shares_of_own(),
-        [[1.0, np.nan, np.nan], [0.5, np.nan, np.nan]],  # a share of an own language that finds nothing is unknown
-    )
-    none = map_by_pair({}, qrels, {"d1": "de"})
-    assert np.isnan(none.means()).all()
+def test_shares_of_first_hits_sum_to_one() -> None:
     hits = FirstHits(["de", "de", "en"], [["de", "en"], ["de", "de"], []])
     shares = shares_by_pair(hits, ["de", "en"])
     np.testing.assert_allclose(shares.values, [[0.75, 0.25], [np.nan, np.nan]])

@@ -3,11 +3,9 @@
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from encoders.console import Console
@@ -16,14 +14,14 @@ from encoders.folder.model_folder import ModelFolder
 from indexer.collection.collection import require
 from indexer.collection.settings import Settings
 from indexer.index_sources import index
-from indexer.ledger.database import connect, transaction
+from indexer.ledger.database import connect
 from query.calibration.calibration_table import use
 from query.calibration_fitting.calibration_fit import calibrate
 from query.calibration_fitting.calibration_request import CalibrationRequest
 from query.cli import run
 from query.evaluation import evaluation_log
 from query.evaluation.collection_evaluation import evaluate_collection
-from query.evaluation.evaluation_log import EvaluationRow
+from query.evaluation.run_settings import ranking_in_words
 from query.evaluation.scored_runs import EvaluationPlan
 from query.measures.quality_measures import DEFAULT_MEASURES, parse_measures
 from query.ranking.ranking_options import RankingOptions
@@ -37,7 +35,7 @@ from trials import DEMO, page_attacks
 pytestmark = pytest.mark.parts
 
 LANGUAGES = ("de", "en", "ja")
-SECTIONS = [sections.LANGUAGES, sections.BALANCE, sections.PAIRS, sections.TOPICS]
+SECTIONS = [sections.LANGUAGES, sections.BALANCE, sections.PAIRS]
 QUIET = Console(json=True, quiet=True)
 
 
@@ -71,15 +69,9 @@ def plain(evaluated: Settings, tmp_path_factory: pytest.TempPathFactory) -> str:
     return page_of(copied(evaluated.home, tmp_path_factory.mktemp("plain")))
 
 
-@pytest.fixture(scope="session")
-def judged(evaluated: Settings, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return page_of(copied(evaluated.home, tmp_path_factory.mktemp("judged")), judge=DEMO / "qrels.txt")
-
-
-def page_of(settings: Settings, name: str = "demo", *, judge: Path | None = None, evaluation: int | None = None) -> str:
+def page_of(settings: Settings, name: str = "demo", *, evaluation: int | None = None) -> str:
     out = settings.home.parent / f"{name}.html"
-    qrels = [judge] if judge else []
-    assert report(name, settings, out, evaluation=evaluation, qrels=qrels, console=QUIET) == out
+    assert report(name, settings, out, evaluation=evaluation, console=QUIET) == out
     page = out.read_text(encoding="utf-8")
     assert not re.search(r"\bnan\b", page, re.IGNORECASE)
     return page
@@ -94,32 +86,40 @@ def section(page: str, title: str) -> str:
     return str(found)
 
 
-def test_the_page_needs_nothing_from_elsewhere_and_every_section_has_a_picture_and_its_number(judged: str) -> None:
-    assert not re.search("https?:|<script|<link|<iframe|@import", judged)
-    ids = re.findall(r'\bid="([^"]+)"', judged)
+def test_the_page_needs_nothing_from_elsewhere_and_every_section_has_a_picture_and_its_number(plain: str) -> None:
+    assert not re.search("https?:|<script|<link|<iframe|@import", plain)
+    ids = re.findall(r'\bid="([^"]+)"', plain)
     assert len(ids) == len(set(ids))
-    for target in re.findall(r'(?:xlink:)?href="([^"]+)"', judged):
+    for target in re.findall(r'(?:xlink:)?href="([^"]+)"', plain):
         assert target.startswith("data:image/png;base64,") or target.removeprefix("#") in ids
-    assert set(re.findall(r"url\(#([^)]+)\)", judged)) <= set(ids)
-    assert re.findall(r"<h2>(.*?)</h2>", judged) == SECTIONS
+    assert set(re.findall(r"url\(#([^)]+)\)", plain)) <= set(ids)
+    assert re.findall(r"<h2>(.*?)</h2>", plain) == SECTIONS
     for title in SECTIONS:
-        part = section(judged, title)
+        part = section(plain, title)
         assert part.count("<svg") == 1
         assert re.search(r"<figcaption>[^<]*\d", part)
     for colour in ("currentColor", "var(--paper)", "prefers-color-scheme: dark"):
-        assert colour in judged
-    assert "#102030" not in judged
+        assert colour in plain
+    assert "#102030" not in plain
 
 
-def test_the_table_has_the_logged_scores_and_a_topics_languages_are_one_bar(evaluated: Settings, plain: str) -> None:
+def test_the_table_has_the_scores_of_the_newest_evaluation_or_another(evaluated: Settings, plain: str) -> None:
     raw, calibrated = (evaluation_log.find(connect(evaluated.database), number) for number in ("1", "2"))
-    assert heads(plain) == ["plain cosine (evaluation 1)", "calibrated (evaluation 2)"]
-    rows = dict(re.findall(r'<tr><th scope="row">(.*?)</th>(.*?)</tr>', plain))
-    assert rows["MAP"] == f"<td>{raw.means['AP']:.3f}</td><td>{calibrated.means['AP']:.3f}</td>"
-    assert f"<td>{raw.means['own-language']:.0%}</td>" in rows["own-language share of the first hits"]
-    assert "PEER@100" in rows
+    assert heads(plain) == [f"{ranking_in_words(calibrated)} (evaluation 2)"]
+    rows = dict(re.findall(r'<tr><th scope="row">(.*?)</th><td>(.*?)</td></tr>', plain))
+    shown = {name: f"{mean:.3f}" for name, mean in calibrated.means.items()}
+    assert rows == {
+        **{name: shown[name] for name in ("PEER@100", "TLR@20", "LPR", "RBO")},
+        "MAP": shown["AP"],
+        "own-language": f"{calibrated.means['own-language']:.0%}",
+    }
     assert "de 24, en 24, ja 24" in plain
-    assert re.search(r"of 30 topics gain, \d+ lose", section(plain, sections.TOPICS))
+    overlap = re.search(r"rankings in two languages have (.*?) in the mean", section(plain, sections.PAIRS))
+    assert overlap
+    assert float(overlap[1]) == pytest.approx(calibrated.means["RBO"], abs=0.006)
+    assert f"<td>{raw.means['AP']:.3f}</td>" in page_of(evaluated, evaluation=1)
+    with pytest.raises(BadInput, match=r"demo has no evaluation 7 \(there are: 2, 1\)"):
+        page_of(evaluated, evaluation=7)
 
 
 @pytest.mark.parametrize("collection", ["evaluated", "calibrated"], ids=["words", "the default encoder"])
@@ -130,103 +130,33 @@ def test_calibration_brings_languages_together(collection: str, request: pytest.
     assert int(after) < int(before)
 
 
-def test_evaluations_are_told_apart(home: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def command(*arguments: str) -> None:
-        assert run([*arguments, "--home", str(home.home)]) == 0
-
-    exported, place = str(tmp_path / "theirs.txt"), ["-c", "demo", "-q"]
+def test_a_page_without_an_evaluation_says_how_to_make_one_and_an_imported_run_is_none(
+    home: Settings, tmp_path: Path
+) -> None:
+    exported = str(tmp_path / "theirs.txt")
     judged = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt"), "--langs", "de,en,ja"]
-    command("runs", "export", "1", "-o", exported)
-    command("runs", "import", exported, *judged, *place)
-    own = ["plain cosine (evaluation 1)", "calibrated (evaluation 2)"]
-    assert heads(page_of(home)) == own  # a run of another system is none of the collection's
-    engine = connect(home.database)
-    with transaction(engine) as session:
-        row = session.get_one(EvaluationRow, 2)
-        row.setup = replace(row.setup, settings={**row.setup.settings, "taught": {"learnt": 0.25}})
-    engine.dispose()
-    assert "25% of the relevant documents taught learnt" in page_of(home)
-    (tmp_path / "other.txt").write_text("D01 0 demo:de:migraine 1\n", encoding="utf-8")
-    page_of(home, judge=tmp_path / "other.txt")
-    assert "scored with other judgements than other.txt" in capsys.readouterr().err
-    evaluate_demo(home, LANGUAGES, to=["de"])
-    pairs = section(page_of(home, judge=DEMO / "qrels.txt"), sections.PAIRS)
-    assert re.findall(r'<th scope="col">documents in (.*?)</th>', pairs) == ["de"]
-    assert re.findall(r'<th scope="row">asked in (.*?)</th>', pairs) == ["de", "en", "ja"]
-    for balance in (0.25, None):
-        evaluate_demo(home, ["de"], balance=balance)
-    assert heads(page_of(home)) == ["evaluation 5", "evaluation 6"]
-    assert page_of(home, evaluation=1) != ""
-    with pytest.raises(BadInput, match=r"demo has no evaluation 7 \(there are: .*2, 1\)"):
-        page_of(home, evaluation=7)
-
-
-def test_map_by_language_pair_needs_qrels_and_is_a_share_of_the_own_languages(plain: str, judged: str) -> None:
-    assert "the share of the first 10 hits" in section(plain, sections.PAIRS)
-    said = section(judged, sections.PAIRS)
-    assert "the MAP of topics" in said
-    within, across, *fair = (float(value) for value in re.findall(r"(0\.\d\d) (?:within|across)", said))
-    assert within - across > fair[0] - fair[1]
-    rows = dict(re.findall(r'<tr><th scope="row">asked in (.*?)</th>(.*?)</tr>', said))
-    shares = {lang: [int(share) for share in re.findall(r"<td>(\d+)%</td>", row)] for lang, row in rows.items()}
-    assert list(shares) == ["de", "en", "ja"]
-    assert [shares[lang][position] for position, lang in enumerate(shares)] == [100, 100, 100]
-    weakest = min(min(of_lang) for of_lang in shares.values())
-    assert re.search(rf"topics in (\w\w) get {weakest}% of what topics in (\w\w) get for documents in \2", said)
-
-
-def some_topics(file: Path, first: int, last: int) -> Path:
-    header, *lines = (DEMO / "topics.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
-    file.write_text(header + "".join(line for line in lines if first <= int(line[1:3]) <= last), encoding="utf-8")
-    return file
-
-
-def test_evaluations_of_other_topics_are_compared_over_the_topics_in_common(home: Settings, tmp_path: Path) -> None:
-    few = some_topics(tmp_path / "few.tsv", 1, 4)
-    evaluate_demo(home, LANGUAGES, "none", topics=few)
+    for command in (["export", "1", "-o", exported], ["import", exported, *judged, "-c", "demo"], ["delete", "1", "2"]):
+        assert run(["runs", *command, "-q", "--home", str(home.home)]) == 0
     page = page_of(home)
-    assert heads(page) == ["plain cosine (evaluation 3)", "calibrated (evaluation 2)"]
-    few_scores, every_score = (evaluation_log.scores(connect(home.database), number) for number in ("3", "2"))
-    common = [every_score[qid]["AP"] for qid in few_scores]
-    assert len(common) < len(every_score)
-    plain_mean = np.mean([values["AP"] for values in few_scores.values()])
-    assert f"<td>{plain_mean:.3f}</td><td>{np.mean(common):.3f}</td>" in page
-    assert f"compared over the {len(common)} topics in common (D01.de, D01.en, D01.ja, D02.de" in page
-    assert f"evaluation 3 has {len(common)} topics and evaluation 2 has {len(every_score)} topics" in page
-    assert "of 4 topics gain" in section(page, sections.TOPICS)
-
-
-def test_without_an_evaluation_or_a_common_topic_nothing_is_compared(home: Settings, tmp_path: Path) -> None:
-    with transaction(connect(home.database)) as session:
-        evaluation_log.forget(session, "demo")
-    page = page_of(home)
-    assert "Nothing is evaluated yet" in section(page, sections.TOPICS)
+    assert "Nothing is evaluated yet" in page
     assert "titles and first sentences" in section(page, sections.PAIRS)
-    evaluate_demo(home, ["de"], "none", topics=some_topics(tmp_path / "first.tsv", 1, 4))
-    said = section(page_of(home), sections.TOPICS)
-    assert "No other evaluation can be compared with evaluation 3" in said
-    evaluate_demo(home, ["de"], topics=some_topics(tmp_path / "second.tsv", 5, 8))
-    page = page_of(home)
-    assert heads(page)[0] == "calibrated (evaluation 4)"
-    assert "No other evaluation can be compared with evaluation 4" in section(page, sections.TOPICS)
-    assert "<code>--calibration</code> none" in section(page, sections.TOPICS)
 
 
 @pytest.mark.parametrize("width", [390, 1100])
-def test_nothing_is_wider_than_the_window_and_letters_are_readable(judged: str, width: int, tmp_path: Path) -> None:
+def test_nothing_is_wider_than_the_window_and_letters_are_readable(plain: str, width: int, tmp_path: Path) -> None:
     executable = page_attacks.chromium()
     if executable is None:
         skip_or_fail("no browser for the report's test: apt-get install chromium")
     long_name = "a-collection-whose-name-is-as-long-as-names-of-collections-may-be"
     file = tmp_path / "report.html"
-    file.write_text(judged.replace("demo", long_name), encoding="utf-8")
+    file.write_text(plain.replace("demo", long_name), encoding="utf-8")
     with page_attacks.browser(executable) as browser:
         page = browser.new_page(viewport={"width": width, "height": 844})
         page.goto(file.as_uri())
         assert page.evaluate("document.documentElement.scrollWidth") == width
         heights = "[...document.querySelectorAll('svg text')].map(text => text.getBoundingClientRect())"
         smallest = page.evaluate(f"Math.min(...{heights}.map(box => Math.min(box.width, box.height)).filter(x => x))")
-        assert page.evaluate("document.querySelectorAll('.wide').length") >= 6
+        assert page.evaluate("document.querySelectorAll('.wide').length") >= 4
     assert smallest > 5
 
 
