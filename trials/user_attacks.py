@@ -161,7 +161,7 @@ def _inputs(stage: _Stage) -> Iterator[Situation]:
     for unread in (topics, qrels):
         commands = _at(place, ["evaluate", *judged], ["calibrate", *judged])
         yield Situation(f"{unread.name} that can't be read", {unread: 0}, commands, "refused")
-    commands = _at(place, [*align, "--gold-file", str(qrels)], ["report", "-c", "demo", "--qrels", str(qrels)])
+    commands = _at(place, [*align, "--gold-file", str(qrels)], ["study", *judged, "-o", str(stage.folder / "study")])
     yield Situation("judgements that can't be read", {qrels: 0}, commands, "refused")
     graph = next(encoder.rglob("*.onnx"))
     for unread in (encoder, encoder / "config.json", *graph_files(graph)):
