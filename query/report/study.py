@@ -38,6 +38,8 @@ RANKINGS: Mapping[str, RankingOptions] = {
 }
 """The rankings by name: the first is what the others are compared with; fair is as the calibration decides."""
 
+VERDICTS = {HIGHER: "significantly higher", LOWER: "significantly lower", "": "not significantly different"}
+
 
 @dataclass(frozen=True)
 class StudyTable:
@@ -64,25 +66,29 @@ class StudyTable:
         return RunTable.of(self.measures, rows, self.comparisons)
 
     def section(self) -> Section:
-        """The table, with the first measure in sentences and all that is not significant."""
+        """The table, and a sentence on each measure: what is significant and what is not."""
         table = self.run_table
         marks = {key: comparison.mark for key, comparison in table.comparisons.items()}
         rows = [
             (row.system, [f"{row.means[name]:.3f}{marks.get((row.run, name), '')}" for name in self.measures])
             for row in table.rows
         ]
-        findings = [finding(comparison) for comparison in self.comparisons if comparison.measure == self.measures[0]]
-        unsure = "; ".join(f"{mean_name(c.measure)} of {c.run}" for c in self.comparisons if not c.mark)
-        text = f"{' '.join(findings)} Not significant: {unsure or 'none'}."
-        return Section(self.title, "", text, Table([*map(mean_name, self.measures)], rows))
+        sentences = []
+        for measure in self.measures:
+            by_mark: dict[str, list[str]] = {}
+            for comparison in self.comparisons:
+                if comparison.measure == measure:
+                    by_mark.setdefault(comparison.mark, []).append(f"{comparison.run} (p {comparison.p_holm:.2g})")
+            parts = "; ".join(f"{VERDICTS[mark]}: {', '.join(by_mark[mark])}" for mark in VERDICTS if mark in by_mark)
+            sentences.append(f"{mean_name(measure)}, against {next(iter(self.systems))}: {parts}.")
+        return Section(self.title, "", " ".join(sentences), Table([*map(mean_name, self.measures)], rows))
 
 
 def finding(comparison: Comparison) -> str:
     """A comparison as a sentence."""
-    verdicts = {HIGHER: "significantly higher", LOWER: "significantly lower", "": "not significantly different"}
     return (
         f"{mean_name(comparison.measure)} is {comparison.run_mean:.3f} ({comparison.run}) against "
-        f"{comparison.baseline_mean:.3f} ({comparison.baseline}), {verdicts[comparison.mark]}: p "
+        f"{comparison.baseline_mean:.3f} ({comparison.baseline}), {VERDICTS[comparison.mark]}: p "
         f"{comparison.p_holm:.2g}, {counted(comparison.observations, 'topic')}."
     )
 

@@ -83,7 +83,7 @@ def test_languages_are_shown_with_what_vectors_do_to_them_or_what_attaching_cost
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--index", "x", "-c", "news", "--evaluation", "1", "--qrels", "q"], "leave -c, --evaluation, --qrels out"),
+        (["--index", "x", "-c", "news", "--evaluation", "1"], "leave -c, --evaluation out"),
         (["-c", "news", "--vector", "v", "--text", "t", "--lang-field", "l"], "leave --vector, --text, --lang-field"),
     ],
     ids=["of a collection", "of an index"],
