@@ -16,12 +16,7 @@ _LINES = {
 }
 
 
-@click.group(
-    cls=LazyGroup,
-    package="papers",
-    sections={"Commands": _LINES},
-    context_settings=cli.CONTEXT,
-)
+@click.group(cls=LazyGroup, package="papers", sections={"Commands": _LINES}, context_settings=cli.CONTEXT)
 def root() -> None:
     """Compute a paper's table from the data it names, and print the paper's figures beside ours."""
 

@@ -12,14 +12,7 @@ from encoders.document import Document, short_hash
 from encoders.errors import BadInput, StoreError
 from indexer.ledger.database import now, transaction
 from indexer.ledger.findings import Finding, forget_findings
-from indexer.ledger.index_runs import (
-    RunLedger,
-    builds,
-    change_state,
-    forget_chunks,
-    refuse_if_at_work,
-    runs,
-)
+from indexer.ledger.index_runs import RunLedger, builds, change_state, forget_chunks, refuse_if_at_work, runs
 from indexer.ledger.tables import (
     ABANDONED,
     ACTIVE,

@@ -29,10 +29,7 @@ def read_html(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
 
 
 def _read(
-    file: SourceFile,
-    options: ReadOptions,
-    kind: str,
-    parse: Callable[[str, SourceFile], tuple[str, str, str]],
+    file: SourceFile, options: ReadOptions, kind: str, parse: Callable[[str, SourceFile], tuple[str, str, str]]
 ) -> Iterator[Reading]:
     """Yield one document, whose title, text and language ``parse`` takes from the decoded file."""
     data = file.whole()

@@ -110,10 +110,7 @@ def run_sweep(parallel: Parallel, sweep: Sweep, console: Console) -> list[Point]
 
 
 def _point(
-    method: str,
-    value: int | None,
-    results: Sequence[Mapping[tuple[str, str], Ranks]],
-    tested: Sequence[Sequence[str]],
+    method: str, value: int | None, results: Sequence[Mapping[tuple[str, str], Ranks]], tested: Sequence[Sequence[str]]
 ) -> Point:
     """The point of a method at a value, from each split's ranks by pair of languages, and its tested concepts."""
     scores = [{pair: MateScores.of(mate_ranks) for pair, mate_ranks in result.items()} for result in results]

@@ -49,14 +49,7 @@ class _Subject:
         return self.collection.name
 
 
-def report(
-    collection: str,
-    settings: Settings,
-    out: Path,
-    *,
-    evaluation: int | None = None,
-    console: Console,
-) -> Path:
+def report(collection: str, settings: Settings, out: Path, *, evaluation: int | None = None, console: Console) -> Path:
     """Write an HTML page on how fairly languages are ranked, with an evaluation's scores; returns ``out``.
 
     The ``evaluation`` is by default the newest. Raises BadInput: the collection or the evaluation does not exist, or

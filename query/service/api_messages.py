@@ -4,16 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from indexer.stores.collection_names import NAME
 from query.ranking.search_hits import LANGUAGE_FACET, ScoreParts
@@ -45,9 +36,7 @@ def as_integer(value: Any) -> Any:
 Code = Annotated[str, Field(min_length=1, max_length=35)]
 CollectionName = Annotated[str, Field(max_length=100, pattern=rf"^(?:{NAME.pattern})?$")]
 _Query = Annotated[
-    str,
-    Field(min_length=1, max_length=LONGEST, json_schema_extra={"pattern": _NOT_BLANK}),
-    AfterValidator(check_query),
+    str, Field(min_length=1, max_length=LONGEST, json_schema_extra={"pattern": _NOT_BLANK}), AfterValidator(check_query)
 ]
 _Count = Annotated[int, Field(ge=1, le=MOST), BeforeValidator(as_integer)]
 DocumentId = Annotated[str, Field(min_length=1, max_length=600)]
@@ -121,7 +110,7 @@ class SearchRequest(StrictModel):
                 {"query": "Hochwasser an der Elbe", "to": ["en", "fr"], "k": 10},
                 {"query": "眠れない夜", "lang": "ja", "balance": 0.75, "filters": {"label": "health"}, "explain": True},
             ]
-        },
+        }
     )
 
     query: _Query = Field(description="What to look for, in any language.")
@@ -327,7 +316,7 @@ class Click(StrictModel):
     """A hit that somebody opened."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"search": "0b5c7a4e9f2d41c38a6e5d4c3b2a1908", "id": "en-17"}]},
+        json_schema_extra={"examples": [{"search": "0b5c7a4e9f2d41c38a6e5d4c3b2a1908", "id": "en-17"}]}
     )
 
     search: str = Field(pattern="^[0-9a-f]{32}$")

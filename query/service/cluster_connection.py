@@ -52,12 +52,7 @@ class Cluster:
         self._secured = (-_BELIEVED_SECONDS, False)
 
     async def send(
-        self,
-        method: str,
-        target: str,
-        headers: Mapping[str, str],
-        body: bytes,
-        authorization: str,
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes, authorization: str
     ) -> tuple[int, dict[str, str], bytes]:
         """Status, headers and body of the cluster's answer to a method and ``target`` (path and parameters).
 

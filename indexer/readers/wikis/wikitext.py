@@ -174,10 +174,7 @@ def _without_quotes(line: str) -> str:
     split = -1
     if bold and (len(bold) + five) % 2 and (len(italic) + five) % 2:
         split = min(bold, key=lambda start: _split_rank(line[max(start - 2, 0) : start]))
-    return _QUOTES.sub(
-        lambda run: "'" * ((len(run[0]) == 4) + max(len(run[0]) - 5, 0) + (run.start() == split)),
-        line,
-    )
+    return _QUOTES.sub(lambda run: "'" * ((len(run[0]) == 4) + max(len(run[0]) - 5, 0) + (run.start() == split)), line)
 
 
 def _split_rank(before: str) -> int:

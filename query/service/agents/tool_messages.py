@@ -101,8 +101,7 @@ class SearchArguments(StrictModel):
     k: _Count = Field(10, description="Number of hits.")
     filters: _Filters
     facets: Annotated[list[str], Field(max_length=MOST_FACETS)] = Field(
-        [],
-        description=f"Names of fields, or {LANGUAGE_FACET}: count the best documents by their values.",
+        [], description=f"Names of fields, or {LANGUAGE_FACET}: count the best documents by their values."
     )
     rerank: bool = Field(
         False, description="Order the best 30 hits by the service's reranker; slower. Refused where there is none."

@@ -124,10 +124,7 @@ def test_making_a_reranker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert scores.shape == (2,)
     assert "A reranker, made from" in (folder / "MODEL_CARD.md").read_text(encoding="utf-8")
     assert encoder_names() == [DEFAULT]
-    for command, shown in (
-        (["list"], "tiny-ranker-fp32 (reranker)"),
-        (["show", "tiny-ranker-fp32"], "A reranker,"),
-    ):
+    for command, shown in ((["list"], "tiny-ranker-fp32 (reranker)"), (["show", "tiny-ranker-fp32"], "A reranker,")):
         assert dragoman(["encoders", *command]) == 0
         assert shown in capsys.readouterr().out
 
