@@ -291,6 +291,7 @@ def grown(shape: Shape, sizes: Sequence[int], calibrate_at: Collection[int], *, 
                 store.create(synthetic.spec.model, DIM)
                 with CpuTime(store) as cpu:
                     put_s = fill(store, synthetic, start, exact)
+                    store.publish()
                 put, start = documents - start, documents
                 figures = {"documents": documents, "put, documents/s": put / put_s}
                 figures["processor time of a document, which is made meanwhile, ms"] = 1000 * cpu.seconds / put
