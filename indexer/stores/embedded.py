@@ -204,6 +204,11 @@ class EmbeddedStore:
             self._matrices[model] = (change_number, matrix)
             return matrix
 
+    def prepare_forks(self, model: str) -> None:
+        """Read a model's vectors and make their int8 copy, which forked processes then share; close all connections."""
+        self._matrix(model).make_copy()
+        self._file.close()
+
     def vectors(self, model: str, doc_ids: Sequence[str]) -> FloatArray:
         matrix = self._matrix(model)
         try:

@@ -3,7 +3,10 @@
 import os
 import secrets
 import signal
+from functools import partial
 from pathlib import Path
+from socket import socket
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +15,7 @@ from encoders.console import Console
 from encoders.errors import BadInput, MissingPart, StoreError
 from encoders.machine.cores import available_cores
 from encoders.machine.freed_memory import share_arenas
+from encoders.machine.placement import place
 from encoders.phrases import install_command
 from indexer.collection.settings import Settings
 from query.commands.options.common_options import collections_option, common_options
@@ -38,6 +42,12 @@ if TYPE_CHECKING:
 @click.option("--allow-host", "hosts", multiple=True, help="Host name that requests may use; * for any.")
 @default_option("--rate", click.IntRange(0), 0, "Requests a minute of one token, or address; 0: no bound.")
 @click.option("--threads", type=click.IntRange(1, 256), help="Searches at once.  [default: 8 times the cores]")
+@default_option(
+    "--processes",
+    click.IntRange(1, 64),
+    1,
+    "Processes that share vectors; each has its own --rate, --threads, --waiting.",
+)
 @default_option(
     "--waiting",
     click.IntRange(0),
@@ -74,6 +84,7 @@ def command(
     tokens: Path | None,
     hosts: tuple[str, ...],
     threads: int | None,
+    processes: int,
     settings: Settings,
     console: Console,
     **service: Any,
@@ -82,6 +93,9 @@ def command(
 
     At a loopback address tokens are optional; at any other address they are required. TLS is left to a reverse proxy.
     """
+    if processes > 1:  # what these packages read when they are imported
+        folder = click.get_current_context().with_resource(TemporaryDirectory(prefix="dragoman-"))
+        os.environ |= {"PROMETHEUS_MULTIPROC_DIR": folder, "TOKENIZERS_PARALLELISM": "false"}
     try:
         import fastapi  # noqa: F401, PLC0415
         import mcp  # noqa: F401, PLC0415
@@ -93,6 +107,7 @@ def command(
     from query.service.service_options import LOOPBACK, ServiceOptions, usual_threads  # noqa: PLC0415
     from query.web_server.application import Service  # noqa: PLC0415 - two seconds of imports
     from query.web_server.http_server import listening, server  # noqa: PLC0415
+    from query.web_server.process_group import serve_in_processes  # noqa: PLC0415
 
     single_token = os.environ.get("DRAGOMAN_TOKEN")
     single_tokens = (Token.of("DRAGOMAN_TOKEN", single_token),) if single_token else ()
@@ -111,21 +126,33 @@ def command(
         threads=threads or usual_threads(),
         **service,
     )
-    share_arenas(available_cores())
+    if processes > 1 and (not hasattr(signal, "sigtimedwait") or place(options.device).gpu):
+        raise BadInput("several processes need Linux and the CPU; give --device cpu, or --processes 1")
+    share_arenas(max(1, available_cores() // processes))
     application = Service(options)
     http_server = server(application, options)
     with listening(host, port) as sockets:
         console.say(f"serving at http://{f'[{host}]' if ':' in host else host}:{port}/ (stop with Ctrl-C)")
-        for signal_number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(signal_number, lambda *_: None)  # uvicorn raises the signal again after an orderly stop
-        if hasattr(signal, "SIGHUP"):
-            _handle_hangup(http_server, token_file)
-        try:
-            http_server.run(sockets)
-        except SystemExit as error:  # uvicorn exits if the application does not start
-            raise StoreError("the service did not start; the lines above say why") from error
+        serve = partial(_serve, http_server, sockets, token_file)
+        if processes == 1:
+            serve()
+        else:
+            passes_hangup = token_file is not None and not os.isatty(0)
+            serve_in_processes(processes, application.open_collections, serve, passes_hangup=passes_hangup)
     if application.failure:
         raise application.failure
+
+
+def _serve(http_server: "Server", sockets: list[socket], token_file: "TokenFile | None") -> None:
+    """Serve until a signal. Raises StoreError: the service did not start."""
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signal_number, lambda *_: None)  # uvicorn raises the signal again after an orderly stop
+    if hasattr(signal, "SIGHUP"):
+        _handle_hangup(http_server, token_file)
+    try:
+        http_server.run(sockets)
+    except SystemExit as error:  # uvicorn exits if the application does not start
+        raise StoreError("the service did not start; the lines above say why") from error
 
 
 def _handle_hangup(http_server: "Server", token_file: "TokenFile | None") -> None:

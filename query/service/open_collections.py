@@ -1,6 +1,8 @@
 """The collections that are served, kept open; each search uses a collection as the database states it then."""
 
 import datetime as dt
+import gc
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -12,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from encoders.console import Console
-from encoders.errors import BadInput, MissingPart, ModelMismatch
+from encoders.errors import BadInput, DragomanError, MissingPart, ModelMismatch
 from encoders.phrases import did_you_mean
 from indexer.cluster.cluster_errors import IndexGone
 from indexer.collection import collection as collections
@@ -20,6 +22,7 @@ from indexer.collection.collection import Collection, NoCollection
 from indexer.ledger.attach_ledger import AttachedIndex
 from indexer.ledger.database import connect
 from indexer.ledger.tables import IndexRun
+from indexer.stores.embedded import EmbeddedStore
 from indexer.text.language_detection import Detector
 from onnx_export.models import open_reranker
 from query.calibration.calibration import Calibration
@@ -36,6 +39,8 @@ _COUNT_SECONDS = 5.0
 """Seconds between two counts of a collection's documents by language, while no run over documents ends."""
 _RETRY_SECONDS = 60.0
 """Seconds after a failed opening until the next attempt, if the collection's rows in the database stay the same."""
+_LONG = "a " * 1_000
+"""A text for which a tokenizer reads its whole vocabulary."""
 _MAX_CALIBRATIONS = 4
 """Searchers kept of a collection for calibrations that requests name, beside that of the active calibration."""
 
@@ -243,6 +248,7 @@ class OpenCollections:
         )
         searcher.detector.load()
         searcher.reranker = self._reranker
+        _spare_garbage_collector()
         return searcher
 
     def _query_encoder(self, collection: Collection, calibration: Calibration | None) -> QueryBatcher:
@@ -317,6 +323,33 @@ class OpenCollections:
             if not opened.searches:
                 opened.searcher.close()
 
+    def versions(self) -> list[Any]:
+        """What decides how each collection is searched, and the end of its last run; no connection stays open."""
+        with self.engine.connect() as connection:
+            versions = [connection.execute(_STATE, {"name": name}).one_or_none() for name in self.names()]
+        self.engine.dispose()
+        return versions
+
+    def prepare_forks(self) -> None:
+        """Open what forked processes share: encoders, calibrations and embedded vectors; no thread is started.
+
+        A collection that can't be opened is left to the processes, which say why.
+        """
+        for name in self.names():
+            with suppress(DragomanError), self.searcher(name) as searcher:
+                searcher.unread(_LONG)
+                if isinstance(searcher.store, EmbeddedStore):
+                    searcher.store.prepare_forks(searcher.stored_model)
+                else:  # a server's connections can't be shared
+                    self._retire(self._open.pop(name))
+        self.engine.dispose()
+        _spare_garbage_collector()
+
+    def forked(self) -> None:
+        """Let this process, which was forked after ``prepare_forks``, search what is open."""
+        for opened in self._open.values():
+            opened.searcher.opening.process = os.getpid()
+
     def warm(self, name: str) -> None:
         """Open a collection and search it once, so that the first request does not wait."""
         with self.searcher(name) as searcher, suppress(BadInput):  # an encoder of words may know none of this query
@@ -348,3 +381,10 @@ class OpenCollections:
             self._open.clear()
             self._encoders.clear()
         self.engine.dispose()
+
+
+def _spare_garbage_collector() -> None:
+    """Let later collections look at new objects alone: all take a tenth of a second, in which no thread answers."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()

@@ -29,11 +29,14 @@ class QueryLog:
     """Writes the log in a separate thread, so that no search waits for the database."""
 
     def __init__(self, engine: sa.Engine, days: int, metrics: Metrics) -> None:
-        """Start the thread; entries are kept for ``days``. Raises StoreError: the database can't be written."""
+        """Keep entries for ``days``. Raises StoreError: the database can't be written."""
         self._engine, self._days, self._metrics = engine, days, metrics
         self._remove_old()
         self._queue: Queue[SearchRow | ClickRow | None] = Queue(_MAX_WAITING)
         self._thread = threading.Thread(target=self._work, name="query log", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
         self._thread.start()
 
     def searched(self, search: SearchRow) -> str:

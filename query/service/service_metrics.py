@@ -1,12 +1,15 @@
 """Metrics of the service for Prometheus."""
 
+import os
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
 
 _SECONDS_BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 
 
 class Metrics:
-    """Metrics of one service, in a separate registry."""
+    """Metrics of one service, in a separate registry; of all its processes, if the environment names a folder."""
 
     def __init__(self) -> None:
         registry = self._registry = CollectorRegistry()
@@ -17,7 +20,9 @@ class Metrics:
         self.searches = Counter(
             "dragoman_searches", "Searches by language of the query.", ("collection", "lang"), registry=registry
         )
-        self.waiting = Gauge("dragoman_waiting", "Searches that run or wait.", registry=registry)
+        self.waiting = Gauge(
+            "dragoman_waiting", "Searches that run or wait.", registry=registry, multiprocess_mode="livesum"
+        )
         self.refused = Counter("dragoman_refused", "Requests refused.", ("why",), registry=registry)
         self._batches = Histogram(
             "dragoman_queries_encoded", "Queries encoded at once.", buckets=(1, 2, 4, 8, 16, 32), registry=registry
@@ -40,4 +45,7 @@ class Metrics:
 
     def text(self) -> bytes:
         """All metrics in Prometheus's text format."""
-        return generate_latest(self._registry)
+        if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+            return generate_latest(self._registry)
+        MultiProcessCollector(of_all := CollectorRegistry())
+        return generate_latest(of_all)

@@ -47,23 +47,21 @@ register_url_convertor("elastic", _ElasticPath())
 
 
 class Service:
-    """The service: its collections, search threads, query log and ASGI application ``app``."""
+    """The service: its collections, search threads, query log and ASGI application ``app``, which starts threads."""
 
     def __init__(self, options: ServiceOptions) -> None:
         """Open the database. Raises BadInput: a collection or server is unknown; StoreError: the database fails."""
         self._options = options
         self._metrics = Metrics()
-        self._open_collections = OpenCollections(options, self._metrics)
+        self.open_collections = OpenCollections(options, self._metrics)
         self._threads = SearchThreads(options, self._metrics)
-        self._log = QueryLog(self._open_collections.engine, options.log_days, self._metrics) if options.log else None
-        self._api = Api(self._open_collections, self._threads, self._metrics, self._log, hybrid=options.hybrid)
-        self._watch = CollectionWatch(self._open_collections, self._api, self._find_cluster)
+        self._log = QueryLog(self.open_collections.engine, options.log_days, self._metrics) if options.log else None
+        self._api = Api(self.open_collections, self._threads, self._metrics, self._log, hybrid=options.hybrid)
+        self._watch = CollectionWatch(self.open_collections, self._api, self._find_cluster)
         self._agents = AgentRoute(self._api, options.max_body)
         self._page = SearchPage()
         self._cluster = self._stated_cluster()
-        self._elastic = SearchEndpoints(
-            options, self._open_collections, self._threads, lambda: self._cluster, self._api
-        )
+        self._elastic = SearchEndpoints(options, self.open_collections, self._threads, lambda: self._cluster, self._api)
         self.app = AccessMiddleware(self._application(), options, self._metrics, lambda: self._cluster)
 
     @property
@@ -76,7 +74,7 @@ class Service:
         stated = without_credentials(self._options.elastic)
         if stated and not (urlsplit(stated).scheme in SCHEMES and urlsplit(stated).hostname):
             raise BadInput(f"{stated!r} is no Elasticsearch server; give --elastic https://HOST:9200")
-        urls = [self._options.elastic, *(row.place(self._options.settings) for row in self._open_collections.rows())]
+        urls = [self._options.elastic, *(row.place(self._options.settings) for row in self.open_collections.rows())]
         url = next(
             (candidate for candidate in [*urls, self._options.settings.store] if urlsplit(candidate).scheme in SCHEMES),
             None,
@@ -125,6 +123,8 @@ class Service:
     @asynccontextmanager
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
         self._watch.start()
+        if self._log is not None:
+            self._log.start()
         async with self._agents.manager.run():
             yield
         self._watch.close()
@@ -137,7 +137,7 @@ class Service:
         self._threads.close()
         if self._log is not None:
             self._log.close()
-        self._open_collections.close()
+        self.open_collections.close()
 
 
 async def _refuse(_: Request, error: Exception) -> Response:

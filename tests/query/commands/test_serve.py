@@ -74,11 +74,19 @@ def test_it_answers_what_it_has_begun_and_stops_and_says_why(calibrated: Setting
     assert f"the service stops at {name}; requests that have begun are still answered\n" in log.read_text()
 
 
-def test_it_is_killed_and_another_goes_on(calibrated: Settings) -> None:
-    with process(calibrated.home) as (started, url):
-        before = httpx.post(f"{url}/api/search", json={"query": "coffee"}).json()["hits"]
+@pytest.mark.skipif(not hasattr(signal, "sigtimedwait"), reason="several processes need Linux")
+def test_processes_count_together_are_replaced_and_end_with_the_first(calibrated: Settings) -> None:
+    def processes() -> set[str]:
+        return set(Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split())
+
+    with process(calibrated.home, "--processes", "2") as (started, url):
+        before, killed = httpx.post(f"{url}/api/search", json={"query": "coffee"}).json()["hits"], min(processes())
+        os.kill(int(killed), signal.SIGKILL)
+        until(lambda: killed not in processes() and len(processes()) == 2)
+        assert httpx.post(f"{url}/api/search", json={"query": "coffee"}).json()["hits"] == before
+        assert 'dragoman_requests_total{route="/api/search",status="200"} 2.0' in httpx.get(f"{url}/metrics").text
         started.kill()
-        started.wait()
+        until(lambda: not listens(urlsplit(url).port or 0))
     with process(calibrated.home, DRAGOMAN_TOKEN=SECRET) as (_, url):
         assert httpx.post(f"{url}/api/search", json={"query": "coffee"}).status_code == 401
         again = httpx.post(f"{url}/api/search", json={"query": "coffee"}, headers={"Authorization": f"Bearer {SECRET}"})

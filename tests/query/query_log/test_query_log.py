@@ -78,7 +78,7 @@ def test_what_is_too_old_goes(real: Settings) -> None:
                 asked = {"collection": "demo", "query": "a", "lang": "en", "space": "", "settings": {}, "hits": ["x"]}
                 session.add(SearchRow(id=f"{days}", took=1, **asked, **one))
                 session.add(ClickRow(search=f"{days}", doc_id="x", **one))
-        log = QueryLog(engine, 90, Metrics())
+        (log := QueryLog(engine, 90, Metrics())).start()
         until(lambda: len(rows(real, SearchRow)) == 1)
         log.close()
     assert [one.id for one in rows(real, SearchRow)] == ["1"]
