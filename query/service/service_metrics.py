@@ -47,5 +47,5 @@ class Metrics:
         """All metrics in Prometheus's text format."""
         if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
             return generate_latest(self._registry)
-        MultiProcessCollector(of_all := CollectorRegistry())
+        MultiProcessCollector(of_all := CollectorRegistry())  # type: ignore[no-untyped-call]
         return generate_latest(of_all)

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
+import sqlalchemy as sa
 from prometheus_client.multiprocess import mark_process_dead
 
 from encoders.errors import DragomanError, StoreError
@@ -34,13 +35,13 @@ def serve_in_processes(count: int, opened: OpenCollections, serve: Callable[[], 
                 children.add(_fork(opened, serve, mask))
             received = signal.sigtimedwait(signals, _EVERY)
             if received is None:
-                with suppress(DragomanError):  # the database may answer at the next look
-                    if versions != (versions := opened.versions()):
+                with suppress(DragomanError, sa.exc.SQLAlchemyError):  # the database may answer at the next look
+                    if (now := opened.versions()) != versions:
                         opened.prepare_forks()
-                        outdated |= children
-                        _send(signal.SIGTERM, children)
+                        versions, outdated = now, set(children)
+                        _send(signal.SIGTERM, outdated)
             elif received.si_signo == signal.SIGCHLD:
-                children -= _ended(children)
+                _forget_ended(children)
             elif received.si_signo == signal.SIGHUP and passes_hangup:
                 _send(signal.SIGHUP, children)
             else:
@@ -71,12 +72,11 @@ def _send(number: int, children: Iterable[int]) -> None:
         os.kill(pid, number)
 
 
-def _ended(children: Iterable[int]) -> set[int]:
-    """The processes that have ended. Raises StoreError: a process failed."""
-    status = {pid: os.waitpid(pid, os.WNOHANG) for pid in children}
-    ended = {pid for pid, (done, _) in status.items() if done}
-    for pid in ended:
+def _forget_ended(children: set[int]) -> None:
+    """Take away the processes that have ended. Raises StoreError: a process failed."""
+    ended = [child for pid in children if (child := os.waitpid(pid, os.WNOHANG))[0]]
+    for pid, _ in ended:
+        children.remove(pid)
         mark_process_dead(pid)
-    if any(os.waitstatus_to_exitcode(status[pid][1]) > 0 for pid in ended):
+    if any(os.waitstatus_to_exitcode(status) > 0 for _, status in ended):
         raise StoreError("a process of the service failed; the lines above say why")
-    return ended
