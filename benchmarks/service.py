@@ -119,13 +119,13 @@ def loaded(url: str, seconds: float, texts: Iterator[str]) -> list[str]:
     return ["", *harness.table("under load, callers on the same two cores | ", shown)]
 
 
-@harness.benchmark("Service", rounds=200, seconds=30.0, documents=100_000)
+@harness.benchmark("Service", rounds=200, seconds=30.0, documents=100_000, processes=1)
 def measure(arguments: Namespace) -> list[str]:
     with tempfile.TemporaryDirectory() as home:
         settings = Settings.read(home=home)
         fill(settings, "large", arguments.documents)
         calibrate("large", settings, device="cpu")
-        with process(settings.home) as (_, url):
+        with process(settings.home, "--processes", str(arguments.processes)) as (_, url):
             texts = _texts()
             lines = alone(settings, url, list(islice(texts, _WARM + arguments.rounds)))
             return lines + loaded(url, arguments.seconds, texts)

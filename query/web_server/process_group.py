@@ -77,6 +77,6 @@ def _forget_ended(children: set[int]) -> None:
     ended = [child for pid in children if (child := os.waitpid(pid, os.WNOHANG))[0]]
     for pid, _ in ended:
         children.remove(pid)
-        mark_process_dead(pid)
+        mark_process_dead(pid)  # type: ignore[no-untyped-call]
     if any(os.waitstatus_to_exitcode(status) > 0 for _, status in ended):
         raise StoreError("a process of the service failed; the lines above say why")

@@ -6,6 +6,7 @@ import signal
 import socket
 from contextlib import nullcontext
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -76,21 +77,20 @@ def test_it_answers_what_it_has_begun_and_stops_and_says_why(calibrated: Setting
 
 @pytest.mark.skipif(not hasattr(signal, "sigtimedwait"), reason="several processes need Linux")
 def test_processes_count_together_are_replaced_and_end_with_the_first(calibrated: Settings) -> None:
-    def processes() -> set[str]:
-        return set(Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split())
-
-    with process(calibrated.home, "--processes", "2") as (started, url):
-        before, killed = httpx.post(f"{url}/api/search", json={"query": "coffee"}).json()["hits"], min(processes())
-        os.kill(int(killed), signal.SIGKILL)
-        until(lambda: killed not in processes() and len(processes()) == 2)
-        assert httpx.post(f"{url}/api/search", json={"query": "coffee"}).json()["hits"] == before
-        assert 'dragoman_requests_total{route="/api/search",status="200"} 2.0' in httpx.get(f"{url}/metrics").text
+    caller = {"Authorization": f"Bearer {SECRET}"}
+    with process(calibrated.home, "--processes", "2", DRAGOMAN_TOKEN=SECRET) as (started, url):
+        place = Path(f"/proc/{started.pid}/task/{started.pid}/children")
+        search = partial(httpx.post, f"{url}/api/search", json={"query": "coffee"})
+        assert search().status_code == 401
+        before, killed = search(headers=caller).json()["hits"], place.read_text().split()
+        for number in killed:
+            os.kill(int(number), signal.SIGKILL)
+        until(lambda: len(set(place.read_text().split()) - set(killed)) == 2)
+        assert search(headers=caller).json()["hits"] == before
+        metrics = httpx.get(f"{url}/metrics", headers=caller).text
+        assert 'requests_total{route="/api/search",status="200"} 2.0' in metrics
         started.kill()
         until(lambda: not listens(urlsplit(url).port or 0))
-    with process(calibrated.home, DRAGOMAN_TOKEN=SECRET) as (_, url):
-        assert httpx.post(f"{url}/api/search", json={"query": "coffee"}).status_code == 401
-        again = httpx.post(f"{url}/api/search", json={"query": "coffee"}, headers={"Authorization": f"Bearer {SECRET}"})
-        assert again.json()["hits"] == before
 
 
 @pytest.mark.long
