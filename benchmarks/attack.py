@@ -21,6 +21,7 @@ from trials.command import TOPICS, require_done
 from trials.documents import attach_pages
 from trials.home_life import pairs
 from trials.power_loss import losses
+from trials.server_life import kills_on_servers
 from trials.servers.elastic import running
 from trials.servers.service import client_of_process
 from trials.worker_accidents import Trial, running_servers
@@ -106,12 +107,12 @@ ATTACKS: dict[str, Attack] = {
     "rights of a home's folders and files": _modes,
     "an owner's writes and deletes while attach, `attach --follow` and calibrations run": _races,
     "power loss: what was not synced is gone": lambda target: losses(target.folder, target.count(240)),
-    "kills of commands at any change": lambda target: losses(target.folder, target.count(1200), power=False),
+    "kills of commands at any change": lambda target: losses(target.folder, target.count(1300), power=False),
+    "kills of commands on servers": lambda target: kills_on_servers(target.folder, target.count(1500)),
     "pairs of commands at random delays": lambda target: pairs(target.folder, target.count(490)),
     "service and cluster killed while callers search": lambda target: killed(target.folder, target.count(2_000)),
     "Elasticsearch and workers killed and stopped": _workers,
 }
-"""Attacks by what is tried."""
 
 
 def _outcomes(attack: Attack, target: Target) -> Iterator[str]:

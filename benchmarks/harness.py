@@ -36,14 +36,9 @@ from query.trec_files.topics import Topic, read_topics
 
 PAGE = Path(__file__).parent / "RESULTS.md"
 DATA = Path(os.environ.get("DRAGOMAN_DATA", Path(__file__).parent.parent.parent / "shared" / "data"))
-LANGUAGES = ("en", "de", "fr", "it", "es", "ru", "fi", "ja", "zh")
-"""Nine languages of which each open collection has documents or topics."""
-
-TESTED = ("en", "de", "fr", "it", "es", "ru", "ja", "zh")
-"""The eight of them in which encoders and maps are tested on unseen concepts."""
-
+LANGUAGES = ("en", "de", "fr", "it", "es", "ru", "fi", "ja", "zh")  # each open collection has documents or topics
+TESTED = ("en", "de", "fr", "it", "es", "ru", "ja", "zh")  # in which encoders and maps are tested on unseen concepts
 KINDS = {"lohelp": "index", "ntrex": "headline"}  # the kind of topics that a collection has
-
 BATCH = 64  # documents that are encoded, and queries that are ranked, at once
 UNCALIBRATED = RankingOptions(calibration=NONE)
 _FIELDS = ("concept", "label")

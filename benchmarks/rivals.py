@@ -20,8 +20,7 @@ import numpy as np
 Encode = Callable[[Sequence[str], int], Any]
 _ONNX_INT8 = "onnx/model_qint8_avx512_vnni.onnx"
 _OPENVINO_INT8 = "openvino/openvino_model_qint8.xml"
-_CALIBRATION = 128
-"""Texts that OpenVINO's static ranges are taken of."""
+_CALIBRATION = 128  # texts that OpenVINO's static ranges are taken of
 _DIM = 384
 
 
@@ -82,8 +81,7 @@ ENGINES: dict[str, Callable[[Path, Sequence[str]], Encode]] = {
     "sentence-transformers, OpenVINO int8": _openvino_int8,
     "fastembed, ONNX int8": _fastembed,
 }
-NOT_INSTALLED = 3
-"""Exit status where the engine's package is missing."""
+NOT_INSTALLED = 3  # exit status where the engine's package is missing
 
 
 def main() -> None:

@@ -1,6 +1,12 @@
 """What tests and benchmarks share: real servers, trials of accidents, attacks and races, an encoder for tests."""
 
+import os
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]  # the project's root
 DEMO = ROOT / "query" / "demo"  # the collection of ``dragoman demo``
+
+
+def patient(seconds: float) -> float:
+    """Seconds times the machine's load: beside other work everything takes longer."""
+    return seconds * max(1.0, os.getloadavg()[0])

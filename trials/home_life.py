@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -105,10 +106,13 @@ def models_of(folder: Path) -> Path:
     return folder / "models"
 
 
-def steps(folder: Path, scratch: Path, commands: Commands) -> list[Step]:
-    """Commands that follow each other in the home of a folder; their encoders and sources are made in ``scratch``."""
+def steps(folder: Path, scratch: Path, commands: Commands, *store: str) -> list[Step]:
+    """Commands that follow each other in the home of a folder; their encoders and sources are made in ``scratch``.
+
+    The collection is in the home unless options name another ``store``.
+    """
     encoders = [str(scratch / name) for name in ("cr5", "narrow")]
-    sources = [str(file) for file in sorted(DEMO.glob("docs.*.jsonl"))]
+    sources = [str(DEMO / f"docs.{lang}.jsonl") for lang in ("ar", "de", "en", "es")]
     train = ["train", "cr5", *sources, "-q", "--dimensions"]
     for encoder, dimensions in zip(encoders, ("20", "10"), strict=True):
         commands.run([*train, dimensions, "-o", encoder])
@@ -122,11 +126,11 @@ def steps(folder: Path, scratch: Path, commands: Commands) -> list[Step]:
     index = ["--no-calibration", *calibrated]
     to_narrow = ["migrate", "--encoder", encoders[1], "--device", "cpu", *at]
     model, mapping = str(models_of(folder) / "cr5"), str(models_of(folder) / "mapping")
-    return [
-        Step("first index", ["index", *sources, "--encoder", encoders[0], *index]),
+    made = [
+        Step("first index", ["index", *sources, "--encoder", encoders[0], *index, *store]),
         Step("calibrate", ["calibrate", "--balance", "0.5", "--device", "cpu", *at]),
         Step("index again", ["index", changed, "--prune", *index]),
-        Step("delete", ["delete", records[30]["id"], records[200]["id"], *at], goes_on=False),
+        Step("delete", ["delete", records[30]["id"], records[70]["id"], *at], goes_on=False),
         Step("migrate", [*to_narrow, "--anyway"], goes_on=False),
         Step("encode again", [*to_narrow, "--re-encode"]),
         Step("roll back", ["rollback", *at], goes_on=False),
@@ -136,6 +140,12 @@ def steps(folder: Path, scratch: Path, commands: Commands) -> list[Step]:
         Step("train a mapping", ["train", "mapping", "-o", mapping, *at]),
         Step("delete all", ["delete", "--all", "--yes", *at]),
     ]
+    if find_spec("torch"):
+        few = [record for record in records if record["lang"] in {"de", "es"} and record["label"] in {"health", "home"}]
+        source, model = write_records(few, scratch / "few.jsonl"), str(models_of(folder) / "hmde")
+        shape = ["--held-out", "0", "--steps", "2", "--batch", "4", "--evaluate", "1", "--segmentation", "sentences"]
+        made.append(Step("train hmde", ["train", "hmde", source, "-q", *shape, "-o", model]))
+    return made
 
 
 def check_models(folder: Path) -> None:
@@ -147,20 +157,20 @@ def check_models(folder: Path) -> None:
             ModelFolder.open(model).check_files(again=True)
 
 
-def state(folder: Path) -> dict[str, Any]:
-    """All that commands are to leave in a folder, but for times."""
+def state(folder: Path, database: str | None = None) -> dict[str, Any]:
+    """All that commands are to leave in a folder, but for times; the ``database`` is in the home by default."""
     models = models_of(folder)
     files = [file for file in models.glob("[!.]*/**/*") if file.is_file()]
     left: dict[str, Any] = {str(file.relative_to(models)): file.read_bytes() for file in files}
-    if not (home_of(folder) / "dragoman.db").exists():
+    if not (database or (home_of(folder) / "dragoman.db").exists()):
         return left
-    settings = Settings.read(home=home_of(folder))
+    settings = Settings.read(home=home_of(folder), database=database)
     with open_database(settings.database) as engine:
         with reading(engine) as connection:
             for row in connection.execute(sa.select(CalibrationRow.__table__)):
-                Calibration.from_bytes(row.artifact)
+                space = Calibration.from_bytes(row.artifact).space.name
                 # without its id: a map learnt twice may differ in a last bit
-                key = f"calibration of {row.collection}, model {row.model}, active: {row.active}"
+                key = f"calibration of {row.collection}, model {row.model}, space {space}, active: {row.active}"
                 left[key] = left.get(key, 0) + 1
         for collection in collections.all_collections(engine):
             generations = (collection.generation, collection.previous, collection.building)

@@ -14,18 +14,18 @@ import socket
 import stat
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from indexer.collection.settings import Settings
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from query.cli import INTERRUPTED
-from trials import home_life
+from trials import home_life, patient
 from trials.command import fell
 from trials.documents import contents, different, sentences, write_records
-from trials.home_life import Commands
+from trials.home_life import Commands, Step
 
 _LIBRARY = """
 #define _GNU_SOURCE
@@ -71,6 +71,13 @@ static void told_of_name(const char *kind, int folder, const char *path) {
     if (*path == '/') told(kind, path); else if (folder != AT_FDCWD) told_of_file(kind, folder);
 }
 
+static const struct sockaddr *peer(int file) {
+    static __thread struct sockaddr_storage address;
+    socklen_t size = sizeof address;
+    if (getpeername(file, (struct sockaddr *)&address, &size)) address.ss_family = AF_UNSPEC;
+    return (struct sockaddr *)&address;
+}
+
 #define REAL(name) __typeof__(name) *real = (__typeof__(name) *)dlsym(RTLD_NEXT, #name)
 #define SYNC(name) int name(int file) { REAL(name); return told_of_file("sync", file) ? 0 : real(file); }
 SYNC(fsync)
@@ -91,8 +98,14 @@ NAMES("unlink", unlink, AT_FDCWD, path, (const char *path), (path))
 NAMES("unlink", unlinkat, folder, path, (int folder, const char *path, int flags), (folder, path, flags))
 NAMES("rmdir", rmdir, AT_FDCWD, path, (const char *path), (path))
 NAMES("mkdir", mkdir, AT_FDCWD, path, (const char *path, mode_t mode), (path, mode))
+#define REQUEST(kind, type, name, address, parameters, arguments) \\
+    type name parameters { REAL(name); if ((address)->sa_family == AF_INET) told(kind, getenv("POWER_LOSS_FOLDER")); \\
+        return real arguments; }
+REQUEST("connect", int, connect, to, (int file, const struct sockaddr *to, socklen_t size), (file, to, size))
+REQUEST("send", ssize_t, send, peer(file), (int file, const void *data, size_t size, int flags),
+    (file, data, size, flags))
 """
-"""Source of a library that, preloaded, sends the kind of each change in a folder to a socket, and awaits an answer."""
+"""Source of a library that, preloaded, tells a socket of each change in a folder and each request, and waits."""
 _PAGE = 4096
 _WITHIN = 300.0  # seconds in which a command must change something, or end
 _Listing = dict[str, int]
@@ -224,7 +237,7 @@ class Machine(Commands):
             for source in (self._listener, self.output):
                 selector.register(source, EVENT_READ)
             while True:
-                ready = [key.fileobj for key, _ in selector.select(_WITHIN)]
+                ready = [key.fileobj for key, _ in selector.select(patient(_WITHIN))]
                 if not ready:
                     os.kill(child, signal.SIGKILL)
                     raise TimeoutError(f"{command[0]} changed nothing for {_WITHIN:.0f} s and did not end")
@@ -244,64 +257,74 @@ class Machine(Commands):
 
 
 class Life:
-    """The life of a home, command by command, and the power lost in any of them."""
+    """The life of a home, command by command; any of them is killed, or the power is lost."""
 
     def __init__(self, scratch: Path, machine: Machine, chance: random.Random) -> None:
-        self._machine, self._chance, self._scratch = machine, chance, scratch
-        self.steps = home_life.steps(machine.folder, scratch, machine)
+        self.machine, self._chance, self._scratch = machine, chance, scratch
         machine.folder.mkdir()
+        self.steps = self.make_steps()
         self._kinds: list[list[str]] = []
-        self._states = [home_life.state(machine.folder)]
+        self._states: list[tuple[dict[str, Any], dict[str, Any]]] = []  # before each step, and after it
         for number, step in enumerate(self.steps):
-            shutil.copytree(machine.folder, self._before(number))
-            outcome = machine.run_until(step.command)
+            self.keep(number)
+            before, outcome = self.state(), machine.run_until(step.command)
             if outcome.status:
                 raise RuntimeError(f"{step.name} failed: {machine.said()}")
             self._kinds.append([*outcome.kinds, "end"])
-            self._states.append(home_life.state(machine.folder))
+            self._states.append((before, self.state()))
 
-    def _before(self, number: int) -> Path:
-        return self._scratch / f"before-{number}"
+    def make_steps(self) -> list[Step]:
+        return home_life.steps(self.machine.folder, self._scratch, self.machine)
 
-    def attempt(self, number: int, *, power: bool) -> str:
+    def state(self) -> dict[str, Any]:
+        return home_life.state(self.machine.folder)
+
+    def keep(self, number: int) -> None:
+        """Keep what is there before a step."""
+        shutil.copytree(self.machine.folder, self._scratch / f"before-{number}")
+
+    def begin(self, number: int) -> None:
+        """Put back what was there before a step."""
+        shutil.rmtree(self.machine.folder)
+        shutil.copytree(self._scratch / f"before-{number}", self.machine.folder)
+
+    def attempt(self, number: int, *, power: bool = False) -> str:
         """Kill a command at a change of any kind, or after it, and lose the ``power`` too; returns what fell."""
-        step, folder = self.steps[number], self._machine.folder
-        shutil.rmtree(folder)
-        shutil.copytree(self._before(number), folder)
-        kinds = self._kinds[number]
+        self.begin(number)
+        step, kinds, (before, after) = self.steps[number], self._kinds[number], self._states[number]
         drawn = self._chance.choice(sorted({*kinds}))
         lost_at = self._chance.choice([at for at, kind in enumerate(kinds) if kind == drawn])
-        with closing(Disk(folder, self._chance)) as disk:
-            outcome = self._machine.run_until(step.command, disk, lost_at)
-            if power:
+        with ExitStack() as stack:
+            disk = stack.enter_context(closing(Disk(self.machine.folder, self._chance))) if power else None
+            outcome = self.machine.run_until(step.command, disk, lost_at)
+            if disk:
                 disk.lose_power()
         what = f"{step.name}, {'power lost' if power else 'killed'} at change {lost_at} of {len(kinds)}, {drawn}"
-        before, after = self._states[number : number + 2]
         try:
-            home_life.check_models(folder)
-            if outcome.status is None and step.name == "rebuild" and home_life.state(folder) == after:
-                return ""  # it was complete, and would be done once more
-            refused = outcome.status is None and step.goes_on and self._machine.run_until(step.command).status
-            state = home_life.state(folder)
+            home_life.check_models(self.machine.folder)
+            state, status = self.state(), outcome.status
+            is_done = state == after and (step.name == "rebuild" or not step.goes_on)  # would be done once more
+            if status is None and not is_done and (step.goes_on or state == before):
+                status = self.machine.run_until(step.command).status
+                state = self.state()
         except Exception as error:  # noqa: BLE001 - it is what fell
             return f"{what}: {error!r}"
-        if refused and step.name != "delete all":  # what is gone can't be deleted again
-            return f"{what}: the same command was refused: {self._machine.said()}"
-        if state == after or (state == before and outcome.status is None and not step.goes_on):
-            return ""
         keys, lost = different(after, state), len(after.keys() - state.keys())
-        return f"{what}: {len(keys)} differ, {lost} of them lost: {keys[:3]}; {self._machine.said()}"
+        held = not keys and (not status or step.name.startswith(("delete", "detach")))  # what is gone is not found
+        return fell(what, f"status {status}, {len(keys)} differ, {lost} lost", keys[:3], self.machine.said(), held=held)
 
 
-def losses(folder: Path, tries: int, *, seed: int = 0, power: bool = True) -> Iterator[str]:
-    """Kill each command in turn at changes drawn at random, and lose the power; yields what fell in each try.
+def losses(
+    folder: Path, tries: int, *, seed: int = 0, power: bool = True, live: Callable[..., Life] = Life
+) -> Iterator[str]:
+    """Kill each command of a life in turn at changes drawn at random, and lose the power; yields what fell in each try.
 
     Without ``power``, the disk keeps what the killed command wrote.
     """
     scratch = folder / "scratch"
     scratch.mkdir()
     with Machine(scratch, folder / "disk") as machine:
-        life = Life(scratch, machine, random.Random(seed))
+        life = live(scratch, machine, random.Random(seed))
         for number in range(tries):
             yield life.attempt(number % len(life.steps), power=power)
 

@@ -26,7 +26,7 @@ from indexer.ledger import index_runs, tables
 from indexer.ledger.database import open_database, open_engine, transaction, upgrade
 from indexer.ledger.tables import DONE, LEASED, READING, RUNNING, Chunk
 from indexer.workers.hints import Hints, queue_of
-from trials import ROOT
+from trials import ROOT, patient
 from trials.clock import Clock
 from trials.command import DRAGOMAN, environment_of, fell
 from trials.documents import Stored, contents, different, findings, poison, sentences
@@ -151,7 +151,7 @@ class Trial:
         waiting, happened, last = list(kinds), 0, time.monotonic()
         try:
             while waiting or self._state != DONE:
-                if time.monotonic() - last > _ENDS_WITHIN:
+                if time.monotonic() - last > patient(_ENDS_WITHIN):
                     raise TimeoutError(f"no end {_ENDS_WITHIN:.0f} s after an accident; these are to happen: {waiting}")
                 if self._state == DONE:
                     outcomes += [self._compare()] * happened

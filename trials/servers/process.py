@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from trials import patient
 from trials.clock import Clock
 
 
@@ -68,9 +69,9 @@ class ServerProcess:
             )  # fmt: skip
         (self.folder / "pid").write_text(str(process.pid), encoding="ascii")
         threading.Thread(target=process.wait, daemon=True).start()  # reaps the process, whoever kills it
-        until = time.monotonic() + self.started_within
+        begun = time.monotonic()
         while not self.answers():
-            if process.poll() is not None or time.monotonic() > until:
+            if process.poll() is not None or time.monotonic() > begun + patient(self.started_within):
                 _end_group(process.pid)
                 raise RuntimeError(f"{self.name} did not start: {log.read_text(errors='replace')[-2000:]}")
             time.sleep(0.1)

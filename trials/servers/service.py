@@ -15,7 +15,7 @@ import httpx
 from query.service.service_options import ServiceOptions
 from query.web_server.application import Service
 from query.web_server.http_server import listening, server
-from trials import ROOT
+from trials import ROOT, patient
 from trials.command import DRAGOMAN
 from trials.servers.process import free_port
 
@@ -64,7 +64,7 @@ def process(
 
 def wait_until_opened(url: str, process: subprocess.Popen[bytes] | None = None) -> None:
     """Wait until a service, that of a process if one is given, is opening no collection any more."""
-    until = time.monotonic() + _STARTED_WITHIN
+    until = time.monotonic() + patient(_STARTED_WITHIN)
     while time.monotonic() < until:
         if process and process.poll() is not None:
             raise RuntimeError(f"the service at {url} ended with status {process.returncode} before it answered")
