@@ -138,6 +138,7 @@ def steps(folder: Path, scratch: Path, commands: Commands, *store: str) -> list[
         Step("train a model", [*train, "20", "-o", model]),
         Step("replace a model", [*train, "10", "-o", model]),
         Step("train a mapping", ["train", "mapping", "-o", mapping, *at]),
+        Step("calibrate by maps", ["calibrate", "--map", mapping, *calibrated]),
         Step("delete all", ["delete", "--all", "--yes", *at]),
     ]
     if find_spec("torch"):

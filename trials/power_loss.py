@@ -314,15 +314,12 @@ class Life:
         return fell(what, f"status {status}, {len(keys)} differ, {lost} lost", keys[:3], self.machine.said(), held=held)
 
 
-def losses(
-    folder: Path, tries: int, *, seed: int = 0, power: bool = True, live: Callable[..., Life] = Life
-) -> Iterator[str]:
+def losses(folder: Path, tries: int, *, seed: int = 0, power: bool = True, live: Any = Life) -> Iterator[str]:
     """Kill each command of a life in turn at changes drawn at random, and lose the power; yields what fell in each try.
 
     Without ``power``, the disk keeps what the killed command wrote.
     """
-    scratch = folder / "scratch"
-    scratch.mkdir()
+    (scratch := folder / "scratch").mkdir()
     with Machine(scratch, folder / "disk") as machine:
         life = live(scratch, machine, random.Random(seed))
         for number in range(tries):

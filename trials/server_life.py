@@ -29,10 +29,10 @@ class ServerLife(Life):
 
     def make_steps(self) -> list[Step]:
         self._wipe()
-        folder, database = self.machine.folder, ["--database", self._database]
+        folder, sql = self.machine.folder, ["--database", self._database]
         own = home_life.steps(folder, self._scratch, self.machine, "--store", f"{self._store}?replicas=0")
-        steps = [Step(name, [*given, *database], goes_on) for name, given, goes_on in own if given[0] != "train"]
-        at = ["-c", "a", "--home", str(home_life.home_of(folder)), "-q", *database]
+        steps = [step._replace(command=[*step.command, *sql]) for step in own if step.command[1] not in {"cr5", "hmde"}]
+        at = ["-c", "a", "--home", str(home_life.home_of(folder)), "-q", *sql]
         attach = ["attach", _OWNERS, "--text", "text", "--lang-field", "lang", "--encoder", str(self._scratch / "cr5")]
         for where, companion in (("", []), (" beside", ["--companion"])):
             command = [*attach, *companion, "--store", self._store, "--device", "cpu", *at]

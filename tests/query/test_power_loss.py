@@ -29,14 +29,14 @@ pytestmark = pytest.mark.long
 def test_no_command_loses_or_changes_anything_by_a_power_loss_or_a_kill(power: bool, tmp_path: Path) -> None:
     if shutil.which("gcc") is None:
         skip_or_fail("no compiler for a disk that loses what was not synced: apt-get install gcc")
-    assert fallen(losses(tmp_path, 26, power=power)) == []
+    assert fallen(losses(tmp_path, 28, power=power)) == []
 
 
 @pytest.mark.elastic
 def test_a_kill_at_any_request_to_the_servers_is_made_good_by_the_same_command(tmp_path: Path) -> None:
     if shutil.which("gcc") is None:
         skip_or_fail("no compiler for a library that sees requests: apt-get install gcc")
-    assert fallen(kills_on_servers(tmp_path, 15)) == []
+    assert fallen(kills_on_servers(tmp_path, 17)) == []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it preloads a library")
