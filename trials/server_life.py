@@ -17,7 +17,8 @@ from trials.servers import elastic
 from trials.servers.postgres import PostgresServer
 from trials.servers.process import running
 
-_OWNERS, _ALL = "owners", {"index": "*", "expand_wildcards": "all"}
+_OWNERS = "owners"
+_ALL: dict[str, Any] = {"index": "*", "expand_wildcards": "all"}
 
 
 class ServerLife(Life):
