@@ -4,6 +4,7 @@ import logging
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ from encoders.errors import BadInput, MissingPart
 from encoders.folder.model_folder import ModelFolder, graph_files
 from encoders.inference.batch_checkpoint import current_checkpoint
 from encoders.inference.graph import Graph, is_out_of_memory
+from encoders.inference.openvino_graph import OpenVinoGraph, faster_graph
 from encoders.machine.cores import available_cores
 from encoders.machine.placement import CPU, Device, place
 from encoders.phrases import counted, first_line
@@ -24,6 +26,8 @@ CPU_TOKEN_BUDGET = 512
 """Padded tokens a batch: larger batches exceed the cache and are slower (docs/methods/encoder.md)."""
 CUDA_TOKEN_BUDGET = 65_536
 """Padded tokens a batch on a card with enough memory (``gpu_budget``); about 64 pages."""
+_FULL_BATCH = (4, 128)
+"""Texts and tokens of the batch that OpenVINO may compute: a document's windows have 128 tokens."""
 _IN_FLIGHT = 2
 """Batches on a card at once: while it computes one, the next is padded and copied."""
 _BYTES_A_TOKEN = 160
@@ -74,6 +78,9 @@ class OnnxSession:
         self._too_large, self._halved = sys.maxsize, 0
         """Padded tokens of the smallest batch that did not fit into memory, and the batches halved since."""
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="encode")
+        self._has_faster = not (unnormalised or folder.config.is_reranker) and folder.config.precision == "int8"
+        self._faster: Graph | OpenVinoGraph | None = None  # of full batches; loaded for the first
+        self._loading = Lock()
 
     def run(self, rows: Sequence[Int32Array], pad: int, *, alone: bool = False) -> FloatArray:
         """Vectors of token rows in their order, (rows, dim) float32; ``pad`` is the id that fills up a batch.
@@ -105,7 +112,7 @@ class OnnxSession:
         if len(rows) == 1 or size < self._too_large:
             try:
                 ids, mask = padded(rows, pad)
-                return self._graph.run(self._output, {"input_ids": ids, "attention_mask": mask})
+                return self._graph_of(mask).run(self._output, {"input_ids": ids, "attention_mask": mask})
             except Exception as error:
                 if len(rows) == 1 or not is_out_of_memory(error):
                     if self.device == "cuda" or not type(error).__module__.startswith("onnxruntime"):
@@ -121,6 +128,15 @@ class OnnxSession:
             self._too_large = sys.maxsize
         middle = len(rows) // 2
         return np.concatenate([self._run_batch(half, pad) for half in (rows[:middle], rows[middle:])])
+
+    def _graph_of(self, mask: IntArray) -> Graph | OpenVinoGraph:
+        """The graph that computes a batch: ``faster_graph`` for a full batch of windows, which has no padding."""
+        if not self._has_faster or mask.shape != _FULL_BATCH or not mask.all():
+            return self._graph
+        with self._loading:
+            if self._faster is None:
+                self._faster = faster_graph(self._graph, self._file, self._output, _FULL_BATCH, self.threads)
+            return self._faster
 
 
 def gpu_budget(free: int, folder: ModelFolder) -> int:

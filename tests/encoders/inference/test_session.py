@@ -6,6 +6,8 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import onnx
@@ -16,10 +18,12 @@ from hypothesis import strategies as st
 from encoders.document import FloatArray, Int32Array
 from encoders.errors import BadInput, MissingPart, StoreError
 from encoders.folder.model_folder import ModelFolder
+from encoders.inference import openvino_graph
 from encoders.inference.batch_checkpoint import Checkpoint, current_checkpoint
 from encoders.inference.session import OnnxSession, token_batches
+from encoders.machine.placement import is_installed
 from onnx_export.default_model import bert_graph
-from tests.conftest import Patch
+from tests.conftest import Log, Patch
 from tests.onnx_export.conftest import SHAPE, weights
 from trials import ROOT
 
@@ -111,6 +115,30 @@ def test_a_graph_that_asks_for_terabytes_is_one_sentence(small: ModelFolder, tmp
     session = OnnxSession(ModelFolder.open(folder), device="cpu")
     with pytest.raises(MissingPart, match=r"model\.onnx can't be run over 1 text of 3 tokens in all \(.*\); close"):
         session.run([np.arange(5, 8, dtype=np.int32)] * 2, 1)
+
+
+@pytest.mark.skipif(not is_installed("openvino"), reason="needs the extra openvino")
+def test_openvino_makes_the_vectors_of_full_batches(default_folder: ModelFolder) -> None:
+    ids = np.random.default_rng(1).integers(5, 200_000, (4, 128))
+    inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+    graph = openvino_graph.OpenVinoGraph
+    one, two = (graph(default_folder.graph, (4, 128), threads).run("vectors", inputs) for threads in (1, 2))
+    assert one.tobytes() == two.tobytes()
+    assert (one * OnnxSession(default_folder, device="cpu").run([*ids], 1, alone=True)).sum(axis=1).min() > 0.99
+
+
+@pytest.mark.parametrize("instructions", [["INT8"], ["INT8", "BF16"]])
+def test_full_batches_are_onnx_runtime_s_where_openvino_is_slower_or_reads_no_graph(
+    default_folder: ModelFolder, monkeypatch: Patch, caplog: Log, instructions: list[str]
+) -> None:
+    core = SimpleNamespace(get_property=lambda *_: instructions, read_model=Mock(side_effect=RuntimeError("odd\nnode")))
+    monkeypatch.setitem(sys.modules, "openvino", SimpleNamespace(Core=lambda: core))
+    monkeypatch.setattr(openvino_graph, "is_installed", lambda _: True)
+    session = OnnxSession(default_folder, device="cpu")
+    rows = [np.arange(start, start + 128, dtype=np.int32) for start in (5, 9, 17, 33, 65)]
+    np.testing.assert_allclose(session.run(rows, 1), session.run(rows, 1, alone=True), atol=1e-5)
+    said = f"{default_folder.graph} works in ONNX Runtime: OpenVINO fails (odd)"
+    assert [record.message for record in caplog.records] == [said] * instructions.count("BF16")
 
 
 def test_onnx_runtime_reports_nothing_to_its_maker() -> None:

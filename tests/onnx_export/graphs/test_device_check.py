@@ -187,12 +187,7 @@ def test_one_bad_text_is_enough_and_is_named_and_vectors_that_can_t_be_compared_
 
 @pytest.mark.parametrize(
     ("cosine", "passes"),
-    [
-        (0.9, set()),
-        (0.99995, {"fp32", "fp16", "int8", "q4"}),
-        (0.9996, {"fp16", "int8", "q4"}),
-        (0.995, {"int8", "q4"}),
-    ],
+    [(0.9, set()), (0.99995, {*get_args(Precision)}), (0.9996, {"fp16", "int8", "q4"}), (0.995, {"int8", "q4"})],
 )
 def test_a_cosine_is_reported_and_passes_where_its_bar_is_lower(cosine: float, passes: set[str]) -> None:
     moved = 3 * turned(vectors(), cosine)  # whatever their length

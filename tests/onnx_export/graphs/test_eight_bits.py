@@ -54,10 +54,6 @@ def run(model: onnx.ModelProto, folder: Path, x: FloatArray, output: str = "y") 
     return values
 
 
-def kinds(model: onnx.ModelProto) -> list[str]:
-    return [node.op_type for node in model.graph.node]
-
-
 def test_products_are_those_of_the_levels_that_the_formula_gives(tmp_path: Path) -> None:
     """The oracle: equations 3 and 4 of SmoothQuant, and rounding by the samples' range, in NumPy."""
     x = SAMPLES * np.linspace(3, 30, COLUMNS, dtype=np.float32)
@@ -91,8 +87,8 @@ def test_a_value_beyond_the_range_becomes_its_end_and_a_column_that_no_sample_us
 
 
 def test_the_sum_with_a_bias_is_part_of_the_product_unless_another_node_reads_it(tmp_path: Path) -> None:
-    joined = kinds(eight_bits(write(tmp_path, [PRODUCT, SUM]), [{"x": SAMPLES}]))
-    assert joined == ["Mul", "QuantizeLinear", "MatMulIntegerToFloat"]
+    model = eight_bits(write(tmp_path, [PRODUCT, SUM]), [{"x": SAMPLES}])
+    assert [node.op_type for node in model.graph.node] == ["Mul", "QuantizeLinear", "MatMulIntegerToFloat"]
     other_reader = [PRODUCT, SUM, helper.make_node("Neg", ["product"], ["negative"])]
     for nodes, other, sign in ((other_reader, "negative", -1), ([PRODUCT, SUM], "product", 1)):
         model = eight_bits(write(tmp_path, nodes, ("y", other)), [{"x": SAMPLES}])
@@ -120,7 +116,7 @@ def test_two_values_share_a_weight_that_is_stored_once(tmp_path: Path) -> None:
     model = eight_bits(write(tmp_path, nodes), [{"x": SAMPLES}])
     stored = [weight.data_type for weight in model.graph.initializer if len(weight.dims) == 2]
     assert stored.count(TensorProto.INT8) == 1
-    assert "Mul" not in kinds(model), "a weight can't take a factor from two values"
+    assert "Mul" not in {node.op_type for node in model.graph.node}, "a weight can't take a factor from two values"
     np.testing.assert_allclose(run(model, tmp_path, SAMPLES), 2 * SAMPLES @ WEIGHT, atol=0.4)  # the products reach 33
 
 
