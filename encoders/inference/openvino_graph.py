@@ -1,7 +1,9 @@
 """Load an int8 graph in OpenVINO, which is faster where a processor computes in bfloat16 and batches have one shape."""
 
 import logging
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +13,6 @@ from encoders.machine.placement import is_installed
 from encoders.phrases import first_line
 
 _logger = logging.getLogger("dragoman.encoders")
-_LEAST_COSINE = 0.97  # with ONNX Runtime's vectors of a sample, as int8's parity bar has it
 
 
 class OpenVinoGraph:
@@ -19,9 +20,7 @@ class OpenVinoGraph:
 
     def __init__(self, file: Path, shape: tuple[int, int], threads: int) -> None:
         """Load the graph for (texts, tokens). Raises RuntimeError: OpenVINO can't read or compile it."""
-        import openvino  # noqa: PLC0415 - an extra
-
-        core = openvino.Core()
+        core = _core()
         model = core.read_model(str(file))
         for choice in (node for node in model.get_ops() if node.get_type_name() == "If"):
             branch = choice.get_else_body()  # without mask; OpenVINO would join no nodes across a choice
@@ -39,16 +38,20 @@ class OpenVinoGraph:
         return np.asarray(self._model.infer_new_request(dict(inputs))[output], dtype=np.float32)
 
 
+def _core() -> Any:
+    """OpenVINO, without its converter of models, which sends usage data when it is imported."""
+    sys.modules.setdefault("openvino.tools.ovc", None)  # type: ignore[arg-type]
+    import openvino  # noqa: PLC0415 - an extra
+
+    return openvino.Core()
+
+
 def faster_graph(graph: Graph, file: Path, output: str, shape: tuple[int, int], threads: int) -> Graph | OpenVinoGraph:
     """The graph for a shape in OpenVINO, if that is installed, faster and agrees with ``graph``; otherwise ``graph``.
 
     A processor's instructions decide whether it is faster, not a trial: a run that goes on uses what it began with.
     """
-    if not is_installed("openvino"):
-        return graph
-    import openvino  # noqa: PLC0415 - an extra
-
-    if "BF16" not in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
+    if not is_installed("openvino") or "BF16" not in _core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
         return graph
     ids = 1 + np.arange(shape[0] * shape[1]).reshape(shape) % 32  # the first tokens of any vocabulary
     sample = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
@@ -58,7 +61,7 @@ def faster_graph(graph: Graph, file: Path, output: str, shape: tuple[int, int], 
     except RuntimeError as error:
         _logger.warning("%s works in ONNX Runtime: OpenVINO fails (%s)", file, first_line(error))
         return graph
-    if not cosine >= _LEAST_COSINE:
+    if not cosine >= 0.97:  # the parity bar of int8
         _logger.warning("%s works in ONNX Runtime: OpenVINO's vectors differ (cosine %.3f)", file, cosine)
         return graph
     return faster

@@ -26,8 +26,7 @@ CPU_TOKEN_BUDGET = 512
 """Padded tokens a batch: larger batches exceed the cache and are slower (docs/methods/encoder.md)."""
 CUDA_TOKEN_BUDGET = 65_536
 """Padded tokens a batch on a card with enough memory (``gpu_budget``); about 64 pages."""
-_FULL_BATCH = (4, 128)
-"""Texts and tokens of the batch that OpenVINO may compute: a document's windows have 128 tokens."""
+_FULL_BATCH = 4, 128  # texts and tokens of the batch that OpenVINO may compute: a document's windows have 128 tokens
 _IN_FLIGHT = 2
 """Batches on a card at once: while it computes one, the next is padded and copied."""
 _BYTES_A_TOKEN = 160

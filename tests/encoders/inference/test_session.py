@@ -124,6 +124,7 @@ def test_openvino_makes_the_vectors_of_full_batches(default_folder: ModelFolder)
     graph = openvino_graph.OpenVinoGraph
     one, two = (graph(default_folder.graph, (4, 128), threads).run("vectors", inputs) for threads in (1, 2))
     assert one.tobytes() == two.tobytes()
+    assert "openvino_telemetry" not in sys.modules
     assert (one * OnnxSession(default_folder, device="cpu").run([*ids], 1, alone=True)).sum(axis=1).min() > 0.99
 
 
