@@ -10,7 +10,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -286,6 +286,11 @@ class FairRanker:
         before = (0, *(stretch.last for stretch in stretches))
         needed = [stretch for stretch, start in zip(stretches, before, strict=False) if start < k]
         return [*needed, Stretch(k, k)] if k > stretches[-1].last else needed
+
+    @cached_property
+    def _largest(self) -> int:
+        """Documents of the largest language, counted once."""
+        return max(self._store.count().values(), default=0)
 
     def _documents(
         self, doc_ids: Sequence[str], languages: Mapping[str, slice], query_lang: str, share: float, raw: FloatArray

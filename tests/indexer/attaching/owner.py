@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
-from elasticsearch import helpers
+from elasticsearch import BadRequestError, helpers
 
 from encoders.document import Document, FloatArray
 from indexer.attaching.catch_up import AttachReport, catch_up
@@ -90,9 +90,12 @@ class Owner:
     def read_whole(self, doc_id: str) -> dict[str, Any]:
         """A source with our vector."""
         self.client.indices.refresh(index=self.index)
-        (hit,) = self.client.search(
-            index=self.index, query={"ids": {"values": [doc_id]}}, source={"exclude_vectors": False}
-        )["hits"]["hits"]
+        query = {"ids": {"values": [doc_id]}}
+        try:
+            answer = self.client.search(index=self.index, query=query, source={"exclude_vectors": False})
+        except BadRequestError:  # version 8.18 gives vectors unasked
+            answer = self.client.search(index=self.index, query=query)
+        (hit,) = answer["hits"]["hits"]
         found: dict[str, Any] = hit["_source"]
         return found
 
