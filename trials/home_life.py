@@ -154,7 +154,7 @@ def check_models(folder: Path) -> None:
     for model in models_of(folder).glob("[!.]*"):
         if model.name == "mapping":
             SpaceMaps.read(model)
-        else:
+        elif model.suffix != ".training":  # which the same command goes on with
             ModelFolder.open(model).check_files(again=True)
 
 
