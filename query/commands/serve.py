@@ -25,6 +25,7 @@ from query.commands.options.option_types import FILE, PORT, default_option, seco
 
 if TYPE_CHECKING:
     from query.service.access import TokenFile
+    from query.web_server.application import Service
     from query.web_server.http_server import Server
 
 
@@ -130,21 +131,20 @@ def command(
         raise BadInput("several processes need Linux and the CPU; give --device cpu, or --processes 1")
     share_arenas(max(1, available_cores() // processes))
     application = Service(options)
-    http_server = server(application, options)
     with listening(host, port) as sockets:
         console.say(f"serving at http://{f'[{host}]' if ':' in host else host}:{port}/ (stop with Ctrl-C)")
-        serve = partial(_serve, http_server, sockets, token_file)
+        serve = partial(_serve, application, server(application, options), sockets, token_file)
         if processes == 1:
             serve()
         else:
             passes_hangup = token_file is not None and not os.isatty(0)
             serve_in_processes(processes, application.open_collections, serve, passes_hangup=passes_hangup)
-    if application.failure:
-        raise application.failure
 
 
-def _serve(http_server: "Server", sockets: list[socket], token_file: "TokenFile | None") -> None:
-    """Serve until a signal. Raises StoreError: the service did not start."""
+def _serve(
+    application: "Service", http_server: "Server", sockets: list[socket], token_file: "TokenFile | None"
+) -> None:
+    """Serve until a signal. Raises StoreError: the service did not start; GpuFailure: a card failed."""
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signal_number, lambda *_: None)  # uvicorn raises the signal again after an orderly stop
     if hasattr(signal, "SIGHUP"):
@@ -153,6 +153,8 @@ def _serve(http_server: "Server", sockets: list[socket], token_file: "TokenFile 
         http_server.run(sockets)
     except SystemExit as error:  # uvicorn exits if the application does not start
         raise StoreError("the service did not start; the lines above say why") from error
+    if application.failure:
+        raise application.failure
 
 
 def _handle_hangup(http_server: "Server", token_file: "TokenFile | None") -> None:
