@@ -11,18 +11,22 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 
 from benchmarks import harness, rivals
 from encoders.console import Console
 from encoders.document import FloatArray, unit_rows
+from encoders.machine.placement import is_installed
 from encoders.methods.method_registry import open_encoder
 from encoders.text.tokens import Tokenizer
 from onnx_export.models import DEFAULT, find_model
 
-_BATCHES = (8, 16, 32)
+
+def _timed(encode: Callable[[], object]) -> list[float]:
+    with harness.Stopwatch() as watch:
+        encode()
+    return [watch.seconds, watch.cpu]
 
 
 def save_weights(folder: Path) -> None:
@@ -46,13 +50,13 @@ class Rival:
         with (folder / "errors.txt").open("w") as errors:
             self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=errors, env=own, text=True)
         self._answer()
-        tried = {size: min(self.encode(size) for _ in range(2)) for size in _BATCHES}
+        tried = {size: min(self.encode(size) for _ in range(2)) for size in (8, 16, 32)}
         self.batch = min(tried, key=lambda size: tried[size])
 
-    def encode(self, batch: int) -> float:
+    def encode(self, batch: int) -> list[float]:
         assert self._process.stdin is not None
         print(batch, file=self._process.stdin, flush=True)
-        return float(self._answer())
+        return [*map(float, self._answer().split())]
 
     def vectors(self) -> FloatArray:
         return unit_rows(np.load(self._folder / "vectors.npy"))
@@ -66,17 +70,14 @@ class Rival:
         errors = (self._folder / "errors.txt").read_text(encoding="utf-8").strip()
         raise RuntimeError(f"it ended with {status}: {errors.rpartition(chr(10))[2]}")
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._process.kill()
         self._process.wait()
 
 
-@harness.benchmark("Encoding against other libraries", documents=12, rounds=5, rivals=sys.executable)
+@harness.benchmark("Encoding against other libraries", documents=12, rounds=5, rivals=sys.executable, only="")
 def measure(arguments: Namespace) -> list[str]:
-    """``--rivals`` is a Python with sentence-transformers, optimum-intel, optimum-onnx, openvino, nncf, fastembed."""
+    """``--rivals``: a Python with sentence-transformers, optimum-intel and -onnx, nncf, fastembed; ``--only``: one."""
     pages = harness.help_pages(arguments.documents)
     folder = find_model(DEFAULT, Console())
     ours = open_encoder(folder, "segments", device="cpu")
@@ -89,17 +90,17 @@ def measure(arguments: Namespace) -> list[str]:
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         (scratch / "texts.json").write_text(json.dumps(segments), encoding="utf-8")
-        for number, engine in enumerate(rivals.ENGINES):
+        for number, engine in enumerate(name for name in rivals.ENGINES if arguments.only in name):
             print(f"{engine} …", file=sys.stderr, flush=True)
             try:
-                rival = Rival(arguments.rivals, engine, scratch / str(number), scratch / "texts.json")
+                engines[engine] = Rival(arguments.rivals, engine, scratch / str(number), scratch / "texts.json")
+                stack.callback(engines[engine].close)
             except RuntimeError as error:
                 missing.append(f"{engine} ({error})")
-            else:
-                engines[engine] = stack.enter_context(rival)
-        jobs: dict[str, Callable[[], object]] = {"ours": lambda: ours.encode_documents(pages)}
+        jobs: dict[str, Callable[[], list[float]]] = {"ours": partial(_timed, partial(ours.encode_documents, pages))}
         jobs |= {name: partial(rival.encode, rival.batch) for name, rival in engines.items()}
-        seconds = harness.in_turn(jobs, arguments.rounds)
+        rounds = [{name: job() for name, job in jobs.items()} for _ in range(arguments.rounds)]
+        seconds, cpu = ({name: [times[name][at] for times in rounds] for name in jobs} for at in (0, 1))
         cosines = {}
         for name, rival in engines.items():
             vectors = np.stack([part.mean(axis=0) for part in np.split(rival.vectors(), ends)])
@@ -107,13 +108,14 @@ def measure(arguments: Namespace) -> list[str]:
     names = {"**Dragoman, int8**": "ours"}
     names |= {f"{name}, batch {rival.batch}": name for name, rival in engines.items()}
     rows = [
-        [shown, f"{tokens / statistics.median(seconds[name]):,.0f}", harness.ratio(seconds[name], seconds["ours"]),
-         cosines.get(name, "")]
+        [shown, f"{tokens / statistics.median(seconds[name]):,.0f}",
+         *(harness.ratio(of[name], of["ours"]) for of in (seconds, cpu)), cosines.get(name, "")]
         for shown, name in names.items()
     ]  # fmt: skip
     return [
         f"{len(pages)} help pages in nine languages, {len(segments):,} segments, {tokens:,} tokens, tokenised too.",
+        f"The extra openvino is {'' if is_installed('openvino') else 'not '}installed.",
         f"Instructions of the processor: {harness.instructions()}. Not measured: {'; '.join(missing) or 'nothing'}.",
         "",
-        *harness.table("encoder | tokens/s | times slower than ours | cosine with ours", rows),
+        *harness.table("encoder | tokens/s | times slower than ours | its processor time | cosine with ours", rows),
     ]
