@@ -621,7 +621,7 @@ def test_axe_finds_nothing_to_complain_of(browser: Any, service: httpx.Client, s
         for why in page.get_by_role("button", name="why here?").all():
             why.click()
         assert page.locator(".why dt a").count()
-        page.get_by_role("button", name="more like this").first.click()
+        page.get_by_role("button", name="similar, in other languages").first.click()
         if width == 360:
             page.click("#settings")
         page.wait_for_selector(".like li")
