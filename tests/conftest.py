@@ -52,6 +52,7 @@ pytest_addoption, pytest_ignore_collect = tiers.pytest_addoption, tiers.pytest_i
 def pytest_configure(config: pytest.Config) -> None:
     """Open the folder that the processes of this run share; several processes take one core each."""
     shared_folder()
+    os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # it sends usage data, also after the test that uses Haystack
     if getattr(config.option, "numprocesses", None):
         for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
             os.environ.setdefault(name, "1")

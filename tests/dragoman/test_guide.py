@@ -40,7 +40,6 @@ def guide(tmp_path_factory: pytest.TempPathFactory, default_opened_once: None) -
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("DRAGOMAN_HOME", str(folder / "home"))
-        patch.setenv("HAYSTACK_TELEMETRY_ENABLED", "False")
         names: dict[str, Any] = {"__name__": "guide"}
         assert len("".join(programs("Ten lines")).splitlines()) <= 11
         run("Ten lines", names)

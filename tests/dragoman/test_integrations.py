@@ -27,7 +27,6 @@ def rivers(tmp_path_factory: pytest.TempPathFactory, default_opened_once: None) 
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DRAGOMAN_HOME", str(tmp_path_factory.mktemp("home")))
-        patch.setenv("HAYSTACK_TELEMETRY_ENABLED", "False")
         index(rows, "rivers")
         yield
 
