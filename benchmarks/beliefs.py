@@ -17,14 +17,12 @@ _CHOSEN, _OTHERS = ("ntrex", "lohelp"), ("bible", "ddtp")  # the data that chose
 _SIZES = (80, 300, 2000, 20_000)
 _COLLECTION = ("de", "en", "es", "fr", "it", "pl", "ru", "tr")
 """Languages of a collection that also has the sample's own."""
-_BANDS = (0.0, 0.2, 0.5, 0.9, 1.01)
 
 
 def texts(folders: Sequence[str]) -> dict[str, str]:
     """The text of sixty documents, by language."""
-    files = chain(*((harness.DATA / data).glob("docs.*.jsonl.gz") for data in folders))
     by_lang: dict[str, str] = {}
-    for file in files:
+    for file in chain(*((harness.DATA / data).glob("docs.*.jsonl.gz") for data in folders)):
         with gzip.open(file, "rt", encoding="utf-8") as lines:
             records = [json.loads(line) for _, line in zip(range(60), lines, strict=False)]
         by_lang.setdefault(file.name.split(".")[1], " ".join(record["text"] for record in records))
@@ -57,39 +55,35 @@ def guesses(folders: Sequence[str], *, as_json: bool, among: Sequence[str] = ())
     return outcomes
 
 
-def titles() -> dict[str, list[Document]]:
-    """The titles of two hundred help pages without their language, by language."""
+def titles() -> list[Document]:
+    """The titles of two hundred help pages of each language, without it."""
     langs = sorted(file.name.split(".")[1] for file in (harness.DATA / "lohelp").glob("docs.*.jsonl.gz"))
-    return {
-        lang: [
-            Document(f"{lang}{at}", "und", record["title"], place=f"{lang}.jsonl:{at}")
-            for at, record in zip(range(200), harness.read("lohelp", lang), strict=False)
-        ]
+    return [
+        Document(f"{lang}{at}", "und", record["title"], place=f"{lang}.jsonl:{at}")
         for lang in langs
-    }
+        for at, record in zip(range(200), harness.read("lohelp", lang), strict=False)
+    ]
 
 
 @harness.benchmark("Encodings and languages of files that say nothing")
 def measure(_: Namespace) -> list[str]:
     rows = []
-    cases = (
+    for name, folders, as_json, langs in (
         ("plain text", _CHOSEN, False, ()),
         ("JSON lines", _CHOSEN, True, ()),
         ("plain text among nine languages", _CHOSEN, False, _COLLECTION),
         ("the same of data that chose no bar", _OTHERS, False, _COLLECTION),
-    )
-    for name, folders, as_json, langs in cases:
+    ):
         outcomes = guesses(folders, as_json=as_json, among=langs)
         rows.append([name, *(str(outcomes[kind]) for kind in ("right", "refused", "wrong"))])
-    by_lang, detector = titles(), Detector(None)
-    every = [document for documents in by_lang.values() for document in documents]
+    every, detector = titles(), Detector(None)
     with harness.Stopwatch() as watch:
         alone = [detector.detect(document.text) for document in every]
     with harness.Stopwatch() as together:
         among = [item.lang for item in with_languages(every) if isinstance(item, Document)]
     stated = [document.doc_id.rstrip("0123456789") for document in every]
     band_rows = []
-    for low, high in pairwise(_BANDS):
+    for low, high in pairwise((0.0, 0.2, 0.5, 0.9, 1.01)):
         chosen = [at for at, found in enumerate(alone) if low <= found.confidence < high]
         share = sum(alone[at].lang == stated[at] for at in chosen) / max(len(chosen), 1)
         band_rows.append([f"{low:.1f}–{min(high, 1):.1f}", f"{len(chosen):,}", f"{share:.3f}"])

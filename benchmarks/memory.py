@@ -24,11 +24,10 @@ def measure(arguments: Namespace) -> list[str]:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for count in map(int, arguments.counts.split(",")):
-            records = itertools.islice(endless_records(), count)
-            source = write_records(records, Path(folder) / f"{count}.jsonl")
+            source = write_records(itertools.islice(endless_records(), count), Path(folder) / f"{count}.jsonl")
             home = ["-c", "c", "--home", str(Path(folder) / f"h{count}"), "-q"]
-            commands = (["index", source, "--no-calibration", *home], ["calibrate", *home])
-            peaks = [measured(command)[1] for command in commands]
+            kinds = (["index", source, "--no-calibration"], ["calibrate"])
+            peaks = [measured([*kind, *home])[1] for kind in kinds]
             rows.append(f"{figure:,.0f}" for figure in (count, *peaks))
         table = harness.table("documents | index, peak MB | calibrate, peak MB", rows)
     return ["Real help pages cut to 300 characters, each command in a process of its own.", "", *table]
