@@ -302,9 +302,9 @@ class Life:
         what = f"{step.name}, {'power lost' if power else 'killed'} at change {lost_at} of {len(kinds)}, {drawn}"
         try:
             home_life.check_models(self.machine.folder)
-            state, status = self.state(), outcome.status
-            is_done = state == after and (step.name == "rebuild" or not step.goes_on)  # would be done once more
-            if status is None and not is_done and (step.goes_on or state == before):
+            status, again = outcome.status, step.goes_on and step.name != "rebuild"  # others would be done once more
+            state = {} if status is None and again else self.state()
+            if status is None and (again or (state != after if step.goes_on else state == before)):
                 status = self.machine.run_until(step.command).status
                 state = self.state()
         except Exception as error:  # noqa: BLE001 - it is what fell
