@@ -10,8 +10,6 @@ from indexer.readers.records.files import SourceFile, UnreadableFileError
 from query.alignment.matching import Pairs
 from query.alignment.side import Side
 
-HEADING = ("id_a", "id_b")
-
 
 @dataclass(frozen=True)
 class SharedValues:
@@ -65,7 +63,7 @@ def stated_pairs(path: Path) -> AbstractSet[tuple[str, str]]:
             except UnicodeDecodeError as error:
                 raise BadInput(f"{where} is not UTF-8; convert the file to it") from error
             columns = tuple(text.split("\t"))
-            if not text.strip() or (file.line == 1 and columns[:2] == HEADING):
+            if not text.strip() or (file.line == 1 and columns[:2] == ("id_a", "id_b")):
                 continue
             if len(columns) < 2 or not (columns[0] and columns[1]):
                 raise BadInput(f"{where} is {text[:60]!r}, no pair; it should be: id_a TAB id_b")

@@ -132,8 +132,7 @@ def match_in_turn(x: FloatArray, y: FloatArray, rows: IntArray, cols: IntArray) 
     penalties, columns = np.zeros(len(cols), np.float32), y[cols].T
     step = max(1, _ROWS * _COLS // max(1, len(cols)))
     for start in range(0, len(rows), step):
-        tile = x[rows[start : start + step]] @ columns
-        for position, row_cosines in enumerate(tile, start):
+        for position, row_cosines in enumerate(x[rows[start : start + step]] @ columns, start):
             chosen[position] = (row_cosines + penalties).argmax()
             cosines[position], penalties[chosen[position]] = row_cosines[chosen[position]], -np.inf
     return Pairs(rows, cols[chosen], cosines, cosines)

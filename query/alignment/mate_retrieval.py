@@ -85,12 +85,9 @@ def _by_pair(split: ConceptSplit, fit: Callable[[str, str, float], LCA]) -> Comp
     def compare(query_lang: str, doc_lang: str, queries: FloatArray, documents: FloatArray) -> _Rows:
         if (query_lang, doc_lang) not in maps:
             fits = [fit(query_lang, doc_lang, ridge) for ridge in RIDGES]
-            maps[query_lang, doc_lang] = max(fits, key=lambda lca: validation_mrr(lca, query_lang, doc_lang))
+            rows = split.validation.rows[query_lang], split.validation.rows[doc_lang]
+            maps[query_lang, doc_lang] = max(fits, key=lambda lca: mates(*_mapped(lca, *rows)).mrr)
         return _mapped(maps[query_lang, doc_lang], queries, documents)
-
-    def validation_mrr(lca: LCA, query_lang: str, doc_lang: str) -> float:
-        rows = split.validation.rows
-        return mates(*_mapped(lca, rows[query_lang], rows[doc_lang])).mrr
 
     return compare
 
@@ -116,17 +113,14 @@ def mates_by_method(folder: Path, parallel: Parallel, model: str) -> tuple[dict[
         )
     maps = SpaceMaps.read(folder)
     check_model(maps, model, next(iter(parallel.rows.values())).shape[1])
+
+    def by_mapping(query_lang: str, doc_lang: str, queries: FloatArray, documents: FloatArray) -> _Rows:
+        return maps.compared(query_lang, doc_lang, queries - queries.mean(axis=0), documents - documents.mean(axis=0))
+
     comparers: dict[str, Comparer] = {
         "raw": _raw,
         "centred": centred({lang: rows.mean(axis=0) for lang, rows in parallel.rows.items()}),
-        str(maps.about["method"]): _by_mapping(maps),
+        str(maps.about["method"]): by_mapping,
     }
     unknown = [lang for lang in parallel.rows if not maps.knows(lang)]
     return {method: over_pairs(comparer, parallel) for method, comparer in comparers.items()}, unknown
-
-
-def _by_mapping(maps: SpaceMaps) -> Comparer:
-    def compare(query_lang: str, doc_lang: str, queries: FloatArray, documents: FloatArray) -> _Rows:
-        return maps.compared(query_lang, doc_lang, queries - queries.mean(axis=0), documents - documents.mean(axis=0))
-
-    return compare

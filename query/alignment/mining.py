@@ -144,5 +144,4 @@ def _best_means(owners: IntArray, values: FloatArray, size: int, k: int) -> Floa
     owners, values = owners[order], values[order]
     best = np.arange(len(owners)) - np.searchsorted(owners, owners) < k
     totals = np.bincount(owners[best], values[best], size)
-    means: FloatArray = (totals / np.maximum(np.bincount(owners[best], minlength=size), 1)).astype(np.float32)
-    return means
+    return (totals / np.maximum(np.bincount(owners[best], minlength=size), 1)).astype(np.float32)

@@ -16,7 +16,6 @@ _FEWEST = 40
 """With fewer clear pairs nothing is learnt."""
 
 _HELD_OUT = 2_000
-_SEED = 0
 
 
 PairMaps = tuple[FloatArray, FloatArray]
@@ -30,8 +29,7 @@ def clear_pairs(scored: Pairs, n: int, m: int) -> IntArray:
     np.maximum.at(best_y, scored.cols, scored.scores)
     mutual = np.flatnonzero((scored.scores == best_x[scored.rows]) & (scored.scores == best_y[scored.cols]))
     order = np.argsort(-scored.scores[mutual], kind="stable")
-    clearest: IntArray = mutual[order[: int(np.ceil(_SHARE * len(mutual)))]]
-    return clearest
+    return mutual[order[: int(np.ceil(_SHARE * len(mutual)))]]
 
 
 def fit_pair_maps(x: FloatArray, y: FloatArray) -> PairMaps:
@@ -44,15 +42,14 @@ def _towards(rows: FloatArray, target: np.ndarray) -> FloatArray:
     wide_rows = rows.astype(np.float64)
     identity = np.eye(rows.shape[1])
     change = np.linalg.solve(wide_rows.T @ wide_rows + _RIDGE * identity, wide_rows.T @ (target - wide_rows))
-    result: FloatArray = (identity + change).astype(np.float32)
-    return result
+    return (identity + change).astype(np.float32)
 
 
 def helpful_maps(x: FloatArray, y: FloatArray) -> PairMaps | None:
     """Maps learnt from (pairs, dim) float32 unit rows; none if held-out pairs don't gain in distance margin."""
     if len(x) < _FEWEST:
         return None
-    order = np.random.default_rng(_SEED).permutation(len(x))
+    order = np.random.default_rng(0).permutation(len(x))
     halves = order[::2], order[1::2]
     gain = 0.0
     for seen, unseen in (halves, halves[::-1]):
@@ -66,5 +63,4 @@ def helpful_maps(x: FloatArray, y: FloatArray) -> PairMaps | None:
 def _distinctness(x: FloatArray, y: FloatArray) -> float:
     """Mean of cos − (fwd + bwd) / 2 over pairs; the four neighbours of a row are rows of these pairs."""
     means = neighbour_means(x, y, 4)
-    cosines = np.einsum("ij,ij->i", x, y)
-    return float((cosines - (means.forward + means.backward) / 2).mean())
+    return float((np.einsum("ij,ij->i", x, y) - (means.forward + means.backward) / 2).mean())

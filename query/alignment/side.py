@@ -102,11 +102,9 @@ def debiased(side: Side, rank: int | None) -> Side:
 
 def _without(vectors: FloatArray, moments: Moments, rank: int) -> FloatArray:
     if not rank:
-        mean: FloatArray = moments.mean.astype(np.float32)
-        return vectors - mean
+        return vectors - moments.mean.astype(np.float32)
     subspace = moments.subspace(rank)
-    remainder: FloatArray = (vectors - vectors @ subspace.T @ subspace).astype(np.float32, copy=False)
-    return remainder
+    return (vectors - vectors @ subspace.T @ subspace).astype(np.float32, copy=False)
 
 
 def mapped(side: Side, matrix: FloatArray) -> Side:

@@ -38,8 +38,6 @@ SMALLEST_BANK = 32
 VectorKind = Literal["document", "passage", "query"]
 """What vectors are of; the queries of statistics are pseudo-queries."""
 
-DocumentKind = Literal["document", "passage"]
-
 Means = Mapping[VectorKind, FloatArray]
 """The (dim,) mean of each kind of vectors, which is taken out of them."""
 
@@ -133,7 +131,7 @@ class Calibration:
         vectors: FloatArray,
         languages: Mapping[str, slice],
         share: float = 1.0,
-        kind: DocumentKind = "document",
+        kind: Literal["document", "passage"] = "document",
         *,
         query_lang: str = "",
     ) -> FloatArray:

@@ -71,7 +71,7 @@ def with_documents(active: Calibration, moments: Mapping[str, PartMoments]) -> C
     """The calibration with the means of documents from ``moments``."""
     shrunk = ShrunkMeans(moments)
     languages = {
-        lang: replace(statistics, means={**statistics.means, "document": shrunk.mean(lang)})
+        lang: replace(statistics, means={**statistics.means, "document": shrunk.means[lang]})
         for lang, statistics in active.languages.items()
         if lang in moments
     }

@@ -138,7 +138,7 @@ def fit_statistics(samples: CalibrationSamples, model: str) -> Calibration:
     languages = {
         lang: LanguageStatistics(
             moments.count,
-            {kind: of_kind.mean(lang) for kind, of_kind in shrunk.items()},
+            {kind: of_kind.means[lang] for kind, of_kind in shrunk.items()},
             samples.bank[lang],
             samples.sources[lang],
             samples.sample.get(lang, NO_SAMPLE),

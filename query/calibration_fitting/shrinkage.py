@@ -40,9 +40,5 @@ class ShrunkMeans:
             own = counts / (counts + within / between)
         self.trust: Float64Array = np.where(counts > 0, like.trust if like else np.where(between > 0, own, 0), 0)
         shrunk = pooled + np.repeat(self.trust, parts.widths, axis=1) * (means - pooled)
-        self._means: dict[str, FloatArray] = dict(zip(moments, shrunk.astype(np.float32), strict=True))
-        self.pooled: FloatArray = pooled.astype(np.float32)
-
-    def mean(self, lang: str) -> FloatArray:
-        """(dim,) a language's shrunk mean."""
-        return self._means[lang]
+        self.means: dict[str, FloatArray] = dict(zip(moments, shrunk.astype(np.float32), strict=True))
+        self.pooled: FloatArray = pooled.astype(np.float32)  # (dim,) as each language's mean is

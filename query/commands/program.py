@@ -13,8 +13,7 @@ def program() -> str:
 
     The path is relative if the program is below the working folder: ``.venv/bin/dragoman``.
     """
-    scripts = Path(sys.executable).parent
-    own = shutil.which(_NAME, path=str(scripts))
+    own = shutil.which(_NAME, path=str(Path(sys.executable).parent))
     if own is None:  # the packages are run from their sources
         return f"{shlex.quote(sys.executable)} -m dragoman"
     in_shell = shutil.which(_NAME)

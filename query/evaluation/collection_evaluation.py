@@ -96,8 +96,7 @@ class Evaluation:
     def comparisons(self) -> list[Comparison]:
         """Compare the runs with the earlier runs of the same names, or else the main run with the first earlier run.
 
-        Raises:
-            BadInput: the runs to compare with have none of the topics or none of the measures.
+        Raises BadInput: the runs to compare with have none of the topics or none of the measures.
         """
         if self.earlier is None:
             return []

@@ -270,8 +270,7 @@ def export(engine: sa.Engine, run_id: str) -> Iterator[str]:
         run = _run(session, run_id)
         if run.trec is not None:
             return unpack(run.trec)
-        topics_of = LoggedRun.name if run.reproduced else LoggedRun.lang
-        parts = sa.select(topics_of, LoggedRun.trec).where(
+        parts = sa.select(LoggedRun.name if run.reproduced else LoggedRun.lang, LoggedRun.trec).where(
             LoggedRun.evaluation == run.evaluation,
             LoggedRun.kind == ("pair" if run.reproduced else POOLED_KINDS[run.kind]),
             LoggedRun.trec.is_not(None),
@@ -292,8 +291,7 @@ def export_judgements(
     BadInput: there is no such run, or the languages are needed and missing.
     """
     run = find(engine, run_id)
-    within = run.judged_by[1]
-    if within is not None:
+    if (within := run.judged_by[1]) is not None:
         if langs is None:
             raise BadInput(
                 f"run {run.id} was scored by the judgements of documents in {', '.join(within)}, and its collection, "

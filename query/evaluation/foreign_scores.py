@@ -36,10 +36,8 @@ def score_foreign(
     if targets and (unknown := len(run.doc_ids - judgements.langs.keys())):
         in_none = f"{unknown:,}; they count as hits in no language"
         remarks = [*remarks, f"ranked documents that the collection does not have: {in_none}"]
-    scored_runs, scoring = (
-        ScoredRuns([], remarks, judgements.qrels, targets),
-        Scoring(judgements, targets, plan.measures),
-    )
+    scored_runs = ScoredRuns([], remarks, judgements.qrels, targets)
+    scoring = Scoring(judgements, targets, plan.measures)
     for lang, part in by_topic_language(run, topics).items():
         qids = {topic.qid for topic in topics[lang]}
         if not qids & judged:

@@ -53,11 +53,8 @@ class Scoring:
         """The pooled run of several topic languages; of a single one there is none."""
         if len(scores) < 2:
             return []
-        run, of_all = (
-            ScoredRun("all", "pooled", "mul", pooled(scores, self.measures), None),
-            pooled_fairness(self.fairness),
-        )
-        by_pair = overlaps(self.hits)
+        run = ScoredRun("all", "pooled", "mul", pooled(scores, self.measures), None)
+        of_all, by_pair = pooled_fairness(self.fairness), overlaps(self.hits)
         measures = {**of_all.measures, **({RBO: consistency(by_pair)} if by_pair else {})}
         return [replace(_with_fairness(run, replace(of_all, measures=measures)), overlaps=pair_means(by_pair))]
 

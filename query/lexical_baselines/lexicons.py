@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from encoders.cr5.cr5_model import Cr5Model
 from encoders.errors import BadInput
@@ -97,22 +98,22 @@ def read_lexicon(path: Path) -> Translations:
     except UnicodeDecodeError as error:
         raise BadInput(f"the lexicon {file.shown} is not UTF-8; convert it") from error
     table = _from_json(text, file.shown) if text.lstrip().startswith("{") else _from_lines(text, file)
-    if not table:
+    positive = {word: {other: value for other, value in row.items() if value > 0} for word, row in table.items()}
+    if not any(positive.values()):
         raise BadInput(f"the lexicon {file.shown} is empty; give lines of: word, tab, translation")
-    return {word: _scaled(row, max(1.0, math.fsum(row.values()))) for word, row in table.items()}
+    return {word: _scaled(row, max(1.0, math.fsum(row.values()))) for word, row in positive.items() if row}
 
 
 def _from_json(text: str, shown: str) -> Mapping[str, Mapping[str, float]]:
     form = '{"word": {"translation": probability}}'
     try:
-        table = json.loads(text)
+        table: dict[str, Any] = json.loads(text)
     except ValueError as error:
         raise BadInput(f"the lexicon {shown} is no JSON ({error}); its form is {form}") from error
     for word, row in table.items():
         if not isinstance(row, dict) or not all(_is_probability(value) for value in row.values()):
             raise BadInput(f"the lexicon {shown} has no probabilities from 0 to 1 for {word!r}; its form is {form}")
-    positive = {word: {other: value for other, value in row.items() if value} for word, row in table.items()}
-    return {word: row for word, row in positive.items() if row}
+    return table
 
 
 def _from_lines(text: str, file: SourceFile) -> Mapping[str, Mapping[str, float]]:
@@ -127,16 +128,14 @@ def _from_lines(text: str, file: SourceFile) -> Mapping[str, Mapping[str, float]
                 f"{file.at(number)} is {line[:50]!r}; it should be: word, tab, translation, tab, probability up to 1"
             )
         table.setdefault(word, {})[translation] = value
-    positive = {word: _with_probabilities(row) for word, row in table.items()}
-    return {word: row for word, row in positive.items() if row}
+    return {word: _with_probabilities(row) for word, row in table.items()}
 
 
 def _with_probabilities(row: Mapping[str, float | None]) -> dict[str, float]:
     """Give translations without a probability equal parts of the remaining probability."""
     missing = sum(value is None for value in row.values())
     rest = max(0.0, 1.0 - sum(value or 0.0 for value in row.values()))
-    values = {word: rest / missing if value is None else value for word, value in row.items()}
-    return {word: value for word, value in values.items() if value > 0}
+    return {word: rest / missing if value is None else value for word, value in row.items()}
 
 
 def _number(text: str) -> float | None:

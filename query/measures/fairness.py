@@ -165,8 +165,7 @@ def peer(doc_ids: Sequence[str], judged: Judged, langs: Mapping[str, str], *, de
     levels: dict[int, dict[str, list[int | None]]] = {}
     for doc_id, level in judged.items():
         if level > 0 and doc_id in langs:
-            positions = levels.setdefault(level, {}).setdefault(langs[doc_id], [])
-            positions.append(position_of.get(doc_id))
+            levels.setdefault(level, {}).setdefault(langs[doc_id], []).append(position_of.get(doc_id))
     return float(np.mean([_equal_ranks(of_level.values()) for of_level in levels.values()])) if levels else 1.0
 
 

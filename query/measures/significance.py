@@ -192,8 +192,7 @@ def randomisation_test(differences: Floats) -> Floats:
             flips = np.unpackbits(packed, axis=1, count=topics).astype(np.int64)
         flipped = sums - 2 * (flips.astype(np.float64) @ differences)
         at_least += (np.abs(flipped) >= np.abs(sums) - tolerance).sum(axis=0)
-    result: Floats = at_least / (total if exact else total + 1)
-    return result
+    return at_least / (total if exact else total + 1)
 
 
 def t_test(differences: Floats) -> float | None:

@@ -57,8 +57,7 @@ def open_query_encoder(
     collection: Collection, calibration: Calibration | None, device: Device, console: Console
 ) -> Encoder:
     """Load a collection's encoder of queries. Raises BadInput: it is not found; ModelMismatch: the model is another."""
-    query_encoder = query_encoder_spec(calibration)
-    if query_encoder:
+    if query_encoder := query_encoder_spec(calibration):
         return open_specified(collection, query_encoder, device, console)
     return open_encoder_of(collection, console, device=device)
 

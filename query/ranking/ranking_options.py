@@ -36,8 +36,7 @@ class RankingOptions:
     def of(self, collection: str, calibration: Calibration | None) -> "RankingOptions":
         """The same options with the balance that a collection is ranked with; none by plain cosine.
 
-        Raises:
-            BadInput: a balance is stated, and the collection has no calibration.
+        Raises BadInput: a balance is stated, and the collection has no calibration.
         """
         if calibration is not None and self.calibration != NONE:
             return self if self.balance is not None else replace(self, balance=calibration.balance)

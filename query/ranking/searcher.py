@@ -290,11 +290,7 @@ class Searcher:
         return Hits(until_read(self.collection, self.store, attempt, filters), lang)
 
     def document(self, doc_id: str) -> Document:
-        """A document by its id.
-
-        Raises:
-            NoDocument: there is none.
-        """
+        """A document by its id. Raises NoDocument: there is none."""
         try:
             (document,) = self.store.get([doc_id])
         except MissingDocuments:

@@ -104,7 +104,8 @@ def _page(subject: _Subject, console: Console) -> ReportPage:
 
 def _sections(subject: _Subject, languages: Sequence[str]) -> Iterator[Section]:
     if len(languages) < 2:
-        yield from sections.nothing_to_compare(languages)
+        text = f"All documents are in one language ({', '.join(languages)}): there is none to compare it with."
+        yield from (Section(title, "", text) for title in (sections.LANGUAGES, sections.BALANCE, sections.PAIRS))
     else:
         sample = VectorSample.draw(subject.store, subject.collection.model, subject.calibration)
         yield sections.languages_section(sample, _how_to_calibrate(subject))

@@ -34,9 +34,6 @@ _MOST_NUMBERED = 16
 _MOST_SIDE_BY_SIDE = 24
 """Most languages of two tables drawn side by side."""
 
-Panels = Mapping[str, FloatArray]
-"""Points in the plane, (n, 2), by title."""
-
 
 def inline_svg(draw: Callable[[], Figure], name: str, description: str) -> str:
     """A figure as ``<svg>``, with ``description`` for screen readers; ``name``, unique, is the prefix of its ids."""
@@ -64,8 +61,8 @@ def inline_svg(draw: Callable[[], Figure], name: str, description: str) -> str:
     return svg.replace("<svg", f'<svg role="img" aria-label="{escape(one_line(description))}"', 1).strip()
 
 
-def languages_figure(panels: Panels, langs: npt.NDArray[np.str_]) -> Figure:
-    """Documents as dots, a panel for each title; ``langs`` (n,) decides the colour and form of a dot."""
+def languages_figure(panels: Mapping[str, FloatArray], langs: npt.NDArray[np.str_]) -> Figure:
+    """Documents as dots, (n, 2), a panel for each title; ``langs`` (n,) decides the colour and form of a dot."""
     from matplotlib.patheffects import withStroke  # noqa: PLC0415
 
     languages = sorted(set(langs.tolist()))

@@ -35,8 +35,7 @@ class PairTable:
 
     def means(self) -> tuple[float, float]:
         """Mean over pairs of equal languages, and mean over the other pairs; NaN where no pair has a value."""
-        is_same = np.array([[row == column for column in self.documents] for row in self.queries], dtype=np.bool_)
-        is_same = is_same.reshape(self.values.shape)
+        is_same = np.array(self.queries, np.str_)[:, None] == np.array(self.documents, np.str_)
         return mean_counted(self.values[is_same]), mean_counted(self.values[~is_same])
 
 

@@ -1,7 +1,7 @@
 """The sections of a report: each a picture and a text with its numbers, or the reason why there is no picture."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -93,12 +93,6 @@ def with_overlaps(section: Section, means: Mapping[tuple[str, str], float]) -> S
     mean = sum(means.values()) / len(means)
     text = f"the same topic's rankings in two languages have {mean:.2f} in the mean, least in {' and '.join(langs)}"
     return replace(section, text=f"{section.text} Rank-biased overlap (p {PERSISTENCE:g}): {text}, {least:.2f}.")
-
-
-def nothing_to_compare(languages: Sequence[str]) -> list[Section]:
-    """The sections on languages for a collection with a single language: each says that nothing can be compared."""
-    text = f"All documents are in one language ({', '.join(languages)}): there is none to compare it with."
-    return [Section(title, "", text) for title in (LANGUAGES, BALANCE, PAIRS)]
 
 
 def _percent(share: float) -> str:

@@ -15,8 +15,7 @@ def expand(names: Sequence[str], what: str) -> list[Path]:
 
     Raises BadInput: a name stands for no file.
     """
-    paths = [path for name in names for path in _files(name, what)]
-    return list(dict.fromkeys(paths))
+    return list(dict.fromkeys(path for name in names for path in _files(name, what)))
 
 
 def content_hash(paths: Sequence[Path]) -> str:

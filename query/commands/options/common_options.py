@@ -34,7 +34,7 @@ def searched_collection_option(text: str, *, unless: str = "") -> Decorator:
         @functools.wraps(command)
         def with_name(name: str | None, **arguments: Any) -> Any:
             if name is None and not arguments.get(unless):
-                name = _only_collection(Settings.read(*map(arguments.get, _PLACE_NAMES)))
+                name = _only_collection(Settings.read(*map(arguments.get, ("home", "store", "database"))))
             return command(name=name, **arguments)
 
         return option(with_name)
@@ -115,9 +115,6 @@ output_options = gathered(
 
 ``query.cli.run``, which prints errors, reads ``--debug`` itself.
 """
-
-
-_PLACE_NAMES = ("home", "store", "database")
 
 
 def _place(name: str, metavar: str, text: str, cls: type[click.Option] = CommonOption) -> Decorator:

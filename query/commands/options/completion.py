@@ -22,7 +22,9 @@ _EVALUATIONS = 50
 
 def collections(context: click.Context, _parameter: click.Parameter, typed: str) -> list[CompletionItem]:
     """Names of the collections."""
-    return _items(_read(context, _collection_names), typed)
+    from indexer.collection.collection import all_collections  # noqa: PLC0415
+
+    return _items(_read(context, lambda engine: [collection.name for collection in all_collections(engine)]), typed)
 
 
 def runs(context: click.Context, _parameter: click.Parameter, typed: str) -> list[CompletionItem]:
@@ -70,12 +72,6 @@ def _read(context: click.Context, names: Callable[[sa.Engine], list[str]]) -> li
             engine.dispose()
     except (DragomanError, OSError, SQLAlchemyError):
         return []
-
-
-def _collection_names(engine: sa.Engine) -> list[str]:
-    from indexer.collection.collection import all_collections  # noqa: PLC0415
-
-    return [collection.name for collection in all_collections(engine)]
 
 
 def _run_ids(engine: sa.Engine) -> list[str]:

@@ -14,7 +14,6 @@ from query.commands.options import completion
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 PORT = click.IntRange(1, 65535)
-_YEAR = 31_536_000.0
 
 
 class Number(click.FloatRange):
@@ -30,7 +29,7 @@ class Number(click.FloatRange):
 
 def seconds(least: float) -> Number:
     """The type of a time in seconds, at most a year: no clock adds up longer times."""
-    return Number(least, _YEAR)
+    return Number(least, 31_536_000.0)
 
 
 class Address(click.ParamType[tuple[str, int]]):

@@ -16,7 +16,6 @@ _TITLE_COLUMNS = 48
 _FACET_VALUES = 20
 """Values of a facet that are shown; JSON has all."""
 _INDENT = 11
-_END_OF_GOOD_HITS = "     ── most hits below fit other queries as well as this one ──"
 
 
 def query_parts(hits: Hits, unread: str) -> Iterator[Part]:
@@ -80,7 +79,7 @@ def hit_parts(hits: Sequence[Hit], balance: float = 1.0, good: int | None = None
         if hit.alike:
             yield f"{indent}{hit.alike:,} more are nearly the same (--flat shows them)"
         if rank == good and rank < len(hits):
-            yield _END_OF_GOOD_HITS
+            yield "     ── most hits below fit other queries as well as this one ──"
 
 
 def _width() -> int:

@@ -55,8 +55,7 @@ def _status_lines(status: dict[str, Any], *, full: bool) -> Iterator[str]:
     yield from _runs(status, full=full)
     yield from _calibrations(status, full=full)
     for kind in ("refused", "remarks"):
-        notes = status[kind]
-        if notes:
+        if notes := status[kind]:
             how = "" if full else f": dragoman status -c {status['collection']}"
             yield f"  {counted(len(notes), kind.removesuffix('s'), kind)}{how}"
         yield from (f"    {line}" for line in all_notes(notes) if full)

@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from encoders.document import FloatArray, Passages, int8_rows, unit_rows
-from query.alignment import coverage as coverage_module
 from query.alignment import mining
 from query.alignment.coverage import PassageRows, coverage
 from query.alignment.matching import Pairs
@@ -43,7 +42,7 @@ def recall(a: Side, b: Side, plan: AlignmentPlan) -> float:
 @settings(max_examples=25)
 @given(seed=st.integers(0, 999), n=st.integers(1, 6), m=st.integers(1, 6))
 def test_coverage_is_the_lesser_of_both_directions_means(seed: int, n: int, m: int) -> None:
-    """Lengths of passages are taken in blocks; a document without passages is a passage itself."""
+    """A document without passages is a passage itself."""
     chance = np.random.default_rng(seed)
 
     def documents(count: int) -> list[FloatArray]:
@@ -55,11 +54,9 @@ def test_coverage_is_the_lesser_of_both_directions_means(seed: int, n: int, m: i
             unit_rows(part) if len(part) else row[None] for part, row in zip(parts, vectors, strict=True)
         ]
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(coverage_module, "_BLOCK", 8)
-        (a, firsts), (b, seconds) = packed(documents(n)), packed(documents(m))
-        rows, cols = (grid.ravel() for grid in np.meshgrid(np.arange(n), np.arange(m), indexing="ij"))
-        found = coverage(a, b, rows, cols)
+    (a, firsts), (b, seconds) = packed(documents(n)), packed(documents(m))
+    rows, cols = (grid.ravel() for grid in np.meshgrid(np.arange(n), np.arange(m), indexing="ij"))
+    found = coverage(a, b, rows, cols)
     for score, row, col in zip(found, rows, cols, strict=True):
         cosines = firsts[row] @ seconds[col].T
         expected = min(cosines.max(axis=1).mean(), cosines.max(axis=0).mean())
@@ -123,8 +120,7 @@ def test_one_document_no_document_and_equal_documents_get_an_answer(passages: bo
         pairs = mine(a, b, plan).pairs
         assert len(pairs.rows) == count
         assert np.isfinite(pairs.scores).all()
-    only = mine(side(vectors[:1]), side(vectors), plan).pairs
-    assert only.cols.tolist() == [0]
+    assert mine(side(vectors[:1]), side(vectors), plan).pairs.cols.tolist() == [0]
 
 
 def test_a_side_of_some_documents_keeps_their_passages_and_cosines_are_of_vectors_as_they_came() -> None:
