@@ -24,8 +24,7 @@ def random_sides(n: int, m: int, dim: int = 24, seed: int = 0) -> tuple[FloatArr
 def whole_matrix(x: FloatArray, y: FloatArray, k: int, margin: Margin) -> FloatArray:
     cosines = x @ y.T
     forward = np.sort(cosines, axis=1)[:, -k:].mean(axis=1)
-    backward = np.sort(cosines, axis=0)[-k:].mean(axis=0)
-    means = (forward[:, None] + backward[None]) / np.float32(2)
+    means = (forward[:, None] + np.sort(cosines, axis=0)[-k:].mean(axis=0)[None]) / np.float32(2)
     scores: FloatArray = {"ratio": cosines / np.maximum(means, FLOOR), "distance": cosines - means}.get(margin, cosines)
     return scores
 
@@ -90,8 +89,7 @@ def test_matching_leaves_without_a_pair_whose_candidates_are_taken_and_zeros_hav
     assert as_dict(match(Pairs(rows, cols, scores, scores))) == {0: 0}
     assert as_dict(match(Pairs(rows[1:], cols[1:], scores[1:], scores[1:]))) == {1: 0, 0: 1}
     same = np.full((200, 4), 0.5, np.float32)
-    nothing = np.zeros((3, 4), np.float32)
-    assert np.isfinite(align(nothing, same).scores).all()
+    assert np.isfinite(align(np.zeros((3, 4), np.float32), same).scores).all()
 
 
 def test_what_cannot_be_aligned_is_said() -> None:

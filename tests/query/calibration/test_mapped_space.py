@@ -167,8 +167,7 @@ def test_a_queries_own_encoder_may_have_another_width(tmp_path: Path) -> None:
 
     new = New(bias=1.0)
     new.spec = encoder.spec.__class__("new", "segments", 40, (), "new-model", "new")
-    samples = draw_samples(store, new, document_spec=encoder.spec)
-    made = mapped(fit_statistics(samples, "topics"), maps)
+    made = mapped(fit_statistics(draw_samples(store, new, document_spec=encoder.spec), "topics"), maps)
     query = new.encode_queries([page("de", "topic7")])
     for ranker in (CENTRED(store, made), FairRanker(store, made, 0.75), FairRanker(store, made, 0.0, passages=False)):
         (ranking,) = ranker.rank(query, "de", LANGS, 6, detailed=True)

@@ -14,10 +14,8 @@ from query.calibration.comparison_space import PLAIN_SPACE, CommonSpace
 from query.calibration_fitting.language_statistics import fit_statistics
 from tests.query.calibration.test_calibration import DIM, samples, some
 
-COSINES = st.lists(st.floats(0.03125, 1.0, width=32), min_size=1, max_size=12)
 
-
-@given(COSINES, st.integers(1, 15))
+@given(st.lists(st.floats(0.03125, 1.0, width=32), min_size=1, max_size=12), st.integers(1, 15))
 def test_a_neighbourhood_is_the_mean_of_the_k_largest(cosines: list[float], k: int) -> None:
     expected = np.mean(sorted(cosines, reverse=True)[:k])
     assert margin.neighbourhood(np.array([cosines], dtype=np.float32), k)[0] == pytest.approx(expected, rel=1e-5)
@@ -126,5 +124,4 @@ def test_pseudo_queries_are_mapped_too_and_a_zero_query_stays_zero() -> None:
     mapped = pseudo_queries.cosines(documents, LANGUAGES, made.vector_parts)
     assert np.allclose(mapped, transcribed("de", documents, pseudo_queries.vectors), atol=1e-5)
     assert pseudo_queries.toward("fr") is pseudo_queries.toward("fr")
-    nothing = np.zeros((1, DIM), np.float32)
-    assert not cosines(calibration(), "de", unit_rows(some(11)), nothing).any()
+    assert not cosines(calibration(), "de", unit_rows(some(11)), np.zeros((1, DIM), np.float32)).any()

@@ -14,7 +14,7 @@ from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import BALANCE, Calibration
 from query.calibration.calibration_summary import CommonSpaceSummary
 from query.calibration.comparison_space import CommonSpace
-from query.calibration_fitting.calibration_decision import Decision, decide, decide_by_judgements
+from query.calibration_fitting.calibration_decision import decide, decide_by_judgements
 from query.calibration_fitting.calibration_request import JudgedTopics
 from query.calibration_fitting.language_statistics import CalibrationSamples, draw_samples
 from query.calibration_fitting.ranking_trial import FEWEST, Trial
@@ -98,21 +98,15 @@ def judged(topics: int, relevant: Sequence[str], numbers: int = 1) -> JudgedTopi
     return JudgedTopics(queries, [Qrel(f"q{at}", one.format(at), 1) for at in range(topics) for one in wanted])
 
 
-def by_judgements(
-    store: EmbeddedStore, decision: Decision, topics: JudgedTopics, encoder: TopicEncoder = ENCODER
-) -> Decision:
-    return decide_by_judgements(store, encoder, decision, topics, seed=0)
-
-
 def test_judged_topics_decide_the_balance(tmp_path: Path) -> None:
     """Users who want pages in their own language alone are best served without a balance."""
     encoder = TopicEncoder(bias=3.0, noise=1.0)
     pages = [page(lang, f"t{at}", number) for lang in LANGUAGES for at in range(30) for number in range(3)]
     store, samples, model = drawn(tmp_path, pages, encoder)
     decision = decide(store, samples, model)
-    own = by_judgements(store, decision, judged(30, ["de"], numbers=3), encoder)
+    own = decide_by_judgements(store, encoder, decision, judged(30, ["de"], numbers=3), 0)
     assert (own.decided_by, own.calibration.balance) == ("judgements", 0.0)
-    every = by_judgements(store, decision, judged(30, LANGUAGES, numbers=3), encoder)
+    every = decide_by_judgements(store, encoder, decision, judged(30, LANGUAGES, numbers=3), 0)
     assert every.decided_by == "judgements"
     assert every.calibration.balance >= 0.5
 
@@ -124,7 +118,7 @@ def test_judged_topics_decide_whether_mates_count(tmp_path: Path) -> None:
     without = replace(
         decision, calibration=replace(decision.calibration, mates=False), mates=replace(decision.mates, count=False)
     )
-    better = by_judgements(store, without, judged(60, LANGUAGES), NOISY)
+    better = decide_by_judgements(store, NOISY, without, judged(60, LANGUAGES), 0)
     assert better.calibration.mates
     assert better.mates == replace(decision.mates, count=True)
 
@@ -135,7 +129,7 @@ def test_judged_topics_decide_whether_a_common_space_is_used(tmp_path: Path) -> 
     summary, chance = CommonSpaceSummary(100, 1.0, 0.5, 0.6), np.random.default_rng(0)
     space = CommonSpace.rounded({lang: np.linalg.qr(chance.standard_normal((DIM, DIM)))[0] for lang in LANGUAGES})
     harmful = replace(decision, calibration=replace(decision.calibration, space=space), common_space=summary)
-    better = by_judgements(store, harmful, judged(60, LANGUAGES))
+    better = decide_by_judgements(store, ENCODER, harmful, judged(60, LANGUAGES), 0)
     assert (better.calibration.space.name, better.common_space) == ("", None)
-    same_language = by_judgements(store, harmful, judged(60, ["de"]))  # which no map concerns
+    same_language = decide_by_judgements(store, ENCODER, harmful, judged(60, ["de"]), 0)  # which no map concerns
     assert (same_language.calibration.space.name, same_language.common_space) == ("common space", summary)

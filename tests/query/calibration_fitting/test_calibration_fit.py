@@ -30,7 +30,7 @@ from query.cli import run
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.searcher import Searcher
 from query.trec_files.qrels import read_qrels
-from query.trec_files.topics import read_topics
+from query.trec_files.topics import queries_of, read_topics
 from tests.query.calibration.earlier import make_earlier
 from trials import DEMO
 
@@ -126,15 +126,6 @@ def test_plain_cosine_by_choice_stays_and_calibrations_of_another_model_are_none
     assert "as you chose" in upkeep.reason
     change(home, model="another")
     assert not is_calibrated("demo", home)
-
-
-def request(decided_by: str) -> CalibrationRequest:
-    """What lets a person decide, or judgements of German and English topics."""
-    if decided_by == "you":
-        return CalibrationRequest(balance=0.6)
-    topics = [topic for topic in read_topics(DEMO / "topics.tsv") if topic.lang in ("de", "en")]
-    judged = [Document(topic.qid, topic.lang, topic.text()) for topic in topics]
-    return CalibrationRequest(judged=JudgedTopics(judged, read_qrels([DEMO / "qrels.txt"])))
 
 
 @pytest.mark.parametrize("texts", [["Nur ein einziger Text."], ["Immer dasselbe."] * 40, ["一", "二"]])
@@ -302,6 +293,9 @@ def test_what_judgements_decided_stays_when_calibrated_again(home: Settings, tmp
 @pytest.mark.parametrize("decided_by", ["you", "judgements"])
 def test_a_new_balance_or_new_judgements_are_decided_anew(home: Settings, decided_by: str) -> None:
     calibrate("demo", home, CalibrationRequest(balance=0.3), device="cpu")
-    report = calibrate("demo", home, request(decided_by), device="cpu")
+    topics = [topic for topic in read_topics(DEMO / "topics.tsv") if topic.lang in ("de", "en")]
+    judged = JudgedTopics(queries_of(topics), read_qrels([DEMO / "qrels.txt"]))
+    request = CalibrationRequest(balance=0.6) if decided_by == "you" else CalibrationRequest(judged=judged)
+    report = calibrate("demo", home, request, device="cpu")
     assert (report.taken_over, report.stored.summary.decided_by) == (False, decided_by)
     assert report.stored.summary.balance in ((0.6,) if decided_by == "you" else BALANCES)

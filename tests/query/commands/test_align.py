@@ -79,8 +79,7 @@ def test_a_file_takes_the_pairs_and_serves_as_gold(dragoman: Command, tmp_path: 
 
 def test_a_threshold_leaves_fewer_pairs(dragoman: Command) -> None:
     scores = [pair["score"] for pair in dragoman.one("align", "mini:en", "mini:de")["pairs"]]
-    middle = (scores[9] + scores[10]) / 2
-    fewer = dragoman.one("align", "mini:en", "mini:de", "--threshold", middle)["pairs"]
+    fewer = dragoman.one("align", "mini:en", "mini:de", "--threshold", (scores[9] + scores[10]) / 2)["pairs"]
     assert [pair["score"] for pair in fewer] == scores[:10]
 
 

@@ -22,7 +22,6 @@ pytestmark = pytest.mark.parts
 
 LANGUAGES = {lang: {"documents": 100, "pseudo_queries": 100} for lang in ("de", "en", "fi", "ja")}
 MATES = MatesSummary(True, 0.98, 0.96, 120, 0.4, 0.5)
-SPACE = CommonSpaceSummary(300, 3.0, 0.4, 0.6)
 Shown = Callable[..., tuple[str, str]]
 
 
@@ -63,7 +62,7 @@ def shown(capsys: pytest.CaptureFixture[str]) -> Shown:
 def test_a_line_says_how_the_calibration_ranks(shown: Shown) -> None:
     said = "help: calibration c0ffee, balance 0.75; decided by default: there was nothing to decide by\n"
     assert shown("default") == (said, "")
-    out, err = shown("judgements", (0.3, 0.7), mates=MATES, common_space=SPACE)
+    out, err = shown("judgements", (0.3, 0.7), mates=MATES, common_space=CommonSpaceSummary(300, 3.0, 0.4, 0.6))
     assert out == (
         "help: calibration c0ffee, balance 0.75, weights 0.3,0.7, common space, mates count; "
         "decided by your judgements\n"

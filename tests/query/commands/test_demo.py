@@ -34,8 +34,7 @@ def said(home: Path) -> str:
 
 
 def test_it_shows_the_bias_and_in_each_fair_ranking_the_subject_in_several_languages(said: str) -> None:
-    found = re.findall(r"… 5 hits: languages (\d+), subjects (\d)", said)
-    (plain, subjects), *fair = found
+    (plain, subjects), *fair = re.findall(r"… 5 hits: languages (\d+), subjects (\d)", said)
     assert (plain, subjects) == ("1", "5")
     assert all(int(languages) >= 8 for languages, _ in fair)
     assert [int(subjects) for _, subjects in fair] == [5, 3, 5]  # sleepless nights, electric cars, printing

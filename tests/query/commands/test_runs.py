@@ -69,8 +69,7 @@ def test_compare_tests_and_draws_the_differences(dragoman: Command) -> None:
     plot = Path("differences.png")
     text = dragoman("runs", "compare", "1", "2", "1.en", "--plot", plot, status=1)
     assert "1.all and 1.en share no topic" in text
-    result = dragoman.one("runs", "compare", "1.en", "2.en", "1.de", "--plot", plot)
-    assert len(result["comparisons"]) == 8
+    assert len(dragoman.one("runs", "compare", "1.en", "2.en", "1.de", "--plot", plot)["comparisons"]) == 8
     assert plot.read_bytes().startswith(b"\x89PNG")
     assert "1.en" in dragoman("runs", "compare", "1.en", "2.en", "--measures", "AP")
     for asked, measures in (([], "AP nDCG@10 R@100 P@10"), (["--measures", FAIR], FAIR)):
@@ -217,8 +216,7 @@ def test_a_run_of_another_system_is_scored_logged_and_compared_without_a_collect
     }
     assert dragoman("runs", "export", "2") == Path("run.txt").read_text()
     assert "imported from run.txt" in dragoman("runs", "show", "2")
-    listed = dragoman.json("runs", "list")
-    assert [(run["id"], run["collection"], run["ranking"]) for run in listed] == [
+    assert [(run["id"], run["collection"], run["ranking"]) for run in dragoman.json("runs", "list")] == [
         ("2.all", "", "imported from run.txt"),
         ("1.all", "words", "plain cosine"),
     ]

@@ -137,8 +137,7 @@ def test_every_option_of_the_command_is_the_service_s(
     def server(_: object, options: ServiceOptions) -> SimpleNamespace:
         return SimpleNamespace(run=lambda place: told.append((options, *place)))
 
-    unfailing = SimpleNamespace(failure=None)
-    monkeypatch.setattr("query.web_server.application.Service", lambda _: unfailing)
+    monkeypatch.setattr("query.web_server.application.Service", lambda _: SimpleNamespace(failure=None))
     monkeypatch.setattr("query.web_server.http_server.server", server)
     arenas: list[int] = []
     monkeypatch.setattr("query.commands.serve.share_arenas", arenas.append)

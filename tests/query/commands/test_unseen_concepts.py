@@ -52,5 +52,4 @@ def test_pages_are_of_the_concepts_in_several_languages_one_a_language() -> None
     known = page("de", "known", concept="known")
     taken = pages_of([*pages(2), second, alone, known, page("fr", "none")], {"t0", "t1", "alone"})
     assert [one.doc_id for one in taken] == [one.doc_id for one in pages(2)]
-    many = pages_of(pages(400), {f"t{topic}" for topic in range(400)})
-    assert PAGES <= len(many) < PAGES + len(LANGS)
+    assert PAGES <= len(pages_of(pages(400), {f"t{topic}" for topic in range(400)})) < PAGES + len(LANGS)

@@ -132,8 +132,7 @@ def test_a_cancelled_run_ends_once(site: Site, small: ModelFolder, capsys: pytes
 
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_leaves_the_run_going_and_says_how_to_go_on(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
-    source = site.write(sentences(130))
-    looking = site.start("index", source, "-c", "c", "--no-calibration")
+    looking = site.start("index", site.write(sentences(130)), "-c", "c", "--no-calibration")
     engine = connect(site.settings.database)
     until(lambda: "no worker of its model is alive" in site.said(looking), 120)
     looking.send_signal(signal.SIGINT)

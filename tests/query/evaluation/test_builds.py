@@ -19,7 +19,6 @@ from query.trec_files.topics import read_topics
 from query.trec_files.trec_run import Run
 from tests.conftest import read_documents
 
-COLLECTIONS = {"lohelp": "index", "ntrex": "headline"}
 LANGS = ("de", "ja")
 
 
@@ -50,7 +49,7 @@ def assert_same_map(data: Path, device: Device) -> None:
     """
     on_cpu = open_encoder(default_build(Console(quiet=True), "int8"), device="cpu")
     on_device = open_encoder(default_build(Console(quiet=True), "fp16"), device=device)
-    for collection, kind in COLLECTIONS.items():
+    for collection, kind in (("lohelp", "index"), ("ntrex", "headline")):
         exact, half = (mean_average_precision(data, collection, kind, by, on_cpu) for by in (on_cpu, on_device))
         print(f"{collection}: MAP {exact:.4f} of int8 documents, {half:.4f} of fp16 documents")
         assert abs(half - exact) < 0.005, collection

@@ -113,8 +113,7 @@ def test_in_latex_the_best_is_bold_and_in_csv_a_line_is_a_run_and_a_measure(tmp_
     assert r"{}[50\% \& more] & \textbf{0.400}$^{\blacktriangle}$ & \textbf{0.500} \\" in lines
     table.write(tmp_path / "systems.csv")
     rows = list(csv.DictReader((tmp_path / "systems.csv").read_text(encoding="utf-8").splitlines()))
-    shown = [" ".join((row["run"], row["measure"], row["mean"], row["difference"])) for row in rows]
-    assert shown == [
+    assert [" ".join((row["run"], row["measure"], row["mean"], row["difference"])) for row in rows] == [
         "1.all AP 0.200000 ", "1.all P@10 0.500000 ", "2.all AP 0.400000 0.2", "2.all P@10 0.500000 0"
     ]  # fmt: skip
     assert float(rows[2]["p_holm"]) < 0.05

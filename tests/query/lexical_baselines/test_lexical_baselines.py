@@ -82,8 +82,7 @@ def test_lexicons_are_read_with_or_without_probabilities(tmp_path: Path) -> None
             "red hat": {"punahattu": 1.0},
         }
     lines = "flood\ttulva\t1.0000001\nflood\tvesi\t0.0\nriver\tkala\t0\n"
-    as_json = json.dumps({"flood": {"tulva": 1.0000001, "vesi": 0.0}, "river": {"kala": 0}})
-    for content in (lines, as_json):
+    for content in (lines, json.dumps({"flood": {"tulva": 1.0000001, "vesi": 0.0}, "river": {"kala": 0}})):
         assert read_lexicon(written(tmp_path / "lexicon", content)) == {"flood": {"tulva": pytest.approx(1.0)}}
 
 
@@ -150,21 +149,13 @@ def oracle(tf: Values, document_frequency: float) -> Values:
     """BM25 of a term of the random documents, as it stands in textbooks."""
     lengths = np.array([bag.total() for bag in BAGS])
     idf = max(math.log((60 - document_frequency + 0.5) / (document_frequency + 0.5)), 1e-6)
-
-    scores: Values = idf * tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * lengths / lengths.mean()))
-    return scores
-
-
-def positive(scores: Values) -> object:
-    """The documents with a score above 0, to be compared with a ranking."""
-    return pytest.approx({f"d{row}": score for row, score in enumerate(scores.tolist()) if score > 0}, rel=1e-5)
+    return np.asarray(idf * tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * lengths / lengths.mean())), np.float64)
 
 
 @pytest.mark.parametrize("translations", [{}, {f"w{number}": {f"w{number}": 1.0} for number in range(90)}])
 def test_psq_without_translation_is_bm25(translations: dict[str, dict[str, float]]) -> None:
     (bm25,) = rank_by_bm25(DOCUMENTS, [Document("q", "und", QUERY)], "und")
-    query = QueryTranslation(translations, "und", "und").query(QUERY)
-    ranking = TermCounts(DOCUMENTS, "und").rank(query, 1000)
+    ranking = TermCounts(DOCUMENTS, "und").rank(QueryTranslation(translations, "und", "und").query(QUERY), 1000)
     assert [doc_id for doc_id, _ in ranking] == [doc_id for doc_id, _ in bm25]
     assert dict(ranking) == pytest.approx(dict(bm25), rel=1e-5)
 
@@ -192,7 +183,8 @@ def test_a_term_counts_as_often_as_its_translations_are_expected() -> None:
     frequency = {word: (of_word > 0).sum() for word, of_word in counts.items()}
     scores = oracle(0.7 * counts["w9"] + 0.3 * counts["w11"], 0.7 * frequency["w9"] + 0.3 * frequency["w11"])
     scores = scores + oracle(0.5 * counts["w40"], 0.5 * frequency["w40"])
-    assert dict(TermCounts(DOCUMENTS, "und").rank(query, 1000)) == positive(scores)
+    positive = {f"d{row}": score for row, score in enumerate(scores.tolist()) if score > 0}
+    assert dict(TermCounts(DOCUMENTS, "und").rank(query, 1000)) == pytest.approx(positive, rel=1e-5)
 
 
 def test_words_are_translated_by_stems_names_phrases_and_n_grams() -> None:

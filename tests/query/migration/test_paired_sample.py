@@ -38,8 +38,7 @@ class Cutting:
         return unit_rows(np.array(rows, dtype=np.float32))
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        borders = np.linspace(0, len(text), self.passages + 1).astype(int).tolist()
-        return list(pairwise(borders))
+        return list(pairwise(np.linspace(0, len(text), self.passages + 1).astype(int).tolist()))
 
     def encode_documents(self, documents: Sequence[Document]) -> Encoded:
         passages = [

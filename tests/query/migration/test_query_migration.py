@@ -150,8 +150,7 @@ def test_a_dry_run_reports_and_changes_nothing(home: Settings, words: str, capsy
 def test_an_encoder_that_says_nothing_is_advised_against_and_nothing_changes(
     home: Settings, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    by_chance = Cutting("random", 1)
-    monkeypatch.setattr("query.migration.query_migration.open_named", lambda *_, **__: by_chance)
+    monkeypatch.setattr("query.migration.query_migration.open_named", lambda *_, **__: Cutting("random", 1))
     engine = connect(home.database)
     before = calibration_table.all_calibrations(engine, "demo")
     searched = first(home)
@@ -169,8 +168,7 @@ def test_a_migration_stays_when_documents_come_and_when_it_is_calibrated(
     home: Settings, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Or given a balance: only what is for its own encoder's vectors on both sides is refused."""
-    learn = ["train", "mapping", "-c", "demo", "--languages", "en,de", "-o", str(tmp_path / "m"), "-q"]
-    assert run(learn) == 0
+    assert run(["train", "mapping", "-c", "demo", "--languages", "en,de", "-o", str(tmp_path / "m"), "-q"]) == 0
     migrate("demo", words, "first", home, anyway=True, device="cpu")
     texts = ("En ny bok om bin i trädgården.", "Skogsbranden spred sig under natten.")
     records = [json.dumps({"id": f"sv{n}", "lang": "sv", "text": text}) for n, text in enumerate(texts)]

@@ -82,8 +82,7 @@ def test_an_earlier_index_is_read_and_moved_without_encoding(
         moved = [item for page in store.scan(model) for item in page]
         assert [item.document for item in moved] == [item.document for item in kept]
         assert [item.vector.tobytes() for item in moved] == [item.vector.tobytes() for item in kept]
-        lexical = LexicalQuery(["text"], ["de"], 10, models=[model])
-        assert len(store.lexical(lexical)[0]["de"]) == 5
+        assert len(store.lexical(LexicalQuery(["text"], ["de"], 10, models=[model]))[0]["de"]) == 5
     assert move_vectors("app", on_server, Console(quiet=True)) == 0
     assert generations.roll_back(engine, "app", on_server).number == 1
 

@@ -34,8 +34,7 @@ def logging(settings: Settings, log: bool = True) -> AbstractContextManager[http
 
 def test_nothing_is_kept_unless_it_is_asked_for(real: Settings) -> None:
     with logging(real, log=False) as client:
-        answer = client.post("/api/search", json={"query": "coffee"}).json()
-        assert answer["search"] is None
+        assert client.post("/api/search", json={"query": "coffee"}).json()["search"] is None
         assert client.post("/api/clicks", json={"search": "0" * 32, "id": "a"}).status_code == 204
     assert rows(real, SearchRow) == rows(real, ClickRow) == []
 

@@ -39,14 +39,10 @@ def home(tmp_path_factory: pytest.TempPathFactory, word_model: ModelFolder) -> S
     words, at = str(place / "words"), ["--home", str(place / "home"), "-q"]
     assert run(["train", "cr5", *SOURCES[:3], "-o", words, "--dimensions", "20", "--ridge", "1", "-q"]) == 0
     alone = ["--encoder", str(word_model.path)]
-    return indexed(SOURCES, [*alone, "--encoder", words], alone, at)
-
-
-def indexed(sources: list[str], both: list[str], alone: list[str], at: list[str]) -> Settings:
-    for name, encoders in (("both", both), ("alone", alone)):
-        assert run(["index", *sources, "-c", name, *encoders, "--no-calibration", *at]) == 0
+    for name, encoders in (("both", [*alone, "--encoder", words]), ("alone", alone)):
+        assert run(["index", *SOURCES, "-c", name, *encoders, "--no-calibration", *at]) == 0
         assert run(["calibrate", "-c", name, "--balance", "0.75", *at]) == 0
-    return Settings.read(home=Path(at[1]))
+    return Settings.read(home=place / "home")
 
 
 def weighed(searcher: Searcher, weights: tuple[float, ...]) -> Searcher:

@@ -91,8 +91,7 @@ def test_a_field_that_no_document_has_is_refused(searcher: Searcher) -> None:
 
 
 def test_what_is_counted_through_objects_can_be_filtered_by(calibrated_by_words: Settings, tmp_path: Path) -> None:
-    settings = copied(calibrated_by_words.home, tmp_path / "home")
-    with Searcher.open("demo", settings, device="cpu") as searcher:
+    with Searcher.open("demo", copied(calibrated_by_words.home, tmp_path / "home"), device="cpu") as searcher:
         store, model = searcher.store, searcher.stored_model
         for at, hit in enumerate(searcher.search(QUERY, lang="de", k=60)):
             document = replace(hit.document, fields={"shelf": [{"row": at % 3}, {"row": "x"}], "year": 1990 + at})

@@ -32,8 +32,7 @@ QUERY = "Der Imker Karl von Frisch und die Bienen im Garten"
 
 def opened(settings: Settings, reranker: ModelFolder, *, mates: bool = True) -> Searcher:
     """The demo, by a calibration of which mates count or do not."""
-    ranking = RankingOptions(rerank=str(reranker.path))
-    searcher = Searcher.open("demo", settings, device="cpu", ranking=ranking)
+    searcher = Searcher.open("demo", settings, device="cpu", ranking=RankingOptions(rerank=str(reranker.path)))
     assert searcher.calibration
     return replace(searcher, calibration=replace(searcher.calibration, mates=mates))
 

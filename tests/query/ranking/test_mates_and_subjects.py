@@ -301,9 +301,8 @@ def test_a_store_that_finds_other_hits_mixes_no_subjects(opened: Opened, monkeyp
     few = searcher.search("t3 asked", lang="de", k=5, subjects=True)
     heads = searcher.search("t3 asked", lang="de", k=50, subjects=True)
     assert [topics_of(head)[0] for head in heads[:5]] == [topics_of(head)[0] for head in few]
-    assert (
-        sum(len(set(topics_of(head))) == 1 for head in heads[:15]) >= 12
-    )  # one that lacks a version may take another's
+    mixed = sum(len(set(topics_of(head))) > 1 for head in heads[:15])
+    assert mixed <= 3  # one that lacks a version may take another's
     assert len(set(ids_shown(heads))) == len(ids_shown(heads))
 
 

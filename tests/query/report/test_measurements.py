@@ -37,8 +37,7 @@ def test_the_projection_keeps_a_plane_as_it_is() -> None:
 
 def test_shares_of_first_hits_sum_to_one() -> None:
     hits = FirstHits(["de", "de", "en"], [["de", "en"], ["de", "de"], []])
-    shares = shares_by_pair(hits, ["de", "en"])
-    np.testing.assert_allclose(shares.values, [[0.75, 0.25], [np.nan, np.nan]])
+    np.testing.assert_allclose(shares_by_pair(hits, ["de", "en"]).values, [[0.75, 0.25], [np.nan, np.nan]])
     assert hits.own_language(1) == pytest.approx(2 / 3)
 
 

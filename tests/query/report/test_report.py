@@ -41,8 +41,7 @@ QUIET = Console(json=True, quiet=True)
 
 def evaluate_demo(settings: Settings, langs: Sequence[str], calibration: str = "", **options: Any) -> None:
     """Ask the demo's topics, or some, in some languages, without baselines."""
-    topics = options.pop("topics", DEMO / "topics.tsv")
-    topic_set = read_topic_set([topics], [DEMO / "qrels.txt"], langs=langs)
+    topic_set = read_topic_set([options.pop("topics", DEMO / "topics.tsv")], [DEMO / "qrels.txt"], langs=langs)
     plan = EvaluationPlan(parse_measures(DEFAULT_MEASURES), "", baseline="none", to=options.pop("to", None))
     evaluate_collection("demo", topic_set, settings, plan, ranking=RankingOptions(calibration, **options))
 
@@ -77,10 +76,6 @@ def page_of(settings: Settings, name: str = "demo", *, evaluation: int | None = 
     return page
 
 
-def heads(page: str) -> list[str]:
-    return re.findall(r'<th scope="col">(.*?)</th>', page)
-
-
 def section(page: str, title: str) -> str:
     (found,) = re.findall(rf"<section>\s*<h2>{title}</h2>(.*?)</section>", page, re.DOTALL)
     return str(found)
@@ -105,7 +100,7 @@ def test_the_page_needs_nothing_from_elsewhere_and_every_section_has_a_picture_a
 
 def test_the_table_has_the_scores_of_the_newest_evaluation_or_another(evaluated: Settings, plain: str) -> None:
     raw, calibrated = (evaluation_log.find(connect(evaluated.database), number) for number in ("1", "2"))
-    assert heads(plain) == [f"{ranking_in_words(calibrated)} (evaluation 2)"]
+    assert re.findall(r'<th scope="col">(.*?)</th>', plain) == [f"{ranking_in_words(calibrated)} (evaluation 2)"]
     rows = dict(re.findall(r'<tr><th scope="row">(.*?)</th><td>(.*?)</td></tr>', plain))
     shown = {name: f"{mean:.3f}" for name, mean in calibrated.means.items()}
     assert rows == {

@@ -210,8 +210,7 @@ def test_trec_eval_sees_ties_in_our_order_and_falling_scores_are_left_alone() ->
 
 
 def test_a_line_is_six_columns_with_blanks_encoded() -> None:
-    run = Run("my tag", {"141": [("LA 1994/01\u00a0x", 0.5), ("50%", 0.25), ("a%20b", 0.125)]})
-    assert run.to_trec() == (
+    assert Run("my tag", {"141": [("LA 1994/01\u00a0x", 0.5), ("50%", 0.25), ("a%20b", 0.125)]}).to_trec() == (
         "141 Q0 LA%201994/01%C2%A0x 1 0.5 my%20tag\n141 Q0 50% 2 0.25 my%20tag\n141 Q0 a%2520b 3 0.125 my%20tag\n"
     )
 
