@@ -55,7 +55,6 @@ SHOWN = "Kopf\nEin fetter Satz & mehr.\nZwei\nDrei\na\nb"
 DECLARED = '<html lang="ru"><meta http-equiv="Content-Type" content="text/html; charset={}"><p>Снег выпал</p></html>'
 NONSENSE = b'<html lang="xx-nonsense"><meta charset="%s"><p>caf\xe9</html>'
 XML = "it is XML of <{}>, whose tags are not known here; write its documents as JSON lines, or say --format html to {}"
-ONE_TEXT = "take its text as one document"
 SAMI = "'se' is Northern Sami; if you mean Swedish, say 'sv'"
 FEED = "<rss version='2.0'><channel><item><title>A</title></item></channel></rss>"
 XHTML = (
@@ -76,7 +75,7 @@ TREC = "# TREC\n\nIts documents begin with `<doc>`.\n"
         ("a.html", PAGE, {"lang": "en"}, [Document("a.html", "de", SHOWN, "Der Titel")]),
         ("a.html", "<html><body><script>x</script></body></html>", {}, [("a.html", "its title and text are empty")]),
         *(
-            (name, content, {}, [(name, XML.format(root, ONE_TEXT))])
+            (name, content, {}, [(name, XML.format(root, "take its text as one document"))])
             for name, content, root in (
                 ("a.rss", FEED, "rss"),
                 ("a.txt", f"<?xml version='1.0' encoding='utf-8'?>\n<!-- A -->{FEED}", "rss"),

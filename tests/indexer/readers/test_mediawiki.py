@@ -15,7 +15,6 @@ from indexer.readers.records.source import ReadOptions
 from indexer.readers.wikis.wikitext import plain_text
 from tests.indexer.readers.reading import documents, given, ids, memory_below, notes, readings, refusals, remarks, seen
 
-OPTIONS = ReadOptions()
 ELBE = """\
 {{Infobox Fluss|NAME=Elbe
 |LÄNGE={{Infobox Fluss/km|1094}}|}}
@@ -142,9 +141,9 @@ def test_parts_of_a_dump_share_one_table_which_changes_the_source(tmp_path: Path
     for number, part in zip(numbers, parts, strict=True):
         part.write_bytes(bz2.compress(dump("de", NAMES, page(number, f"P{number}", "Text."))))
     part = parts[-1]
-    before = fingerprint(str(part), OPTIONS)
+    before = fingerprint(str(part), ReadOptions())
     (tmp_path / "dewiki-20260101-page_props.sql").write_text(PROPS)
-    assert fingerprint(str(part), OPTIONS) != before
+    assert fingerprint(str(part), ReadOptions()) != before
     found = {document.doc_id: document.fields["concept"] for document in documents(readings(tmp_path))}
     assert found == {"dewiki:3": "Q3", "dewiki:5": "Q1644"}
 

@@ -107,17 +107,12 @@ def test_the_model_of_the_cache_gives_the_same_probabilities(folder: Path, monke
     assert len(few.rank("the river")) == 4
 
 
-def of_another_model(folder: Path) -> None:
-    about = folder / "about.json"
-    about.write_text(about.read_text().replace('"size": ', '"size": 1'))
-
-
 @pytest.mark.parametrize(
     "damage",
     [
         *(lambda folder, size=size: os.truncate(folder / "next.npy", size) for size in (1000, 0)),
         lambda folder: (folder / "about.json").write_text("[]"),
-        of_another_model,
+        lambda folder: (about := folder / "about.json").write_text(about.read_text().replace('"size": ', '"size": 1')),
     ],
 )
 def test_damaged_caches_are_mended(folder: Path, damage: Callable[[Path], object], monkeypatch: Patch) -> None:
