@@ -37,14 +37,12 @@ def read_jsonl(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
 
     An id is by default the file's name and the line, or the number in the array.
     """
-    if file.start.lstrip().startswith(b"["):
-        yield from _read_array(file, options)
-    else:
-        yield from _read_lines(file, options)
+    records, is_array = _Records(options), file.start.lstrip().startswith(b"[")
+    yield from _read_array(file, records) if is_array else _read_lines(file, records)
+    yield from records.notes.remarks(file.shown, "FILE#NUMBER" if is_array else "FILE:LINE")
 
 
-def _read_lines(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
-    records = _Records(options)
+def _read_lines(file: SourceFile, records: "_Records") -> Iterator[Reading]:
     for line in file.lines_or_none():
         place = file.at(file.line)
         if line is None:
@@ -54,11 +52,9 @@ def _read_lines(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
             return
         elif line.strip():
             yield records.read(line, place, file.record_id(file.line))
-    yield from records.notes.remarks(file.shown, "FILE:LINE")
 
 
-def _read_array(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
-    records = _Records(options)
+def _read_array(file: SourceFile, records: "_Records") -> Iterator[Reading]:
     try:
         for number, element in enumerate(_elements(file), start=1):
             place = f"{file.shown}#{number}"
@@ -68,7 +64,6 @@ def _read_array(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
                 yield records.read(element, place, f"{file.name}#{number}")
     except _ArrayError as error:
         yield Refusal(file.shown, str(error))
-    yield from records.notes.remarks(file.shown, "FILE#NUMBER")
 
 
 class _Records:

@@ -109,10 +109,7 @@ def _records(file: SourceFile, summary: _FileSummary) -> Iterator[tuple[int, byt
 
 
 def _segments(file: SourceFile) -> Iterator[tuple[int, bytes, bool, bool | None]]:
-    """Cut a file at each ``<DOC>`` and ``</DOC>``, and at ``RECORD_LIMIT``.
-
-    Yields line, bytes, whether ``<DOC>`` begins the segment, whether ``</DOC>`` ends it (None: ``RECORD_LIMIT`` does).
-    """
+    """Segments: line, bytes, whether ``<DOC>`` begins it, whether ``</DOC>`` ends it (None: ``RECORD_LIMIT`` does)."""
     buffer = bytearray()
     line, scanned, inside = 1, 0, False
     with file.open() as stream:
