@@ -10,7 +10,6 @@ import sqlalchemy as sa
 
 from encoders.console import Console
 from encoders.document import Document, Encoder, EncoderSpec
-from encoders.phrases import counted
 from indexer.indexing.pipeline import IndexReport, Pipeline, report_of
 from indexer.indexing.reading import CHUNK_DOCUMENTS, read_chunks
 from indexer.indexing.storing import existing_documents
@@ -40,15 +39,9 @@ def reencode(
     done. Raises StoreError: the store or the ledger failed; finished work stays stored.
     """
     started = time.monotonic()
-    model = encoder.spec.model
-
     fingerprint, count = _fingerprint(generation, store.ids())
-    source = OF_COLLECTION + collection
-    ledger = Ledger.open(engine, collection, [source], fingerprint, model, encoder.spec.build, generation=generation)
-    store.create(model, encoder.spec.dim)
-    if ledger.resumed:
-        done = counted(ledger.run.encoded + ledger.run.unchanged, "document is", "documents are")
-        console.say(f"going on with run {ledger.run.id}: {done} done")
+    source, spec = OF_COLLECTION + collection, encoder.spec
+    ledger = Ledger.open(engine, collection, [source], fingerprint, spec.model, spec.build, generation=generation)
     with console.progress("encoding again", count, "documents") as progress:
         chunks = read_chunks(_documents(store, store.ids(), check))
         Pipeline(encoder, store, ledger, console, progress, reencoding=True, checkpoints=checkpoints).run(chunks)

@@ -92,17 +92,12 @@ def index(
     """
     console = console or Console(quiet=True)
     started = time.monotonic()
-    model = encoder.spec.model
     fingerprint = run_fingerprint(sources, options, generation, on_duplicate)
     content = survey(sources, options, on_duplicate, console)
     ledger = Ledger.open(
-        engine, collection, sources, fingerprint, model, encoder.spec.build,
+        engine, collection, sources, fingerprint, encoder.spec.model, encoder.spec.build,
         generation=generation, encoding=options.encoding,
     )  # fmt: skip
-    store.create(model, encoder.spec.dim)
-    if ledger.resumed:
-        done = counted(ledger.run.encoded + ledger.run.unchanged, "document is", "documents are")
-        console.say(f"going on with run {ledger.run.id}: {done} done")
     with console.progress("indexing", content.records, "documents") as progress:
         chunks = read_chunks(without_losers(readings(sources, options), content.winners))
         Pipeline(encoder, store, ledger, console, progress, checkpoints=checkpoints).run(chunks)
@@ -143,6 +138,11 @@ class Pipeline:
 
     def run(self, chunks: Iterable[ReadChunk]) -> None:
         """Plan, encode and store chunks; a chunk that the ledger has as done is skipped."""
+        self.store.create(self.encoder.spec.model, self.encoder.spec.dim)
+        if self.ledger.resumed:
+            run = self.ledger.run
+            done = counted(run.encoded + run.unchanged, "document is", "documents are")
+            self.console.say(f"going on with run {run.id}: {done} done")
         with EncodingQueue(self.encoder, self._finish, self.console, self.checkpoints) as queue:
             for read_chunk in chunks:
                 self._begin(read_chunk, queue)
