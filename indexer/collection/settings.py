@@ -56,11 +56,13 @@ class Settings:
         if folder.exists() and not folder.is_dir():
             raise BadInput(f"the home {folder} is a file, not a folder; name another with --home or DRAGOMAN_HOME")
         store_url = store or os.environ.get("DRAGOMAN_STORE") or (folder / "store").as_uri()
+        # SQLAlchemy's own function would import SQLAlchemy in commands that need none
+        file = str(folder / "dragoman.db").replace("%", "%25").replace("?", "%3F")
         return cls(
             home=folder,
             store=without_credentials(store_url),
             credentials=Credentials.read(store_url),
-            database=database or os.environ.get("DRAGOMAN_DATABASE") or _sqlite_url(folder / "dragoman.db"),
+            database=database or os.environ.get("DRAGOMAN_DATABASE") or f"sqlite:///{file}",
             broker=broker or os.environ.get("DRAGOMAN_BROKER") or "",
             store_stated=bool(store),
         )
@@ -68,11 +70,6 @@ class Settings:
     def states_other_store(self, store: str) -> bool:
         """Whether a store was named for this call, and it is not the store with this URL."""
         return self.store_stated and _comparable(self.store) != _comparable(store)
-
-
-def _sqlite_url(file: Path) -> str:
-    """SQLAlchemy's URL of a SQLite file; its own function would import SQLAlchemy in commands that need none."""
-    return "sqlite:///" + str(file).replace("%", "%25").replace("?", "%3F")
 
 
 def _comparable(store: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from encoders.document import Document, Encoded, Encoder
-from indexer.ledger.findings import Finding
+from indexer.ledger.findings import NOTHING_KNOWN, Finding
 from indexer.stores.contract import Stamp, StoredDocument, VectorStore, read_existing
 
 
@@ -22,9 +22,7 @@ def put_encoded(store: VectorStore, model: str, documents: Sequence[Document], e
     items = [StoredDocument.of(document, encoded, row) for row, document in enumerate(documents) if not unknown[row]]
     report = store.put(model, items)
     refused = [
-        Finding.nothing_known(document.doc_id)
-        for document, is_unknown in zip(documents, unknown, strict=True)
-        if is_unknown
+        Finding.refusal(document.doc_id, NOTHING_KNOWN) for row, document in enumerate(documents) if unknown[row]
     ]
     refused += [Finding.refusal(doc_id, reason) for doc_id, reason in report.refused.items()]
     return StoringOutcome(report.stored, refused)

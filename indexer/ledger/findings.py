@@ -15,7 +15,8 @@ DUPLICATE = (
     f"{_REPEATED_ID}; another of these documents counts (--on-duplicate), unless the collection holds a higher revision"
 )
 """The remark on a document that is left out."""
-_NOTHING_KNOWN = "it has nothing the encoder knows"
+NOTHING_KNOWN = "it has nothing the encoder knows"
+"""Why a document is refused whose words are unknown to every part of the encoder."""
 
 
 @dataclass(frozen=True)
@@ -36,15 +37,10 @@ class Finding:
         """The finding of a refused document; its place is the document's id."""
         return cls(REFUSED, doc_id, doc_id, text)
 
-    @classmethod
-    def nothing_known(cls, doc_id: str) -> Self:
-        """The refusal of a document whose words are unknown to every part of the encoder."""
-        return cls.refusal(doc_id, _NOTHING_KNOWN)
-
     @property
     def is_nothing_known(self) -> bool:
         """Whether the encoder knows nothing of the document, so that another run refuses it again."""
-        return self.text == _NOTHING_KNOWN
+        return self.text == NOTHING_KNOWN
 
     @property
     def is_duplicate(self) -> bool:
