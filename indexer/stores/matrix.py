@@ -124,10 +124,7 @@ class VectorMatrix:
     def _copy_for(
         self, queries: Mapping[str, FloatArray], k: int, searched_rows: Mapping[str, Rows]
     ) -> QuantisedRows | None:
-        """The int8 copy, if it makes a search of rows by language faster.
-
-        One thread tries once to make it, while others search without it; it fails for want of memory or ONNX Runtime.
-        """
+        """The int8 copy, if a search is faster by it; one thread tries once to make it, others search without it."""
         query_count = len(next(iter(queries.values()), ()))
         searched_count = sum(map(len, searched_rows.values()))
         compared_count = compared_rows(self._blocks, queries)

@@ -74,10 +74,7 @@ def train_cr5(
 def _train_pairs(
     corpus: Corpus, target: Path, train: Callable[[Corpus, Path], Cr5Report], console: Console
 ) -> list[Cr5Report]:
-    """Write a model folder per pair of languages inside the target; warn of each pair that can't be learnt.
-
-    Raises BadInput: a pair's folder holds something else, or no pair can be learnt.
-    """
+    """Write a model folder per pair that can be learnt. Raises BadInput: none can, or a folder holds something else."""
     pairs = list(combinations(sorted(corpus.languages()), 2))
     targets = [free_target(target / f"{first}-{second}", "model") for first, second in pairs]
     reports, failed = list[Cr5Report](), list[str]()

@@ -177,10 +177,7 @@ def _from_any(weights: dict[str, np.ndarray]) -> SpaceMaps:
 def _mate_retrieval(
     maps: SpaceMaps, training: AlignedVectors, validation: AlignedVectors
 ) -> tuple[MateScores, Float64Array]:
-    """Mean mate retrieval of validation concepts over all ordered pairs; the training means are subtracted.
-
-    And the (concepts,) reciprocal ranks of each concept's mates, mean over the pairs that share it.
-    """
+    """Mean mate retrieval over ordered pairs (training means subtracted); mates' (concepts,) mean reciprocal ranks."""
     means = {lang: np.mean(list(vectors.values()), axis=0) for lang, vectors in training.vectors.items()}
     pair_scores, by_concept = [], defaultdict[str, list[float]](list)
     for pair in permutations(training.vectors, 2):

@@ -202,9 +202,6 @@ class Leases:
 
 
 def _lock_run(session: Session, lease: Lease) -> None:
-    """Lock a run's row, so that a cancellation waits until this transaction ends; other workers don't wait.
-
-    Call this first: every transaction locks the run's row before rows of chunks, against deadlocks.
-    """
+    """Lock a run's row, for which cancellations alone wait; always before rows of chunks, against deadlocks."""
     run_row = sa.select(IndexRun.id).where(IndexRun.id == lease.run_id)
     session.execute(run_row.with_for_update(read=True, key_share=True))
