@@ -26,16 +26,7 @@ from indexer.cluster.index_changes import ShardPosition
 from indexer.collection.settings import Settings
 from indexer.ledger import database
 from indexer.ledger.attach_ledger import AttachLedger
-from indexer.ledger.database import (
-    connect,
-    open_database,
-    open_engine,
-    read_database_id,
-    shared_lock,
-    shown,
-    transaction,
-    upgrade,
-)
+from indexer.ledger.database import connect, open_database, open_engine, read_database_id, shown, transaction, upgrade
 from indexer.ledger.findings import Finding
 from indexer.ledger.sqlite import sqlite_engine
 from indexer.stores.sqlite_file import SqliteFile
@@ -108,10 +99,10 @@ def test_a_lock_outlasts_the_servers_limits_of_transactions(postgres: PostgresSe
         for limit in set(limits).intersection(known):
             connection.exec_driver_sql(f"ALTER DATABASE {engine.url.database} SET {limit} = 50")
     engine.dispose()
-    with shared_lock(engine, "c") as is_first, psycopg.connect(postgres.url) as other:
+    with database.shared_lock(engine, "c") as is_first, psycopg.connect(postgres.url) as other:
         assert is_first
         other.execute("SELECT pg_sleep(0.5)")
-        with shared_lock(engine, "c") as is_free:
+        with database.shared_lock(engine, "c") as is_free:
             assert not is_free
     engine.dispose()
 

@@ -25,12 +25,9 @@ from indexer.readers.records.source import ReadOptions
 from indexer.workers import sweeps
 from indexer.workers.run_control import cancel
 from tests.conftest import Capture, Log
-from tests.indexer.workers.conftest import QUIET, Field, one_document, records
+from tests.indexer.workers.conftest import QUIET, Field, either_database, one_document, records
 
-
-@pytest.fixture
-def database(either_database: str) -> str:
-    return either_database
+database = either_database
 
 
 @pytest.mark.parametrize(("seed", "on_duplicate"), [(0, "last"), (1, "first")])

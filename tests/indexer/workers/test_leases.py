@@ -18,14 +18,10 @@ from indexer.workers.leases import DIED, MOST_ATTEMPTS, Lease, Leases
 from indexer.workers.run_control import cancel, pause, resume
 from indexer.workers.sweeps import send_hints
 from tests.conftest import Patch, until
-from tests.indexer.workers.conftest import Field, Messages
+from tests.indexer.workers.conftest import Field, Messages, either_database
 
 Taker = Callable[..., Leases]
-
-
-@pytest.fixture
-def database(either_database: str) -> str:
-    return either_database
+database = either_database
 
 
 @pytest.fixture
