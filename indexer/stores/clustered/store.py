@@ -111,23 +111,14 @@ class ServerStore:
         admission.older |= newer
         items = [admission.latest[doc_id] for doc_id in doc_ids if doc_id not in newer]
         other_models = self._other_models(model, items, stored)
-        return {
-            item.document.doc_id: self._action(model, item, stored.get(item.document.doc_id), other_models)
-            for item in items
-        }
-
-    def _action(
-        self,
-        model: str,
-        item: StoredDocument,
-        stored: ServerDocument | None,
-        other_models: Mapping[str, Mapping[str, Any]],
-    ) -> Action:
-        doc_id = item.document.doc_id
-        source = self._layout.source(model, item, self._mapped.of(model))
-        source[self._layout.ours]["models"] |= other_models.get(doc_id, {})
-        kind: dict[str, Any] = {"_op_type": "create"} if stored is None else {"_op_type": "index", **stored.unchanged}
-        return {"_index": self.index, "_id": doc_id, "_source": source, **kind}
+        actions: dict[str, Action] = {}
+        for item in items:
+            doc_id = item.document.doc_id
+            source = self._layout.source(model, item, self._mapped.of(model))
+            source[self._layout.ours]["models"] |= other_models.get(doc_id, {})
+            kind = {"_op_type": "index", **stored[doc_id].unchanged} if doc_id in stored else {"_op_type": "create"}
+            actions[doc_id] = {"_index": self.index, "_id": doc_id, "_source": source, **kind}
+        return actions
 
     def _other_models(
         self, model: str, items: Sequence[StoredDocument], stored: Mapping[str, ServerDocument]

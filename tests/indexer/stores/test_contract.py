@@ -18,15 +18,8 @@ from encoders.document import Document, FloatArray, Passages, int8_rows, unit_ro
 from encoders.errors import BadInput, ModelMismatch
 from indexer.cluster.source_values import filter_texts
 from indexer.collection.store_location import StoreLocation
-from indexer.stores.contract import (
-    ChecksFields,
-    LexicalQuery,
-    MissingDocuments,
-    Stamp,
-    StoredDocument,
-    VectorQuery,
-    VectorStore,
-)
+from indexer.stores import contract
+from indexer.stores.contract import ChecksFields, LexicalQuery, Stamp, StoredDocument, VectorQuery, VectorStore
 
 MODEL, DIM = "model-a", 8
 
@@ -126,7 +119,7 @@ def test_passages_that_were_read_before_are_those_that_are_stored_now(place: str
     second.put(MODEL, [third := with_passages("c", 5)])  # it may take the row of "a"
     second.publish()
     second.close()
-    with pytest.raises(MissingDocuments):
+    with pytest.raises(contract.MissingDocuments):
         read(MODEL, "b", "a")
     assert len(read(MODEL, "b")) == 1
     assert read(MODEL, "c") == [third.passages.vectors.tobytes()]
@@ -157,11 +150,6 @@ def test_a_vector_that_is_none_is_refused_with_the_reason_and_the_rest_goes_on(s
     assert list(store.ids()) == ["good"]
 
 
-def _brute_force(items: list[StoredDocument], lang: str, query: FloatArray, k: int) -> list[tuple[float, str]]:
-    scored = [(-float(one.vector @ query), one.document.doc_id) for one in items if one.document.lang == lang]
-    return sorted(scored)[:k]
-
-
 def test_search_finds_the_nearest_of_each_language_with_a_query_of_its_own(store: VectorStore) -> None:
     items = [item(f"{lang}{number}", lang) for lang in ("de", "en", "zh-Hant") for number in range(20)]
     store.put(MODEL, items)
@@ -173,7 +161,10 @@ def test_search_finds_the_nearest_of_each_language_with_a_query_of_its_own(store
         assert [len(candidates.doc_ids) for candidates in hits.pop("fr")] == [0, 0, 0]
         for lang, of_lang in hits.items():
             for query, candidates in zip(queries[lang], of_lang, strict=True):
-                expected = _brute_force(items, lang, query, k)
+                scored = [
+                    (-float(one.vector @ query), one.document.doc_id) for one in items if one.document.lang == lang
+                ]
+                expected = sorted(scored)[:k]
                 assert list(candidates.doc_ids) == [doc_id for _, doc_id in expected]
                 np.testing.assert_allclose(candidates.scores, [-score for score, _ in expected], atol=1e-5)
                 assert candidates.vectors is not None
