@@ -132,10 +132,7 @@ def detach(
 
 
 def _refuse_shared_field(engine: sa.Engine, name: str, users: UsersIndex) -> None:
-    """Refuse a field that another collection uses: each would take the other's vectors for vectors of its own texts.
-
-    Of two that began at once, the later one is refused.
-    """
+    """Refuse a field of another collection, whose vectors would pass for its own; of two at once, refuse the later."""
     attachment, own = users.attachment, collections.find(engine, name)
     for collection in collections.all_collections(engine):
         other = Attachment.parse(collection.store) if is_attached(collection.store) else None

@@ -310,11 +310,8 @@ def _empty(index: ServerIndex, layout: Layout, doc_ids: Sequence[str], places: M
 
 
 def _removal(field: str, source: Mapping[str, Any], *, keeps_null: bool) -> Action:
-    """The write of a source without a field, past the index's default pipeline; or of null in the field's place.
-
-    A partial document can't remove a field, and scripts may be forbidden.
-    """
+    """The write of null in a field's place; or of the source without it, which a partial document can't remove."""
     if keeps_null:
         return {"_op_type": "update", "doc": {field: None}}
     kept = {name: value for name, value in source.items() if name != field}
-    return {"_op_type": "index", "pipeline": "_none", "_source": kept}
+    return {"_op_type": "index", "pipeline": "_none", "_source": kept}  # scripts may be forbidden
