@@ -138,7 +138,11 @@ def _write(
         except StoreError as error:
             later, full = [doc_id for doc_id in pending if doc_id not in outcome.done], error
             if limit := _too_large(error, [actions[doc_id] for doc_id in later if doc_id in actions], broken):
-                groups += _halves(later, limit, outcome)
+                if len(later) == 1:
+                    outcome.refused[later[0]] = limit
+                else:
+                    middle = len(later) // 2
+                    groups += [later[middle:], later[:middle]]
                 continue
             if not cluster_errors.is_temporary(error):
                 given_up.set()
@@ -169,15 +173,6 @@ def _too_large(error: StoreError, sent: Sequence[Action], broken: Counter[str]) 
     (action,) = sent
     broken[action["_id"]] += 1
     return _REQUEST if broken[action["_id"]] > 1 and len(json.dumps(action)) > _SMALLEST_CHUNK else ""
-
-
-def _halves(doc_ids: list[str], limit: str, outcome: BulkOutcome) -> list[list[str]]:
-    """Two halves of documents that together exceed a limit; a single document that exceeds it is refused."""
-    if len(doc_ids) == 1:
-        outcome.refused[doc_ids[0]] = limit
-        return []
-    middle = len(doc_ids) // 2
-    return [doc_ids[middle:], doc_ids[:middle]]
 
 
 def _attempt(
