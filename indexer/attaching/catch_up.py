@@ -83,8 +83,9 @@ def catch_up(
         source = f"elastic:{part.address.server}/{part.users.attachment.index}"
         ledger = AttachLedger.open(engine, collection, source, mark, encoder.spec, beside=marked.keys(), away=away)
         with console.progress("attaching", None, "documents") as progress:
-            all_passes.append(_Passes(part, encoder, ledger, checkpoints, console, progress))
-            all_passes[-1].run_all()
+            passes = _Passes(part, encoder, ledger, checkpoints, console, progress)
+            passes.behind = all(passes.run(first=number == 0) for number in range(_PASSES))
+            all_passes.append(passes)
     if not all_passes:
         raise unfit[0]
     changed = any(passes.moved or passes.ledger.interrupted for passes in all_passes)
@@ -112,10 +113,7 @@ def catch_up(
 
 
 def _prune(store: JoinedStore, all_passes: "Sequence[_Passes]", kept: Collection[str]) -> int:
-    """Remove what was stored for documents that the owner deleted; returns the number of documents.
-
-    What is stored for an index that is ``kept``, but could not be read this time, stays.
-    """
+    """Remove and count what is stored for deleted documents, but of no ``kept`` index that can't be read this time."""
     without = 0
     for passes in all_passes:
         refused = [refusal.doc_id for refusal in passes.ledger.refusals()]
@@ -162,10 +160,6 @@ class _Passes:
         self.encoded = self.unchanged = self.removed = 0
         self.moved = self.first = self.wrote = False
         self.behind = True
-
-    def run_all(self) -> None:
-        """Make passes until one has nothing to write."""
-        self.behind = all(self.run(first=number == 0) for number in range(_PASSES))
 
     def run(self, *, first: bool) -> bool:
         """Make a pass; returns whether another pass may have work. Only the first pass shows progress."""

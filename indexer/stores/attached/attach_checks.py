@@ -32,7 +32,11 @@ def check(client: Elasticsearch, users: UsersIndex, model: str) -> None:
         )
     _check_source(users)
     _check_rights(client, users)
-    _check_routing(client, users)
+    if users.mapping.get("_routing", {}).get("required", False) or _has_documents_with(client, users, "_routing"):
+        raise BadInput(
+            f"documents of {users.name} are placed by routing values, so an id alone does not find them; "
+            f"index it into a collection of its own: dragoman index elastic:{users.name} -c NAME"
+        )
     if not users.attachment.companion:
         _check_writable(users)
         _check_field(client, users, model)
@@ -96,14 +100,6 @@ def _check_rights(client: Elasticsearch, users: UsersIndex) -> None:
         raise NotAllowed(
             f"{users.attachment.server} gives this user no right to {', '.join(sorted(lacking))} on {users.name}; "
             f"attaching needs {', '.join(needed)}" + ("" if users.attachment.companion else ", or --companion")
-        )
-
-
-def _check_routing(client: Elasticsearch, users: UsersIndex) -> None:
-    if users.mapping.get("_routing", {}).get("required", False) or _has_documents_with(client, users, "_routing"):
-        raise BadInput(
-            f"documents of {users.name} are placed by routing values, so an id alone does not find them; "
-            f"index it into a collection of its own: dragoman index elastic:{users.name} -c NAME"
         )
 
 

@@ -37,16 +37,11 @@ Patch = pytest.MonkeyPatch
 MODEL, DIM = "model-a", 8
 
 
-def item(doc_id: str, text: str = "text", passages: int = 1) -> StoredDocument:
+def item(doc_id: str, text: str = "text", passages: int = 1, lang: str = "en") -> StoredDocument:
     chance = np.random.default_rng(len(text))
     vector = unit_rows(chance.standard_normal((1, DIM)).astype(np.float32))[0]
     offsets = np.zeros((passages, 2), np.int32)
-    return StoredDocument(Document(doc_id, "en", text), vector, Passages(np.ones((passages, DIM), np.int8), offsets))
-
-
-def in_language(doc_id: str, lang: str) -> StoredDocument:
-    given = item(doc_id)
-    return replace(given, document=replace(given.document, lang=lang))
+    return StoredDocument(Document(doc_id, lang, text), vector, Passages(np.ones((passages, DIM), np.int8), offsets))
 
 
 @pytest.fixture
@@ -296,7 +291,7 @@ def test_a_language_has_a_field_and_a_graph_once_it_is_large(
 ) -> None:
     monkeypatch.setattr(mapped_fields, "MOST_FLAT", 3)
     langs = {"en": 3, "de": 5, "und": 2, "ceb": 2}
-    items = {lang: [in_language(f"{lang}{number}", lang) for number in range(count)] for lang, count in langs.items()}
+    items = {lang: [item(f"{lang}{number}", lang=lang) for number in range(count)] for lang, count in langs.items()}
     asking = dict.fromkeys(langs, items["de"][0].vector[None])
 
     def all_found(opened: ElasticStore) -> bool:
@@ -312,7 +307,7 @@ def test_a_language_has_a_field_and_a_graph_once_it_is_large(
         fields = reader._mapped.of(MODEL, langs)
         kinds = {lang: field.kind for lang, field in fields.of_languages.items()}
         assert (kinds, fields.shared.kind) == ({"de": "int8_hnsw", "en": "int8_flat"}, "int8_hnsw")
-        store.put(MODEL, [in_language("de0", "en")])
+        store.put(MODEL, [item("de0")])
         langs |= {"en": 4, "de": 4}
         assert all_found(store)
         assert store.vectors(MODEL, ["ceb1", "de0"]).tobytes() == np.stack([items["ceb"][1].vector] * 2).tobytes()
