@@ -19,6 +19,5 @@ def share_arenas(count: int) -> None:
 
 def give_back_memory() -> None:
     """Give freed memory back to the system: glibc keeps what many small objects took, such as a vocabulary's pieces."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
+    if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
         trim(0)

@@ -82,8 +82,7 @@ def words(text: str, lang: str) -> list[str]:
     """Folded words of a text in order; scripts without blanks give n-grams, but Katakana and shorter runs are words."""
     text = folded(text, lang)
     if not _WITHOUT_BLANKS.search(text):
-        matches: list[str] = word_pattern().findall(text)
-        return matches
+        return word_pattern().findall(text)
     return _words_and_starts(text)[0]
 
 
@@ -112,8 +111,7 @@ def pieces(text: str, lang: str, size: int) -> Pieces:
         keeps_every_word = unicodedata.is_normalized("NFC", text) and all(map(_keeps_words, set(text)))
         if not keeps_every_word:
             return _folded_by_piece(text, lang, size)
-    text_words = word_pattern().findall(folded_text)
-    if not text_words:
+    if not (text_words := word_pattern().findall(folded_text)):
         return _NO_PIECES
     borders = [0, *(piece.end() for piece in _piece_pattern(size).finditer(text))]
     return Pieces(text_words, [*range(0, len(text_words), size), len(text_words)], borders)

@@ -167,8 +167,7 @@ def four_bits(model: onnx.ModelProto) -> onnx.ModelProto:
     nodes = []
     for node in graph.node:
         nodes.append(node)
-        weight = constant_matrix(node, weights)
-        if weight is None:
+        if (weight := constant_matrix(node, weights)) is None:
             continue
         matrix = numpy_helper.to_array(weight)
         blocks = quantise_blocks(matrix.T if node.op_type == "MatMul" else matrix)

@@ -61,8 +61,7 @@ class Training:
     def resume(self, about: str) -> bool:
         """Whether a checkpoint of ``about``, documents and settings, was resumed. Raises BadInput: it doesn't fit."""
         self._about = about
-        state = load_checkpoint(self._checkpoint_file, random=False)
-        if state is None:
+        if (state := load_checkpoint(self._checkpoint_file, random=False)) is None:
             return False
         if state["about"] != about:
             raise BadInput(

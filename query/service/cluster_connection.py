@@ -96,8 +96,7 @@ class Cluster:
     async def accepts(self, authorization: str) -> bool:
         """Whether the cluster accepts credentials, asked once in ``_BELIEVED_SECONDS``. Raises Refused: no answer."""
         key = _key(authorization)
-        accepted = self._lately(key)
-        if accepted is not None:
+        if (accepted := self._lately(key)) is not None:
             return accepted
         if key not in self._checks:
             self._checks[key] = asyncio.create_task(self._check(key, authorization))

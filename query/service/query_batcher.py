@@ -44,7 +44,7 @@ class QueryBatcher:
         """Queries → (queries, dim) unit rows."""
         kept = [self._kept(query) for query in queries]
         for vector in kept:
-            self._metrics.kept(vector is not None)
+            self._metrics.vectors.labels("no" if vector is None else "yes").inc()
         new = [query for query, vector in zip(queries, kept, strict=True) if vector is None]
         encoded = iter(self._waiting.call("", new))
         rows = [next(encoded) if vector is None else vector for vector in kept]
@@ -65,7 +65,7 @@ class QueryBatcher:
         new = {_key(query): query for query in queries if self._kept(query) is None}
         vectors: dict[_Key, FloatArray] = {}
         if new:
-            self._metrics.encoded(len(new))
+            self._metrics.batches.observe(len(new))
             vectors = dict(zip(new, self._encoder.encode_queries(list(new.values())), strict=True))
         with self._lock:
             self._vectors.update(vectors)

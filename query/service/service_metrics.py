@@ -24,24 +24,16 @@ class Metrics:
             "dragoman_waiting", "Searches that run or wait.", registry=registry, multiprocess_mode="livesum"
         )
         self.refused = Counter("dragoman_refused", "Requests refused.", ("why",), registry=registry)
-        self._batches = Histogram(
+        self.batches = Histogram(
             "dragoman_queries_encoded", "Queries encoded at once.", buckets=(1, 2, 4, 8, 16, 32), registry=registry
         )
-        self._vectors = Counter(
+        self.vectors = Counter(
             "dragoman_query_vectors", "Query vectors, kept or to be made.", ("kept",), registry=registry
         )
         self.upstream = Histogram(
             "dragoman_upstream_seconds", "Elasticsearch's answers.", buckets=_SECONDS_BUCKETS, registry=registry
         )
         self.log_lost = Counter("dragoman_log_lost", "Entries the query log did not take.", registry=registry)
-
-    def encoded(self, queries: int) -> None:
-        """Count a call of the encoder, with its number of queries."""
-        self._batches.observe(queries)
-
-    def kept(self, kept: bool) -> None:
-        """Count a query whose vector was kept, or had to be computed."""
-        self._vectors.labels("yes" if kept else "no").inc()
 
     def text(self) -> bytes:
         """All metrics in Prometheus's text format."""

@@ -33,8 +33,7 @@ def serve_in_processes(count: int, opened: OpenCollections, serve: Callable[[], 
         while True:
             while len(children - outdated) < count:
                 children.add(_fork(opened, serve, mask))
-            received = signal.sigtimedwait(signals, _EVERY)
-            if received is None:
+            if (received := signal.sigtimedwait(signals, _EVERY)) is None:
                 with suppress(DragomanError, sa.exc.SQLAlchemyError):  # the database may answer at the next look
                     if (now := opened.versions()) != versions:
                         opened.prepare_forks()

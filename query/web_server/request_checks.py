@@ -133,8 +133,7 @@ class AccessMiddleware:
         if authorization is not None and not _CREDENTIALS.fullmatch(authorization):
             raise Refused(401, "the Authorization header can't be read; send Bearer TOKEN, or leave the header out")
         caller = await self._caller((authorization or b"").decode("ascii"), address, elastic=elastic)
-        wait = self._rate_limiter.wait(caller.name)
-        if wait:
+        if wait := self._rate_limiter.wait(caller.name):
             raise Refused(429, f"{self._options.rate} requests a minute are allowed; wait a little", wait)
         return caller
 
@@ -145,8 +144,7 @@ class AccessMiddleware:
                 return Caller(address)
             await self._check_with_cluster(cluster, authorization, address)
             return Caller(address, authorization)
-        token = matching_token(self._options.tokens, authorization)
-        if token is not None:
+        if (token := matching_token(self._options.tokens, authorization)) is not None:
             return Caller(token.name)
         if cluster is not None:
             await self._check_with_cluster(cluster, authorization, address)
@@ -169,8 +167,7 @@ class AccessMiddleware:
             raise Refused(401, "neither the service nor Elasticsearch accepts these credentials; send others")
 
     def _count_wrong(self, address: str) -> None:
-        wait = self._wrong_credentials.wait(address)
-        if wait:
+        if wait := self._wrong_credentials.wait(address):
             raise Refused(429, "too many wrong credentials came from this address; wait a little", wait)
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:

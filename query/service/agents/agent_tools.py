@@ -141,8 +141,7 @@ class AgentTools:
         return ListToolsResult(tools=[tool.definition(name) for name, tool in self._tools.items()])
 
     async def _call(self, _: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
-        tool = self._tools.get(params.name)
-        if tool is None:
+        if (tool := self._tools.get(params.name)) is None:
             raise MCPError(
                 INVALID_PARAMS, f"there is no tool {one_line(params.name)!r} (there are: {', '.join(self._tools)})"
             )

@@ -192,8 +192,7 @@ def _clause(query: Any) -> tuple[Any, tuple[Mapping[str, Any], ...]]:
     bool_query = query.get("bool")
     if not isinstance(bool_query, dict):
         raise Refused(400, f"{NAME} can't stand there; it is the query, or in must of a bool that is the query")
-    unknown = bool_query.keys() - {"must", "filter", "must_not"}
-    if unknown:
+    if unknown := bool_query.keys() - {"must", "filter", "must_not"}:
         raise Refused(
             400,
             f"bool.{min(unknown)[:100]} can't be combined with {NAME}: scores of words and of meaning don't add; "
@@ -231,8 +230,7 @@ def _min_score(value: Any) -> float | None:
 def _request(clause: Any, k: int, *, explain: bool) -> SearchRequest:
     if not isinstance(clause, dict):
         raise Refused(400, f'{NAME} is an object: {{"query": "what to look for"}}')
-    unknown = clause.keys() - {*_REQUEST_NAMES, *_OWN_NAMES}
-    if unknown:
+    if unknown := clause.keys() - {*_REQUEST_NAMES, *_OWN_NAMES}:
         raise Refused(400, f"{NAME} has no {min(unknown)[:100]!r}; it has {', '.join((*_REQUEST_NAMES, *_OWN_NAMES))}")
     asked = {name: value for name, value in clause.items() if name in _REQUEST_NAMES}
     try:

@@ -140,8 +140,7 @@ class SearchEndpoints:
     async def _pass_on(self, call: Call, request: Request, lines: Sequence[bytes], values: Sequence[Any]) -> Response:
         """The cluster's answer to searches without the clause. Raises Refused: no cluster, or no right to the call."""
         caller = request.state.caller
-        cluster = self._cluster()
-        if cluster is None:
+        if (cluster := self._cluster()) is None:
             raise Refused(400, f"there is no Elasticsearch behind this service; give {call.endpoint} a {NAME} clause")
         if not caller.authorization:
             if self._stale:
@@ -211,8 +210,7 @@ class SearchEndpoints:
     def _count(self, indices: Sequence[str], search: CrossLingual, caller: Caller) -> dict[str, Any]:
         with self._searched(indices, search, caller) as searched:
             searched.require_visible()
-            count = searched.count(search)
-            if count is None:
+            if (count := searched.count(search)) is None:
                 raise Refused(
                     400, "your credentials can't count here, as the vectors lie beside the index; search instead"
                 )

@@ -42,9 +42,8 @@ class SearchedCollection:
                 searcher = replace(searcher, store=visible, languages=languages)
         store = searcher.store
         if not isinstance(store, OnServer):
-            return cls(
-                place, searcher, cross_lingual_clause.as_filters(search.filters, place.read_fields) or None, rights
-            )
+            filters = cross_lingual_clause.as_filters(search.filters, place.read_fields)
+            return cls(place, searcher, filters or None, rights)
         if not (search.filters or authorization):
             return cls(place, searcher, None, rights)
         try:
