@@ -154,14 +154,13 @@ def _turn_sign(activity: str, done: threading.Event) -> None:
     for sign in itertools.cycle("|/-\\"):
         sys.stderr.write(f"\r{sign} {activity} …")
         sys.stderr.flush()
-        if done.wait(_SIGN_SECONDS):
+        if done.wait(0.1):
             break
     sys.stderr.write("\r\x1b[K")
     sys.stderr.flush()
 
 
 _SIGN_AFTER = 0.5
-_SIGN_SECONDS = 0.1
 
 
 def values_of(report: object, *names: str) -> dict[str, Any]:
@@ -191,7 +190,7 @@ class _Lines(Progress):
         done_before, self.done = self.done, self.done + steps
         now = time.monotonic()
         tenth = max(1, self.total // 10) if self.total else None
-        if (tenth and self.done // tenth > done_before // tenth) or now - self.last > _LINE_SECONDS:
+        if (tenth and self.done // tenth > done_before // tenth) or now - self.last > 10:
             self.last = now
             rate = self.done / max(now - self.start, 1e-6)
             of_total = f"/{self.total:,}" if self.total else ""
@@ -202,9 +201,6 @@ class _Lines(Progress):
 
     def expect(self, total: int) -> None:
         self.total = total
-
-
-_LINE_SECONDS = 10.0
 
 
 @contextmanager

@@ -163,16 +163,14 @@ def unit_rows(matrix: FloatArray | Int8Array) -> FloatArray:
     norms = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))[:, None]
     if norms.min(initial=np.inf) > 0:
         return np.asarray(matrix / norms, dtype=np.float32)
-    result: FloatArray = np.divide(matrix, norms, out=np.zeros_like(matrix), where=norms > 0)
-    return result
+    return np.asarray(np.divide(matrix, norms, out=np.zeros_like(matrix), where=norms > 0))
 
 
 def int8_rows(matrix: FloatArray) -> Int8Array:
     """Quantise each row to int8 with the largest scale that fits: the row keeps its direction and loses its norm."""
     peaks = np.abs(matrix).max(axis=1, keepdims=True, initial=0.0)
     scaled = np.divide(matrix * 127.0, peaks, out=np.zeros_like(matrix), where=peaks > 0)
-    result: Int8Array = np.rint(scaled).astype(np.int8)
-    return result
+    return np.asarray(np.rint(scaled), dtype=np.int8)
 
 
 def int8_rows_and_scales(matrix: FloatArray) -> tuple[Int8Array, FloatArray]:

@@ -34,14 +34,12 @@ class LCA:
     def _weights(self, aligned: AlignedMoments, source: str, target: str, path: RidgePath | None) -> Float64Array:
         scatter, cross = aligned.scatter(source, source), aligned.scatter(source, target)
         if self.dimensions:
-            from_axes = _axes(scatter, self.dimensions)
-            to_axes = _axes(aligned.scatter(target, target), self.dimensions)
+            from_axes = principal_axes(scatter)[: self.dimensions]
             reduced = RidgePath(from_axes @ scatter @ from_axes.T, aligned.spread(source))
             if self.stay:
-                change: Float64Array = from_axes.T @ reduced.solve(from_axes @ (cross - scatter), self.ridge)
-                return np.eye(len(cross)) + change
-            weights: Float64Array = from_axes.T @ reduced.solve(from_axes @ cross @ to_axes.T, self.ridge) @ to_axes
-            return weights
+                return np.eye(len(cross)) + from_axes.T @ reduced.solve(from_axes @ (cross - scatter), self.ridge)
+            to_axes = principal_axes(aligned.scatter(target, target))[: self.dimensions]
+            return from_axes.T @ reduced.solve(from_axes @ cross @ to_axes.T, self.ridge) @ to_axes
         path = path or ridge_path(aligned, source)
         if self.stay:
             return np.eye(len(cross)) + path.solve(cross - scatter, self.ridge)
@@ -65,7 +63,3 @@ class LCA:
 def ridge_path(aligned: AlignedMoments, source: str) -> RidgePath:
     """The decomposition that all maps out of a space share."""
     return RidgePath(aligned.scatter(source, source), aligned.spread(source))
-
-
-def _axes(scatter: Float64Array, dimensions: int) -> Float64Array:
-    return principal_axes(scatter)[:dimensions].astype(np.float64)

@@ -51,13 +51,11 @@ class AlignedMoments:
         """(dim, other dim) sum over rows of the outer products of two spaces' centred rows."""
         total = self.moments.total
         of_means = np.outer(total[self.parts[first]], total[self.parts[second]]) / max(self.moments.count, 1)
-        scattered: Float64Array = self.products(first, second) - of_means
-        return scattered
+        return self.products(first, second) - of_means
 
     def products(self, first: str, second: str) -> Float64Array:
         """(dim, other dim) sum over rows of the outer products of two spaces' rows, not centred."""
-        products: Float64Array = self.moments.second[self.parts[first], self.parts[second]]
-        return products
+        return self.moments.second[self.parts[first], self.parts[second]]
 
     def spread(self, name: str) -> float:
         """Mean squared distance of a space's rows from their mean."""
@@ -80,8 +78,7 @@ class RidgePath:
         else:
             is_seen = self._values > _NOTHING * self._values[-1]
             factors = np.where(is_seen, 1.0 / np.where(is_seen, self._values, 1.0), 0.0)
-        weights: Float64Array = (self._axes * factors) @ (self._axes.T @ cross)
-        return weights
+        return np.asarray((self._axes * factors) @ (self._axes.T @ cross))
 
 
 def require_pairs(count: int) -> None:

@@ -68,8 +68,7 @@ class DensityWeights:
 
     def weights(self, vectors: FloatArray) -> FloatArray:
         """Weights b / (b + P) of (m, dim) vectors: (m,) float32, above 0 and at most 1 (1: no point is near)."""
-        weights: FloatArray = (self.b / (self.b + self.shares(vectors))).astype(np.float32)
-        return weights
+        return (self.b / (self.b + self.shares(vectors))).astype(np.float32)
 
     @cached_property
     def id(self) -> str:
@@ -88,13 +87,8 @@ class DensityWeights:
         advice = f"make it again: dragoman train lawdr SOURCE… -o {file.parent}"
         try:
             with file.open("rb") as handle, np.load(handle, allow_pickle=False) as data:
-                loaded = cls(
-                    mean=data["mean"],
-                    components=data["components"],
-                    points=data["points"],
-                    bandwidth=float(data["bandwidth"]),
-                    b=float(data["b"]),
-                )
+                arrays = (data["mean"], data["components"], data["points"])
+                loaded = cls(*arrays, bandwidth=float(data["bandwidth"]), b=float(data["b"]))
         except Exception as error:  # a damaged archive raises errors of zlib, zipfile or numpy
             raise BadInput(f"{file} can't be read; {advice}") from error
         if not loaded._is_sound():
@@ -130,8 +124,7 @@ def _principal(vectors: Float64Array, same: float) -> tuple[FloatArray, FloatArr
 
 
 def _reduce(vectors: FloatArray, mean: FloatArray, components: FloatArray) -> Float64Array:
-    reduced: Float64Array = (vectors.astype(np.float64) - mean) @ components.T.astype(np.float64)
-    return reduced
+    return (vectors.astype(np.float64) - mean) @ components.T.astype(np.float64)
 
 
 def _cross_validated(points: Float64Array, same: float, seed: int) -> float:

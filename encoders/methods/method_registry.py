@@ -52,8 +52,5 @@ def open_encoder(
         return Lawdr(sentence, density)
     if upper:
         return Hmde(sentence, upper)
-    if method == First.method:
-        return First(sentence)
-    if method == Sentences.method:
-        return Sentences(sentence)
-    return Segments(sentence) if method == Segments.method else TitledWindows(sentence)
+    untrained = {kind.method: kind for kind in (TitledWindows, Segments, First, Sentences)}
+    return untrained[method](sentence)

@@ -110,8 +110,7 @@ def principal_axes(second: Float64Array) -> FloatArray:
     """Orthonormal eigenvectors of a (dim, dim) second moment, (r, dim), largest eigenvalue first; r is its rank."""
     values, vectors = np.linalg.eigh(second)
     rank = int((values > _NOTHING * max(float(values[-1]), 0.0)).sum())
-    axes: FloatArray = np.ascontiguousarray(vectors[:, ::-1][:, :rank].T, dtype=np.float32)
-    return axes
+    return np.ascontiguousarray(vectors[:, ::-1][:, :rank].T, dtype=np.float32)
 
 
 _DIMENSIONS_PER_VECTOR = 8

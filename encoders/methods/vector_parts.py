@@ -81,10 +81,7 @@ class VectorParts:
             return product
         known_weights = self.known(rows) * np.array(self.weights, dtype=np.float32)
         common_weights = known_weights @ self.known(queries).T.astype(np.float32)
-        result: FloatArray = np.divide(
-            product, common_weights, out=np.zeros_like(product), where=common_weights > _NONE
-        )
-        return result
+        return np.divide(product, common_weights, out=np.zeros_like(product), where=common_weights > _NONE)
 
     def plain_cosines(self, rows: FloatArray, queries: FloatArray) -> FloatArray:
         """(n, q) ``cosines`` of vectors as the encoders make them."""

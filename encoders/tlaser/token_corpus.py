@@ -37,8 +37,7 @@ class Sentences:
         return len(self.starts) - 1
 
     def __getitem__(self, row: int) -> Int32Array:
-        ids: Int32Array = self._ids[self.starts[row] : self.starts[row + 1]]
-        return ids
+        return self._ids[self.starts[row] : self.starts[row + 1]]
 
     @property
     def lengths(self) -> IntArray:
