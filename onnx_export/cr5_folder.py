@@ -9,8 +9,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from encoders.cr5.bags_of_words import ALIGNMENT, DATA, scales_start
-from encoders.cr5.cr5_model import Cr5Model, Table, quantised
-from encoders.document import short_hash
+from encoders.cr5.cr5_model import Cr5Model, Table
+from encoders.document import int8_rows_and_scales, short_hash
 from encoders.folder.model_config import ModelConfig, Precision
 from encoders.folder.model_folder import ModelFolder, publishing
 from encoders.folder.training_texts import write_training_texts
@@ -31,7 +31,7 @@ def publish(
     ``taught_by`` has the keys of the training texts, if known. Raises MissingPart: the target can't be written.
     """
     float_rows = np.ascontiguousarray(model.table.rows, dtype=np.float32)
-    table = quantised(float_rows) if precision == "int8" else model.table
+    table = Table(*int8_rows_and_scales(float_rows)) if precision == "int8" else model.table
     config = ModelConfig(
         name=target.name,
         dim=model.dim,

@@ -1,7 +1,7 @@
 """Training documents as word counts by language, each with its concept."""
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -29,13 +29,15 @@ class Counts:
 class Corpus:
     """Word counts and concepts of documents in several languages; documents ``without_concept`` are only counted."""
 
-    def __init__(self) -> None:
+    def __init__(self, documents: Iterable[Document] = ()) -> None:
         self.documents = 0
         self.without_concept = 0
         self._counters: dict[str, BagCounter] = {}
         self._labels: dict[str, list[tuple[int, int]]] = {}
         self._concepts: dict[str, int] = {}
         self._text_keys: dict[str, array[int]] = {}
+        for document in documents:
+            self.add(document)
 
     def add(self, document: Document) -> None:
         """Add a document."""

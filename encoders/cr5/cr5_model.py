@@ -8,7 +8,7 @@ from itertools import repeat
 import numpy as np
 import numpy.typing as npt
 
-from encoders.document import Document, FloatArray, Int8Array, Int32Array, int8_rows_and_scales, unit_rows
+from encoders.document import Document, FloatArray, Int8Array, Int32Array, unit_rows
 from encoders.errors import BadInput
 from encoders.text.words import words
 
@@ -99,8 +99,3 @@ class Cr5Model:
     @cached_property
     def _indices(self) -> dict[str, dict[str, int]]:
         return {}
-
-
-def quantised(rows: FloatArray) -> Table:
-    """Quantise a table to int8 with a scale for each row: a quarter of the size."""
-    return Table(*int8_rows_and_scales(rows))

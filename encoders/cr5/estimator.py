@@ -32,7 +32,7 @@ class Cr5:
         Raises BadInput: the documents teach nothing (the message says why), or don't fit into memory.
         """
         console = console or Console(quiet=True)
-        corpus = documents if isinstance(documents, Corpus) else _counted(documents)
+        corpus = documents if isinstance(documents, Corpus) else Corpus(documents)
         try:
             self._learn(corpus, console)
         except MemoryError as error:
@@ -175,10 +175,3 @@ def _table(solution: Solution, vocabularies: Mapping[str, Vocabulary]) -> FloatA
         np.multiply(solution.columns[lang], vocabulary.idf[:, None], out=part)
         row += len(part)
     return table
-
-
-def _counted(documents: Iterable[Document]) -> Corpus:
-    corpus = Corpus()
-    for document in documents:
-        corpus.add(document)
-    return corpus

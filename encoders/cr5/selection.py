@@ -71,8 +71,7 @@ def transitive_rows(
     A concept that several other languages have goes to the language that has the fewest so far; as ``published``, to
     none of them, as in figure 1(c) of the paper. Raises BadInput: a pivot is not among the languages.
     """
-    missing = [pivot for pivot in pivots if pivot not in counts]
-    if missing:
+    if missing := [pivot for pivot in pivots if pivot not in counts]:
         raise BadInput(f"there are no documents in the pivot {missing[0]}; choose among {', '.join(sorted(counts))}")
     holders: dict[int, list[str]] = {}
     pivot_concepts = {int(concept) for pivot in pivots for concept in counts[pivot].concepts[rows[pivot]]}
@@ -97,11 +96,9 @@ def transitive_rows(
 
 def _shared(counts: Mapping[str, Counts], rows: Rows) -> set[int]:
     """Concepts of documents in at least two languages."""
-    lang_counts: dict[int, int] = {}
-    for lang, documents in rows.items():
-        for concept in np.unique(counts[lang].concepts[documents]).tolist():
-            lang_counts[concept] = lang_counts.get(concept, 0) + 1
-    return {concept for concept, count in lang_counts.items() if count > 1}
+    of_langs = [np.unique(counts[lang].concepts[documents]) for lang, documents in rows.items()]
+    concepts, langs = np.unique(np.concatenate([np.zeros(0, np.int64), *of_langs]), return_counts=True)
+    return set(concepts[langs > 1].tolist())
 
 
 def _groups(concepts: Mapping[str, set[int]]) -> list[list[str]]:

@@ -93,8 +93,7 @@ class _Run:
         self._resume()
 
     def _resume(self) -> None:
-        stored = load_checkpoint(self.folder / _LAST)
-        if stored is None:
+        if (stored := load_checkpoint(self.folder / _LAST)) is None:
             return
         check_same(with_earlier_settings(json.loads(stored["told"])), self.fingerprint, self.folder)
         self.model.load_state_dict(stored["model"])
@@ -251,15 +250,11 @@ def validation_error(model: Translator, corpus: Corpus, plan: TlaserPlan, device
     model.eval()
     vectors, present = {}, {}
     for lang, sentences in corpus.validation.items():
-        present_sentences = [(row, ids) for row, ids in enumerate(sentences) if ids is not None]
-        inputs = [encoder_input(ids, plan.variant) for _, ids in present_sentences]
+        inputs = [encoder_input(ids, plan.variant) for ids in sentences if ids is not None]
+        present[lang] = np.array([ids is not None for ids in sentences], dtype=np.bool_)
         vectors[lang] = np.zeros((len(sentences), plan.sizes.dim), dtype=np.float32)
-        present[lang] = np.zeros(len(sentences), dtype=np.bool_)
-        rows = [row for row, _ in present_sentences]
-        vectors[lang][rows] = unit_rows(_encode(model, inputs, plan.sizes.dim, device))
-        present[lang][rows] = True
-    errors = search_errors(vectors, present)
-    return float(np.mean(list(errors.values())))
+        vectors[lang][present[lang]] = unit_rows(_encode(model, inputs, plan.sizes.dim, device))
+    return float(np.mean(list(search_errors(vectors, present).values())))
 
 
 def _encode(model: Translator, inputs: list[Any], dim: int, device: torch.device) -> FloatArray:

@@ -57,11 +57,9 @@ class EncoderLayer(nn.Module):
 
     def forward(self, states: Tensor, mask: Tensor, *, first_alone: bool = False) -> Tensor:
         """States (n, t, dim) → (n, t, dim), or (n, 1, dim) for only the first position."""
-        normalised = self.before_attention(states)
+        queries = normalised = self.before_attention(states)
         if first_alone:
             states, queries = states[:, :1], normalised[:, :1]
-        else:
-            queries = normalised
         states = states + self.dropout(self.attention(queries, normalised, mask))
         result: Tensor = states + self.dropout(self.ffn(self.before_ffn(states)))
         return result

@@ -30,13 +30,11 @@ class Ridge:
 
     def predicted(self, targets: FloatArray, solved: FloatArray) -> FloatArray:
         """X(XᵀX + λI)⁻¹Xᵀ V, (documents, columns): the regression's prediction of V for the training documents."""
-        predictions: FloatArray = targets - self._lam * solved if self._is_dual else self._matrix @ solved
-        return predictions
+        return targets - self._lam * solved if self._is_dual else self._matrix @ solved
 
     def weights(self, solved: FloatArray) -> FloatArray:
         """(XᵀX + λI)⁻¹Xᵀ V, (words, columns), from the coefficients that ``solve`` returned for V."""
-        weights: FloatArray = self._matrix.T @ solved if self._is_dual else solved
-        return weights
+        return self._matrix.T @ solved if self._is_dual else solved
 
 
 def ridge(matrix: csr_array, lam: float, *, direct: int = DIRECT, tolerance: float = TOLERANCE) -> Ridge:
@@ -59,8 +57,7 @@ class _System:
         self._wide, self._lam = wide, lam
 
     def __call__(self, columns: Columns) -> Columns:
-        image: Columns = self._wide @ (self._wide.T @ columns) + columns.dtype.type(self._lam) * columns
-        return image
+        return np.asarray(self._wide @ (self._wide.T @ columns) + columns.dtype.type(self._lam) * columns)
 
     def iterated(self, tolerance: float) -> _Solver:
         """Solve by block conjugate gradients, which hold no matrix but X."""
