@@ -49,12 +49,10 @@ def test_the_highest_cosines_are_those_of_a_stable_order(k: int) -> None:
     assert largest(cosines, k).tolist() == np.argsort(-cosines, kind="stable")[:k].tolist()
 
 
-TEXTS = [Document(str(at), "en", text) for at, text in enumerate(["The river rose. Goats swam over it.", "Bread.", ""])]
-
-
 def test_they_have_the_directions_of_the_unit_vectors_and_lengths_of_their_own(small: ModelFolder) -> None:
+    texts = [Document(text, "en", text) for text in ("The river rose. Goats swam over it.", "Bread.", "")]
     plain, raw = (
-        Sentences(SentenceEncoder(small, device="cpu", unnormalised=unnormalised)).sentence_vectors(TEXTS)
+        Sentences(SentenceEncoder(small, device="cpu", unnormalised=unnormalised)).sentence_vectors(texts)
         for unnormalised in (False, True)
     )
     assert [*map(len, raw)] == [*map(len, plain)] == [2, 1, 0]

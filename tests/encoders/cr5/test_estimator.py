@@ -156,10 +156,7 @@ def test_what_does_not_fit_into_memory_is_one_sentence_early_or_late(monkeypatch
 
 def test_transitive_training_links_languages_by_the_pivot_alone_and_still_aligns_them() -> None:
     documents = corpus(["da", "en", "vi"], topics=7, each=12)
-    seen = Corpus()
-    for document in documents:
-        seen.add(document)
-    counts = seen.counts()
+    counts = Corpus(documents).counts()
     rows = linked_rows(counts, transitive_rows(counts, rows_within_limits(counts, WordLimits())[0], ["en"]))
     taught = {lang: set(counts[lang].concepts[kept].tolist()) for lang, kept in rows.items()}
     assert not taught["da"] & taught["vi"]

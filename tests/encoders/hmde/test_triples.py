@@ -118,13 +118,10 @@ def test_shuffled_every_pair_of_pages_comes_once_a_pass() -> None:
         assert triples.languages(rows) == triples.possible
 
 
-CONFIG = ModelConfig("m", 4, 16, "mean", "", "", (), "fp32", "w", "t", "g")
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> ModelFolder:
     (tmp_path / GRAPH).write_bytes(b"graph")
-    return ModelFolder(tmp_path, CONFIG)
+    return ModelFolder(tmp_path, ModelConfig("m", 4, 16, "mean", "", "", (), "fp32", "w", "t", "g"))
 
 
 def write(folder: ModelFolder, **shape: object) -> None:
@@ -133,14 +130,11 @@ def write(folder: ModelFolder, **shape: object) -> None:
     (folder.path / ABOUT).write_text(json.dumps(about))
 
 
-def test_a_shape_is_read(folder: ModelFolder) -> None:
-    write(folder, heads=2)
-    assert UpperFile.read(folder).shape == UpperShape(dim=4, heads=2)
-
-
 @pytest.mark.parametrize("value", [None, "x", 1.5, True, [4], {}, 0, -1])
 @pytest.mark.parametrize("entry", ["dim", "sentences", "tokens", "form"])
-def test_a_value_that_no_shape_has_is_refused(entry: str, value: object, folder: ModelFolder) -> None:
+def test_a_shape_is_read_and_a_value_that_none_has_refused(entry: str, value: object, folder: ModelFolder) -> None:
+    write(folder, heads=2)
+    assert UpperFile.read(folder).shape == UpperShape(dim=4, heads=2)
     write(folder, **{entry: value})
     with pytest.raises(BadInput, match="train it again"):
         UpperFile.read(folder)

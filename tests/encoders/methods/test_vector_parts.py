@@ -13,7 +13,6 @@ from encoders.methods.moments import Moments
 from encoders.methods.vector_parts import VectorParts, parsed_weights, shown_weights
 
 WIDTHS = (5, 3, 4)
-Weights = tuple[float, float, float]
 
 
 def some(count: int, seed: int) -> FloatArray:
@@ -36,7 +35,7 @@ def oracle(row: FloatArray, query: FloatArray, weights: tuple[float, ...]) -> fl
 
 
 @given(st.tuples(*[st.floats(0.1, 1)] * 3), st.integers(0, 1000))
-def test_a_cosine_is_the_weighted_mean_over_the_parts_that_both_know(weights: Weights, seed: int) -> None:
+def test_a_cosine_is_the_weighted_mean_over_the_parts_that_both_know(weights: tuple[float, ...], seed: int) -> None:
     parts = VectorParts(WIDTHS, weights)
     rows, queries = some(6, seed), some(4, seed + 1)
     expected = [[oracle(row, query, parts.weights) for query in queries] for row in rows]

@@ -293,17 +293,12 @@ def encoder() -> Iterator[Slow]:
     made.may.set()
 
 
-@pytest.fixture
-def waiting(encoder: Slow) -> QueryBatcher:
-    return QueryBatcher(encoder, Metrics())
-
-
 def query(text: str) -> Document:
     return Document("query", "en", text)
 
 
-def test_a_lone_query_is_encoded_at_once_and_others_in_one_call(encoder: Slow, waiting: QueryBatcher) -> None:
-    others = ["a" * length for length in range(2, 10)]
+def test_a_lone_query_is_encoded_at_once_and_others_in_one_call(encoder: Slow) -> None:
+    waiting, others = QueryBatcher(encoder, Metrics()), ["a" * length for length in range(2, 10)]
     with ThreadPoolExecutor(20) as pool:
         first = pool.submit(waiting.encode_queries, [query("a")])
         assert encoder.begun.wait(60)
@@ -319,9 +314,8 @@ def test_a_lone_query_is_encoded_at_once_and_others_in_one_call(encoder: Slow, w
     assert len(encoder.calls) == 2
 
 
-def test_no_more_vectors_are_kept_than_there_is_room_for(
-    encoder: Slow, waiting: QueryBatcher, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_more_vectors_are_kept_than_there_is_room_for(encoder: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = QueryBatcher(encoder, Metrics())
     monkeypatch.setattr(query_batcher, "KEPT", 3)
     encoder.may.set()
     for text in ("1", "2", "3", "1", "4", "1", "2"):

@@ -89,8 +89,10 @@ def test_a_solution_by_an_inverse_is_checked_column_by_column(wrong: float) -> N
         np.testing.assert_allclose(found, right / 2, rtol=2e-3)
 
 
-def _of_subjects(documents: int, words: int) -> dict[str, Block]:
-    """Two languages' bags of words, the frequent ones and those of subjects: rows of unit length."""
+@pytest.mark.parametrize("shape", [(400, 120), (300, 600)], ids=["more documents than words", "fewer"])
+def test_iterated_to_the_usual_tolerance_centring_is_taken_out_whole(shape: tuple[int, int]) -> None:
+    """Of two languages' bags of words, the frequent ones and those of subjects: rows of unit length."""
+    documents, words = shape
     chance = np.random.default_rng(0)
     about = chance.dirichlet(np.full(10, 0.1), documents)
     frequent = 1 / np.arange(1, words + 1)
@@ -100,12 +102,6 @@ def _of_subjects(documents: int, words: int) -> dict[str, Block]:
         bags = np.log1p(np.stack([chance.multinomial(60, one / one.sum()) for one in likely]))
         bags /= np.linalg.norm(bags, axis=1, keepdims=True)
         blocks[lang] = Block(csr_array(bags.astype(np.float32)), np.arange(documents))
-    return blocks
-
-
-@pytest.mark.parametrize("shape", [(400, 120), (300, 600)], ids=["more documents than words", "fewer"])
-def test_iterated_to_the_usual_tolerance_centring_is_taken_out_whole(shape: tuple[int, int]) -> None:
-    blocks = _of_subjects(*shape)
     _assert_leading(blocks, 8, 0.3, 0.98, direct=0)
 
 
@@ -224,16 +220,11 @@ def test_what_training_takes_has_every_languages_factor_in_it(monkeypatch: Patch
 Matrix = npt.NDArray[np.float64]
 
 
-def stacked(blocks: Mapping[str, Block]) -> tuple[Matrix, Matrix]:
-    """Z and Y: all languages' documents in one product space, and their concepts one-hot."""
-    z = np.asarray(block_diag(*(block.matrix.toarray() for block in blocks.values())), dtype=np.float64)
-    labels = np.concatenate([block.concepts for block in blocks.values()])
-    return z, np.eye(labels.max() + 1)[labels]
-
-
 def embedding(blocks: Mapping[str, Block], dimensions: int, lam: float) -> tuple[Matrix, Matrix]:
     """Φ with orthonormal rows (eqs. 9, 12, 14, 15), and the eigenvalues of eq. 12."""
-    z, y = stacked(blocks)
+    z = np.asarray(block_diag(*(block.matrix.toarray() for block in blocks.values())), dtype=np.float64)
+    labels = np.concatenate([block.concepts for block in blocks.values()])
+    y = np.eye(labels.max() + 1)[labels]  # z: all documents in one product space; y: their concepts, one-hot
     z, y = z - z.mean(axis=0), y - y.mean(axis=0)
     inverse = np.linalg.inv(z.T @ z + lam * np.eye(z.shape[1]))
     values, vectors = np.linalg.eigh(y.T @ z @ inverse @ z.T @ y)
