@@ -40,8 +40,7 @@ def inputs(lengths: Sequence[int]) -> dict[str, IntArray]:
 
 def vectors(graph: Path, lengths: Sequence[int]) -> FloatArray:
     session = onnxruntime.InferenceSession(graph, providers=["CPUExecutionProvider"])
-    result: FloatArray = session.run(["vectors"], inputs(lengths))[0]
-    return result
+    return np.asarray(session.run(["vectors"], inputs(lengths))[0])
 
 
 class _Operation(OpRun):  # type: ignore[misc]

@@ -50,8 +50,7 @@ SUM = helper.make_node("Add", ["product", "bias"], ["y"])
 
 def run(model: onnx.ModelProto, folder: Path, x: FloatArray, output: str = "y") -> FloatArray:
     save_graph(model, folder / "int8.onnx")
-    values: FloatArray = load_graph(folder / "int8.onnx", CPU).run([output], {"x": x})[0]
-    return values
+    return np.asarray(load_graph(folder / "int8.onnx", CPU).run([output], {"x": x})[0])
 
 
 def test_products_are_those_of_the_levels_that_the_formula_gives(tmp_path: Path) -> None:

@@ -38,8 +38,7 @@ def converted(source: Path, folder: Path, precision: Precision) -> Path:
 
 
 def run(graph: Path, ids: Any, mask: Any) -> FloatArray:
-    vectors: FloatArray = load_graph(graph, CPU).run(["vectors"], {"input_ids": ids, "attention_mask": mask})[0]
-    return vectors
+    return np.asarray(load_graph(graph, CPU).run(["vectors"], {"input_ids": ids, "attention_mask": mask})[0])
 
 
 def batch() -> tuple[Any, Any]:
@@ -216,8 +215,7 @@ def _half(model: onnx.ModelProto, folder: Path, *batches: Inputs) -> onnx.ModelP
 def _in_half_arithmetic(model: onnx.ModelProto) -> FloatArray:
     """The vectors by NumPy, which computes float16 in float16, unlike ONNX Runtime on a CPU."""
     with np.errstate(all="ignore"):
-        vectors: FloatArray = onnx.reference.ReferenceEvaluator(model).run(None, dict(BATCH))[0]
-    return vectors
+        return np.asarray(onnx.reference.ReferenceEvaluator(model).run(None, dict(BATCH))[0])
 
 
 def test_a_sum_that_overflows_stays_in_single_precision(tmp_path: Path) -> None:

@@ -30,8 +30,7 @@ BREAD = "demo:de:sourdough"
 def search(client: httpx.Client, query: str, **more: Any) -> dict[str, Any]:
     answer = client.post("/api/search", json={"query": query, **more})
     assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    return dict(answer.json())
 
 
 def refused(client: httpx.Client, path: str = "/api/search", **asked: Any) -> tuple[int, str]:

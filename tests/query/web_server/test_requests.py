@@ -256,8 +256,6 @@ def test_a_page_of_somebody_elses_gets_nothing(service: httpx.Client) -> None:
     assert preflight.status_code == 405
     answer = service.get("/api/collections", headers=origin)
     assert not [name for name in (*answer.headers, *preflight.headers) if name.startswith("access-control")]
-    headers = {**origin, "Content-Type": "text/plain"}
-    assert service.post("/api/search", content=b'{"query": "coffee"}', headers=headers).status_code == 403
 
 
 @pytest.mark.parametrize(
