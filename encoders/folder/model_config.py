@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from encoders.document import EncoderSpec, short_hash
 
-Pooling = Literal["mean", "cls", "cls-dense-tanh", "max", "sum", "cross-encoder"]
+Pooling = Literal["mean", "cls", "cls-dense-tanh", "max", "lasttoken", "weightedmean", "sum", "cross-encoder"]
 Precision = Literal["fp32", "fp16", "int8", "q4"]
 FORMAT = 1
 

@@ -76,7 +76,7 @@ class SentenceEncoder:
         The row of a query of unknown characters is zero. On a CPU each query is a batch, so that its vector is the
         same in a search and in an evaluation of many queries.
         """
-        tokens = self.tokenizer.tokenize([query.content for query in queries])
+        tokens = self.tokenizer.tokenize_queries([query.content for query in queries])
         vectors = self.session.run(
             [self.tokenizer.query(text.ids[: self.query_limit]) for text in tokens], self.tokenizer.pad, alone=True
         )
@@ -85,7 +85,7 @@ class SentenceEncoder:
 
     def read_to(self, query: Document) -> int:
         """Number of characters of a query that fit into the model."""
-        (text,) = self.tokenizer.tokenize([query.content])
+        (text,) = self.tokenizer.tokenize_queries([query.content])
         return text.characters(self.query_limit - 1)[1] if len(text) > self.query_limit else len(query.content)
 
     def encode_segments(self, segments: Sequence[Int32Array]) -> FloatArray:

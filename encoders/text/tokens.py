@@ -50,7 +50,7 @@ class Tokens:
         """Start and end of a token in characters of the text; a blank before a word is part of the token."""
         first, begin, span_of = self.blocks[bisect_right(self.blocks, token, key=itemgetter(0)) - 1]
         start, end = span_of(token - first)
-        return begin + int(start), begin + int(end)
+        return max(begin + int(start), 0), max(begin + int(end), 0)
 
     def characters_of(self, span: Span) -> Span:
         """Start and end of a span of tokens in characters of the text."""
@@ -91,28 +91,42 @@ class Tokenizer:
         if around is None:
             raise BadInput("the tokenizer changes a text when it adds special tokens; export the model again")
         before, after = around
-        self._query = _around_text([*before, *self._plain(folder.config.query_prefix)], after)
-        self._document = _around_text([*before, *self._plain(folder.config.document_prefix)], after)
+        query, document = folder.config.query_prefix, folder.config.document_prefix
+        self._query_lead = self._document_lead = ""
+        if not self._table and isinstance(self._read_whole().model, tokenizers.models.BPE):
+            # such a tokenizer joins a prefix's last sign, or the blank after it, with the word that follows
+            self._query_lead, query, self._document_lead = query, "", document[len(document.rstrip()) :]
+        self._query = _around_text([*before, *self._plain(query)], after)
+        self._document = _around_text([*before, *self._plain(document)], after)
         self.query_overhead = sum(map(len, self._query))
         self.document_overhead = sum(map(len, self._document))
         self._empty = frozenset(self._ids_of("▁", "<unk>", "[UNK]"))
         self.pad = next(iter(self._ids_of("<pad>", "[PAD]")), 0)
 
-    def tokenize(self, texts: Sequence[str]) -> list[Tokens]:
-        """All tokens of each text."""
+    def tokenize_queries(self, texts: Sequence[str]) -> list[Tokens]:
+        """All tokens of each text as ``query`` takes them: a prefix that can't be put before them is among them."""
+        return self.tokenize(texts, self._query_lead)
+
+    def tokenize(self, texts: Sequence[str], lead: str | None = None) -> list[Tokens]:
+        """All tokens of each text after a ``lead``, by default a document's, whose own tokens end at character 0."""
+        lead = self._document_lead if lead is None else lead
         if len(texts) == 1 and (tokens := self._tokenize_short(texts[0])) is not None:
             return [tokens]
         whole = self._read_whole()
+        is_text = [bool(text.strip()) or not lead for text in texts]
+        texts = [lead + text for text in texts]
         spans_of_texts = [cut_at_blanks(text, _BLOCK // 2, _BLOCK, " \n") for text in texts]
         flat = [text[start:end] for text, spans in zip(texts, spans_of_texts, strict=True) for start, end in spans]
         encodings = iter(whole.encode_batch(flat, add_special_tokens=False))
         blocks_of_texts = [
-            [(start, next(encodings), len(text)) for start, _ in spans]
+            [(start - len(lead), next(encodings), len(text)) for start, _ in spans]
             for text, spans in zip(texts, spans_of_texts, strict=True)
         ]
         return [
-            self._joined([(start, encoding.ids, _spans(encoding, size)) for start, encoding, size in blocks])
-            for blocks in blocks_of_texts
+            self._joined(
+                [(start, encoding.ids, _spans(encoding, size)) for start, encoding, size in blocks], known=known
+            )
+            for blocks, known in zip(blocks_of_texts, is_text, strict=True)
         ]
 
     def _read_whole(self) -> tokenizers.Tokenizer:
@@ -159,13 +173,15 @@ class Tokenizer:
         ids = map(self._read_whole().token_to_id, tokens)
         return [token_id for token_id in ids if token_id is not None]
 
-    def _joined(self, blocks: Sequence[tuple[int, Sequence[int], Callable[[int], Any]]]) -> Tokens:
-        """The tokens of a text from the start, ids and characters of each of its blocks."""
+    def _joined(
+        self, blocks: Sequence[tuple[int, Sequence[int], Callable[[int], Any]]], *, known: bool = True
+    ) -> Tokens:
+        """The tokens of a text from the start, ids and characters of each of its blocks; ``known``: it may be known."""
         ids = [np.fromiter(block_ids, np.int32, len(block_ids)) for _, block_ids, _ in blocks]
         firsts = accumulate(map(len, ids), initial=0)
         return Tokens(
             np.concatenate(ids),
-            known=any(token_id not in self._empty for _, block_ids, _ in blocks for token_id in block_ids),
+            known=known and any(token_id not in self._empty for _, block_ids, _ in blocks for token_id in block_ids),
             blocks=[(first, start, span_of) for first, (start, _, span_of) in zip(firsts, blocks, strict=False)],
         )
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from encoders.document import BoolArray, FloatArray, Int32Array, unit_rows
 from encoders.errors import BadInput
-from encoders.folder.model_config import Precision
+from encoders.folder.model_config import Precision, read_json
 from encoders.folder.model_folder import ModelFolder
 from encoders.hmde.upper import UpperSession
 from encoders.inference.session import OnnxSession
@@ -120,6 +120,16 @@ def read_texts() -> list[GateText]:
     return [GateText(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
+def read_report(folder: ModelFolder) -> ParityReport | None:
+    """The report in a folder's ``parity.json``; none if there is no such file."""
+    file = folder.path / "parity.json"
+    if not file.is_file():
+        return None
+    stated = read_json(file)
+    stated.pop("passed")
+    return ParityReport(**{**stated, "languages": tuple(stated["languages"]), "bar": ParityBar(**stated["bar"])})
+
+
 def check_parity(folder: ModelFolder, texts: Sequence[GateText], reference: FloatArray) -> ParityReport:
     """Encode the texts on the CPU as search and indexing do, and compare the vectors with the reference.
 
@@ -139,8 +149,9 @@ def encode(folder: ModelFolder, texts: Sequence[GateText], device: Device = "cpu
 def gate_rows(folder: ModelFolder, tokenizer: Tokenizer, texts: Sequence[GateText]) -> list[Int32Array]:
     """Token ids of the gate's texts, with their roles' prefixes."""
     rows = []
-    for text, tokens in zip(texts, tokenizer.tokenize([text.text for text in texts]), strict=True):
+    for text in texts:
         is_query = text.role == "query"
+        (tokens,) = (tokenizer.tokenize_queries if is_query else tokenizer.tokenize)([text.text])
         overhead = tokenizer.query_overhead if is_query else tokenizer.document_overhead
         ids = tokens.ids[: folder.config.max_tokens - overhead]
         rows.append(tokenizer.query(ids) if is_query else tokenizer.segment(ids))

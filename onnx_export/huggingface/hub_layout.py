@@ -12,6 +12,9 @@ from encoders.folder.model_config import Pooling
 
 Activation = Literal["tanh", "identity"]
 _ACTIVATIONS: Mapping[str, Activation] = {"Tanh": "tanh", "Identity": "identity"}
+_STATED: Sequence[Pooling] = ("mean", "cls", "max", "lasttoken", "weightedmean")
+POOLINGS: Sequence[Pooling] = (*_STATED, "cls-dense-tanh")
+"""Poolings that can be exported; a folder states one of the first five."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +30,11 @@ class Layout:
     """A model folder in Hugging Face or sentence-transformers layout."""
 
     transformer: Path
-    pooling: Literal["mean", "cls"] | None = None  # the folder's pooling; None if it is not stated
+    pooling: Pooling | None = None  # the folder's pooling; None if it is not stated
     dense: tuple[DenseLayer, ...] = ()
     max_tokens: int | None = None  # longest input by sentence-transformers' configuration; None if it is not stated
     lower_case: bool = False  # texts are lower-cased before they are tokenised
-    prompts: Mapping[str, str] = field(default_factory=dict)  # non-empty prefixes by name
+    prompts: Mapping[str, str] = field(default_factory=dict)  # prefixes by name
     default_prompt: str | None = None  # name of the prompt that is put before every text
 
 
@@ -43,6 +46,7 @@ class Recipe:
     dense: tuple[DenseLayer, ...] = ()
     pooler: bool = False  # the transformer's pooler (dense, tanh) is applied to the first token's state
     remark: str = ""  # message to the user about the choice; empty if the folder states everything
+    dim: int | None = None  # first numbers of a vector that are kept (Matryoshka); None: all
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,7 @@ class StatedLayout:
     query_prefix: str | None = None
     document_prefix: str | None = None
     languages: tuple[str, ...] | None = None
+    dim: int | None = None
 
 
 def read_layout(folder: Path) -> Layout:
@@ -88,10 +93,10 @@ def choose_pooling(layout: Layout, requested: Pooling | None) -> Recipe:
 def choose_prefixes(layout: Layout, name: str) -> tuple[str, str, str]:
     """Return the prefixes of queries and of documents, and their origin: the model's prompts, or E5's rule by name."""
     prompts = layout.prompts
-    if prompts:
+    if any(prompts.values()):
         default = prompts.get(layout.default_prompt or "", "")
         document = prompts.get("passage", prompts.get("document", prompts.get("corpus", default)))
-        return prompts.get("query", default), document, "the model's prompts"
+        return prompts.get("query", prompts.get("instruction", default)), document, "the model's prompts"
     lowered = name.lower()
     if re.search(r"(?<![a-z0-9])m?e5(?![a-z0-9])", lowered) and "instruct" not in lowered:
         return "query: ", "passage: ", "the rule of E5 models, by the name"
@@ -120,21 +125,22 @@ def _sentence_layout(folder: Path) -> Layout:
         dense=tuple(_dense(path) for kind, path in parts if kind == "Dense"),
         max_tokens=int(limit) if limit else None,
         lower_case=bool(settings.get("do_lower_case")),
-        prompts={name: text for name, text in (model_settings.get("prompts") or {}).items() if text},
+        prompts={name: text or "" for name, text in (model_settings.get("prompts") or {}).items()},
         default_prompt=model_settings.get("default_prompt_name"),
     )
 
 
-def _pooling(file: Path) -> Literal["mean", "cls"]:
+def _pooling(file: Path) -> Pooling:
     config = _read_object(file)
     modes = _pooling_modes(config)
     if not config.get("include_prompt", True):
         raise BadInput(f"{file} leaves the prompt's tokens out of pooling, which no graph of Dragoman's does")
-    if modes == ["mean"]:
-        return "mean"
-    if modes == ["cls"]:
-        return "cls"
-    raise BadInput(f"{file} asks for pooling by {' and '.join(modes) or 'nothing'}; mean and cls can be exported")
+    for pooling in _STATED:
+        if modes == [pooling]:
+            return pooling
+    raise BadInput(
+        f"{file} asks for pooling by {' and '.join(modes) or 'nothing'}; one of {', '.join(_STATED)} can be exported"
+    )
 
 
 def _pooling_modes(config: Mapping[str, Any]) -> Sequence[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import logging
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +17,8 @@ from encoders.document import FloatArray
 from encoders.errors import BadInput, MissingPart
 from encoders.phrases import first_line
 from onnx_export.huggingface.hub import TRAIN_EXTRA
-from onnx_export.huggingface.hub_layout import DenseLayer, Layout, Recipe, read_layout, stated_object
+from onnx_export.huggingface.hub_layout import Layout, Recipe, read_layout, stated_object
+from onnx_export.huggingface.sentence_module import required, with_pooling
 
 if TYPE_CHECKING:
     import torch
@@ -84,13 +84,16 @@ def load(layout: Layout, recipe: Recipe) -> SourceModel:
     with quiet():
         tokenizer = load_tokenizer(layout.transformer)
         encoder = _load_encoder(layout.transformer, keep_pooler=recipe.pooler)
-    module = _with_pooling(encoder, recipe).eval()
+    module = with_pooling(encoder, recipe).eval()
+    dim = _dim(encoder, module)
+    if recipe.dim and dim < recipe.dim:
+        raise BadInput(f"{layout.transformer} makes vectors with {dim} dimensions; take a smaller --dim, or none")
     return SourceModel(
         module=module,
         recipe=recipe,
         tokenizer=tokenizer,
         lower_case=layout.lower_case,
-        dim=_dim(encoder, module),
+        dim=dim,
         max_tokens=max_tokens(encoder, tokenizer, layout),
         weights=hash_weights(module, recipe),
     )
@@ -180,7 +183,7 @@ def load_tokenizer(folder: Path) -> Any:
     from transformers import AutoTokenizer  # noqa: PLC0415
 
     with required(f"the tokenizer in {folder} can't be loaded"):
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     if not tokenizer.is_fast:
         raise _in_python_only(folder, type(tokenizer).__name__)
     return tokenizer
@@ -192,7 +195,7 @@ def _load_encoder(folder: Path, *, keep_pooler: bool) -> Any:
     from transformers import AutoConfig, AutoModel  # noqa: PLC0415
 
     try:
-        config = AutoConfig.from_pretrained(folder, local_files_only=True)
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
         raise BadInput(f"{folder} can't be loaded as a model ({first_line(error)}); fetch it again") from error
     with required(f"the weights in {folder} can't be loaded"):
@@ -202,6 +205,7 @@ def _load_encoder(folder: Path, *, keep_pooler: bool) -> Any:
             dtype=torch.float32,
             attn_implementation="eager",
             local_files_only=True,
+            trust_remote_code=False,
             output_loading_info=True,
         )
     if config.is_encoder_decoder:  # as mT5, whose decoder is left out
@@ -220,54 +224,6 @@ def require_tensors(folder: Path, missing: Iterable[str]) -> None:
     """Refuse weights of which tensors are missing, by their names. Raises BadInput: a tensor is missing."""
     if names := sorted(missing):
         raise BadInput(f"the weights in {folder} lack {len(names)} tensors, {names[0]} first; fetch the model again")
-
-
-def _with_pooling(encoder: Any, recipe: Recipe) -> torch.nn.Module:
-    import torch  # noqa: PLC0415
-
-    layers = [_load_dense(layer) for layer in recipe.dense]
-    if recipe.pooler:
-        layers = [torch.nn.Sequential(encoder.pooler.dense, torch.nn.Tanh())]
-        encoder.pooler = None
-    takes_types = "token_type_ids" in inspect.signature(encoder.forward).parameters
-
-    class Sentence(torch.nn.Module):  # type: ignore[misc, unused-ignore]  # Any where torch is not installed
-        def __init__(self) -> None:
-            super().__init__()
-            self.encoder = encoder
-            self.dense = torch.nn.Sequential(*layers)
-
-        def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-            types = {"token_type_ids": torch.zeros_like(input_ids)} if takes_types else {}
-            states = self.encoder(input_ids=input_ids, attention_mask=attention_mask, **types).last_hidden_state
-            if recipe.pooling == "mean":
-                mask = attention_mask.unsqueeze(-1).to(states.dtype)
-                pooled = (states * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1.0)
-            else:
-                pooled = states[:, 0]
-            return torch.nn.functional.normalize(self.dense(pooled), dim=1)
-
-    return Sentence()
-
-
-def _load_dense(layer: DenseLayer) -> torch.nn.Module:
-    import torch  # noqa: PLC0415
-    from safetensors.torch import load_file  # noqa: PLC0415
-
-    safetensors_file, pickle_file = layer.folder / "model.safetensors", layer.folder / "pytorch_model.bin"
-    with required(f"the dense layer in {layer.folder} can't be read"):
-        tensors = (
-            load_file(safetensors_file)
-            if safetensors_file.is_file()
-            else torch.load(pickle_file, map_location="cpu", weights_only=True)
-        )
-        weight, bias = tensors["linear.weight"].float(), tensors.get("linear.bias")
-    linear = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
-    with torch.no_grad():
-        linear.weight.copy_(weight)
-        if bias is not None:
-            linear.bias.copy_(bias)
-    return torch.nn.Sequential(linear, torch.nn.Tanh() if layer.activation == "tanh" else torch.nn.Identity())
 
 
 def _dim(encoder: Any, module: torch.nn.Module) -> int:
@@ -296,10 +252,12 @@ def max_tokens(encoder: Any, tokenizer: Any, layout: Layout) -> int:
 
 
 def hash_weights(module: torch.nn.Module, recipe: Recipe) -> str:
-    """Hash of the names and bytes of a module's weights and of its dense layers' activations, 16 hex digits."""
+    """Hash of the names and bytes of a module's weights and of what its recipe does to vectors, 16 hex digits."""
     digest = hashlib.sha256()
     for layer in recipe.dense:
         digest.update(layer.activation.encode())
+    if recipe.dim:
+        digest.update(f"dim {recipe.dim}".encode())
     for name, tensor in sorted(module.state_dict().items()):
         digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
         digest.update(tensor.contiguous().numpy().tobytes())
@@ -323,12 +281,3 @@ def quiet() -> Iterator[None]:
         if previous[1]:
             transformers_logging.enable_progress_bar()
         exporter.setLevel(previous[2])
-
-
-@contextmanager
-def required(failure: str) -> Iterator[None]:
-    """Raise ``BadInput`` with the sentence ``failure`` if the block fails in transformers, safetensors or pickle."""
-    try:
-        yield
-    except Exception as error:  # they raise any class, even Exception itself
-        raise BadInput(f"{failure} ({first_line(error)}); fetch the model again") from error

@@ -14,6 +14,7 @@ from encoders.inference.cross_encoder import Pair
 from onnx_export.graphs.parity import GateText
 from onnx_export.huggingface import hub_source as huggingface
 from onnx_export.huggingface.hub_layout import Layout, Recipe, stated_object
+from onnx_export.huggingface.sentence_module import required
 
 if TYPE_CHECKING:
     import torch
@@ -88,9 +89,14 @@ def _load_classifier(folder: Path) -> Any:
     import torch  # noqa: PLC0415
     from transformers import AutoModelForSequenceClassification  # noqa: PLC0415
 
-    with huggingface.required(f"the weights in {folder} can't be loaded"):
+    with required(f"the weights in {folder} can't be loaded"):
         classifier, report = AutoModelForSequenceClassification.from_pretrained(
-            folder, dtype=torch.float32, attn_implementation="eager", local_files_only=True, output_loading_info=True
+            folder,
+            dtype=torch.float32,
+            attn_implementation="eager",
+            local_files_only=True,
+            trust_remote_code=False,
+            output_loading_info=True,
         )
     huggingface.require_tensors(folder, report["missing_keys"])
     return classifier

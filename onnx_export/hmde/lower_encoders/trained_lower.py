@@ -55,7 +55,7 @@ class TrainedLower(Lower):
         ]
         title_ids = [
             self.tokenizer.query(text.ids[: self._query_limit])
-            for text in self.tokenizer.tokenize([title_of(document) for document in documents])
+            for text in self.tokenizer.tokenize_queries([title_of(document) for document in documents])
         ]
         return {
             "counts": np.array([len(spans) for spans in segments], dtype=np.int64),

@@ -35,7 +35,7 @@ from onnx_export.huggingface import hub_source as huggingface
 from onnx_export.huggingface.hub import find_source
 from onnx_export.huggingface.hub_layout import choose_pooling, read_layout
 from tests.conftest import Capture, Patch
-from tests.onnx_export.conftest import POSITIONS, SHAPES, SaveModel, save_labse_layers
+from tests.onnx_export.conftest import POSITIONS, SHAPES, SaveModel
 from tests.onnx_export.cuda_kernels import without_kernel
 
 pytestmark = pytest.mark.torch
@@ -211,14 +211,6 @@ def test_a_slow_tokenizer_is_refused_before_any_weights(tmp_path: Path, monkeypa
             find_source(name, lambda _: None, huggingface.require_fast_tokenizer)
     assert fetched
     assert not any("safetensors" in pattern or pattern.endswith(".bin") for pattern in fetched)
-
-
-def test_a_dense_layer_after_the_mean_that_narrows_is_exported(save_model: SaveModel, tmp_path: Path) -> None:
-    folder = save_model("bert", "narrow")
-    save_labse_layers(folder, activation="Identity", pooling="mean_tokens", width=24)
-    source = load(folder)
-    huggingface.export_token_graph(source.module, tmp_path / "graph.onnx")
-    assert (source.dim, run(tmp_path / "graph.onnx", *ragged([5], 5, padding=0)).shape) == (24, (1, 24))
 
 
 @pytest.mark.parametrize("package", ["torch", "transformers", "onnxscript"])
