@@ -17,15 +17,15 @@ demo: $(VENV)/.base ## the whole job on articles in ten languages: indexed, cali
 # cpu. The two overwrite each other, so the other one goes first.
 install: | $(VENV)/bin/python ## dragoman with extras, in .venv: make install EXTRAS=elastic,serve
 	$(if $(call installed,$(OTHER)),$(UNINSTALL) onnxruntime onnxruntime-gpu)
-	$(INSTALL) -e '.[$(subst $(space),$(comma),$(strip $(RUNTIME) $(filter-out cpu gpu,$(WANTED))))]'
+	$(INSTALL) -e '.[$(subst $(space),$(comma),$(strip $(RUNTIME) $(filter-out cpu gpu gpu12,$(WANTED))))]'
 	touch $(VENV)/.base
 
 comma := ,
 space := $(subst ,, )
 WANTED = $(subst $(comma),$(space),$(EXTRAS))
 installed = $(wildcard $(VENV)/lib/python*/site-packages/$(1)-*.dist-info)
-RUNTIME = $(or $(firstword $(filter cpu gpu,$(WANTED))),$(if $(call installed,onnxruntime_gpu),gpu,cpu))
-OTHER = $(if $(filter gpu,$(RUNTIME)),onnxruntime,onnxruntime_gpu)
+RUNTIME = $(or $(firstword $(filter cpu gpu gpu12,$(WANTED))),$(if $(wildcard $(VENV)/lib/python*/site-packages/onnxruntime_gpu-1.2[0-6].*),gpu12,$(if $(call installed,onnxruntime_gpu),gpu,cpu)))
+OTHER = $(if $(filter cpu,$(RUNTIME)),onnxruntime_gpu,onnxruntime)
 
 # each tier runs the tier before it, too
 check: $(VENV)/.dev ## the tests that need no server and no torch; 2 min

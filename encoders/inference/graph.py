@@ -13,7 +13,7 @@ import numpy as np
 from encoders.document import FloatArray, IntArray
 from encoders.errors import BadInput, MissingPart
 from encoders.inference.unpadded import remove_padding
-from encoders.machine.placement import Gpu, GpuUnavailable, NoCuda, Placement, check_runtime
+from encoders.machine.placement import Gpu, GpuUnavailable, NoCuda, Placement, check_runtime, cuda_version
 from encoders.phrases import first_line, install_command
 from encoders.unnormalised import unnormalise
 
@@ -187,7 +187,7 @@ def _on_gpu(
     if _CUDA not in made.get_providers():
         failed = next((line for line in printed.getvalue().splitlines() if line.startswith("Failed")), "")
         raise NoCuda(
-            f"ONNX Runtime can't use the {gpu.name}: a library of CUDA 13 or cuDNN 9 is missing"
+            f"ONNX Runtime can't use the {gpu.name}: a library of CUDA {cuda_version()} or cuDNN 9 is missing"
             f"{failed and f' ({failed})'}; install them: {install_command('gpu')}"
         )
     return made

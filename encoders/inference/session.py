@@ -16,7 +16,7 @@ from encoders.inference.batch_checkpoint import current_checkpoint
 from encoders.inference.graph import Graph, is_out_of_memory
 from encoders.inference.openvino_graph import OpenVinoGraph, faster_graph
 from encoders.machine.cores import available_cores
-from encoders.machine.placement import CPU, Device, place
+from encoders.machine.placement import CPU, Device, Gpu, GpuUnavailable, place
 from encoders.phrases import counted, first_line
 
 _logger = logging.getLogger("dragoman.encoders")
@@ -63,6 +63,8 @@ class OnnxSession:
             if device != "auto":
                 raise BadInput(f"{folder.path} is in int8, which runs on CPUs alone; {INT8_ADVICE}")
             placement = CPU
+        if placement.gpu:
+            memory_bounds(placement.gpu, folder)  # before the driver fails
         self._graph = Graph(folder.graph, placement, unnormalised=unnormalised)
         self.device: Literal["cpu", "cuda"] = "cuda" if placement.gpu else "cpu"
         shapes = {output.name: output.shape for output in self._graph.session.get_outputs()}
@@ -143,8 +145,20 @@ def gpu_budget(free: int, folder: ModelFolder) -> int:
     config = folder.config
     width = _RERANKER_WIDTH if config.is_reranker else config.dim
     bytes_a_token = _BYTES_A_TOKEN * width * (1 if config.precision == "fp16" else 2)
-    rest = free - sum(path.stat().st_size for path in graph_files(folder.graph))
-    return min(CUDA_TOKEN_BUDGET, max(CPU_TOKEN_BUDGET, rest // 2 // _IN_FLIGHT // bytes_a_token))
+    return min(CUDA_TOKEN_BUDGET, max(CPU_TOKEN_BUDGET, (free - _weights(folder)) // 2 // _IN_FLIGHT // bytes_a_token))
+
+
+def memory_bounds(gpu: Gpu, folder: ModelFolder) -> str:
+    """What a graph may take of a card's memory, in words. Raises GpuUnavailable: its weights alone are more."""
+    weights, free = (f"{size / 2**30:.1f} GB" for size in (_weights(folder), gpu.free))
+    if _weights(folder) > gpu.free:
+        raise GpuUnavailable(gpu.name, f"the weights are {weights}, and {free} of its memory are free for this process")
+    return f"{free} free, weights {weights}, {_IN_FLIGHT} batches of at most {gpu_budget(gpu.free, folder):,} tokens"
+
+
+def _weights(folder: ModelFolder) -> int:
+    """Bytes of a graph's files."""
+    return sum(path.stat().st_size for path in graph_files(folder.graph))
 
 
 def token_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:

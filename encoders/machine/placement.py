@@ -17,11 +17,16 @@ Device = str
 DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?")
 """The names of devices."""
 
-_LEAST_DRIVER = 13_000
-"""CUDA version that the driver must know, in NVML's form: ``onnxruntime-gpu`` from 1.27 on is for CUDA 13."""
-_LEAST_CAPABILITY = (7, 5)
-"""Compute capability of the oldest cards that CUDA 13 knows (Turing)."""
-_NO_RUNTIME = f"this ONNX Runtime has no CUDA; install it: {install_command('gpu')}"
+_CUDA_13 = (1, 27)
+"""First version of ``onnxruntime-gpu`` that is for CUDA 13; earlier ones are for CUDA 12."""
+_DRIVERS = {13: 580, 12: 525}
+"""The NVIDIA driver that each CUDA needs."""
+_CAPABILITIES = {13: (7, 5), 12: (6, 0)}
+"""Compute capability of the oldest cards that ONNX Runtime's kernels for each CUDA know (Turing, Pascal)."""
+_INSTALL = f"{install_command('gpu')} (before driver {_DRIVERS[13]}: {install_command('gpu12')})"
+_NO_RUNTIME = f"this ONNX Runtime has no CUDA; install it: {_INSTALL}"
+_sharers = 1
+"""Processes that share each card."""
 
 
 class NoCuda(MissingPart):
@@ -53,7 +58,7 @@ class Gpu:
 
     number: int  # its place among the cards that this process sees, as CUDA counts them
     name: str
-    free: int  # bytes of memory that nobody uses
+    free: int  # bytes of memory that nobody uses, divided by the processes that share the card
     capability: tuple[int, int]  # compute capability
 
 
@@ -86,7 +91,7 @@ def place(device: Device) -> Placement:
             return CPU
         raise NoCuda(_NO_RUNTIME)
     try:
-        return Placement(_usable_gpu(int(device.removeprefix("cuda:")) if ":" in device else 0))
+        return Placement(_usable_gpu(int(device.partition(":")[2] or 0)))
     except _Unusable as unusable:
         if device == "auto":
             return Placement(remark=f"works on the CPU: {unusable}")
@@ -94,7 +99,7 @@ def place(device: Device) -> Placement:
 
 
 def worker_devices(device: Device) -> list[Device]:
-    """Devices of a worker's processes: for ``cuda`` all cards that can run graphs, if any; else ``device`` alone."""
+    """Devices of a worker: for ``cuda`` all cards that can run graphs, if any; else ``device`` alone."""
     if device != "cuda" or not is_installed("onnxruntime-gpu"):
         return [device]
     cards: list[Device] = []
@@ -107,6 +112,18 @@ def worker_devices(device: Device) -> list[Device]:
     return cards or [device]
 
 
+def share_gpus(processes: int) -> None:
+    """Count on so many processes on each card, this one among them: each has its part of the free memory."""
+    global _sharers  # noqa: PLW0603 - a process learns it once, when it starts
+    _sharers = processes
+
+
+def cuda_version() -> int:
+    """The CUDA, 12 or 13, that the installed ``onnxruntime-gpu`` is for."""
+    version = distribution("onnxruntime-gpu").version.split(".")
+    return 13 if (int(version[0]), int(version[1])) >= _CUDA_13 else 12
+
+
 def check_runtime() -> None:
     """Check that ``onnxruntime`` is installed, with or without ``-gpu``. Raises MissingPart: neither or both are."""
     present = [name for name in ("onnxruntime", "onnxruntime-gpu") if is_installed(name)]
@@ -117,7 +134,7 @@ def check_runtime() -> None:
     if len(present) == 2:
         raise MissingPart(
             "onnxruntime and onnxruntime-gpu are both installed and overwrite each other; "
-            f"keep one of them: {install_command('cpu')}, or for CUDA: {install_command('gpu')}"
+            f"keep one of them: {install_command('cpu')}, or for CUDA: {_INSTALL}"
         )
 
 
@@ -137,24 +154,30 @@ class _Unusable(Exception):
 def _usable_gpu(number: int) -> Gpu:
     """The card of a number, as CUDA counts visible cards. Raises _Unusable: there is none, or it can't run graphs."""
     os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # CUDA then counts cards as NVML does
+    cuda = cuda_version()
     with _nvml() as nvml:
         driver = nvml.nvmlSystemGetCudaDriverVersion()
-        if driver < _LEAST_DRIVER:
+        if driver // 1000 < cuda:
+            other = f", or ONNX Runtime for CUDA 12: {install_command('gpu12')}" * (driver // 1000 == 12)
             raise _Unusable(
-                f"the NVIDIA driver knows CUDA {driver // 1000}.{driver % 1000 // 10} and ONNX Runtime needs "
-                f"{_LEAST_DRIVER // 1000}; install driver 580 or later"
+                f"the NVIDIA driver knows CUDA {driver // 1000}.{driver % 1000 // 10} and ONNX Runtime needs {cuda}; "
+                f"install driver {_DRIVERS[cuda]} or later{other}"
             )
         handles = _visible(nvml)
         if number >= len(handles):
             seen = f"this process sees {len(handles)} (CUDA_VISIBLE_DEVICES)" if len(handles) else "it sees none"
             raise _Unusable(f"there is no NVIDIA card {number}: {seen}; name another")
-        name = str(nvml.nvmlDeviceGetName(handles[number]))
-        capability = tuple(nvml.nvmlDeviceGetCudaComputeCapability(handles[number]))
-        if capability < _LEAST_CAPABILITY:
+        handle = handles[number]
+        name = str(nvml.nvmlDeviceGetName(handle))
+        is_slice = str(nvml.nvmlDeviceGetUUID(handle)).startswith("MIG-")
+        card = nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle) if is_slice else handle
+        capability = tuple(nvml.nvmlDeviceGetCudaComputeCapability(card))
+        if capability < (least := _CAPABILITIES[cuda]):
             raise _Unusable(
-                f"the {name} has compute capability {capability[0]}.{capability[1]} and CUDA 13 needs 7.5; name another"
+                f"the {name} has compute capability {capability[0]}.{capability[1]} and CUDA {cuda} needs "
+                f"{least[0]}.{least[1]}; name another"
             )
-        free = int(nvml.nvmlDeviceGetMemoryInfo(handles[number]).free)
+        free = int(nvml.nvmlDeviceGetMemoryInfo(handle).free) // _sharers
         return Gpu(number, name, free, (capability[0], capability[1]))
 
 
@@ -168,7 +191,9 @@ def _nvml() -> Iterator[Any]:
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
-        raise _Unusable(f"there is no NVIDIA driver ({error}); install driver 580 or later") from error
+        raise _Unusable(
+            f"there is no NVIDIA driver ({error}); install driver {_DRIVERS[cuda_version()]} or later"
+        ) from error
     try:
         yield pynvml
     except pynvml.NVMLError as error:
@@ -190,10 +215,9 @@ def _visible(nvml: Any) -> list[Any]:
                 break
             handles.append(nvml.nvmlDeviceGetHandleByIndex(int(name)))
         elif name.startswith("MIG-"):
-            try:
+            with suppress(nvml.NVMLError):
                 handles.append(nvml.nvmlDeviceGetHandleByUUID(name))
-            except nvml.NVMLError:
-                break
+            break  # CUDA shows a process one slice of a card
         else:  # the beginning of a UUID is enough, if it is one card's
             every = [nvml.nvmlDeviceGetHandleByIndex(number) for number in range(count)]
             named_so = [handle for handle in every if str(nvml.nvmlDeviceGetUUID(handle)).startswith(name)]

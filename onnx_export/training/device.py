@@ -36,8 +36,8 @@ def training_device(device: Device, console: Console) -> torch.device:
     placement = place(device)  # before PyTorch counts cards, for it fixes their order
     remark = placement.remark
     if placement.gpu and torch.cuda.is_available():
-        torch.cuda.set_device(placement.device)  # random generators and checkpoints are the current card's
-        return torch.device(placement.device)
+        torch.cuda.set_device(placement.gpu.number)  # random generators and checkpoints are the current card's
+        return torch.device("cuda", placement.gpu.number)
     if placement.gpu:
         reason = f"this PyTorch can't use the {placement.gpu.name}; install PyTorch for CUDA"
         if device != "auto":

@@ -25,6 +25,7 @@ class Library:
     driver: int = 13_000
     capability: tuple[int, int] = (9, 0)
     failure: str = ""
+    runtime: str = "1.30.0"  # version of ONNX Runtime for CUDA
     NVMLError = NVMLError
 
     def __getattr__(self, name: str) -> Any:
@@ -35,7 +36,8 @@ class Library:
             "nvmlDeviceGetCount": lambda: len(self.names),
             "nvmlDeviceGetHandleByIndex": lambda number: self.names[number],
             "nvmlDeviceGetHandleByUUID": self._of_uuid,
-            "nvmlDeviceGetUUID": lambda handle: f"GPU-{handle}-0123",
+            "nvmlDeviceGetUUID": lambda handle: handle if handle.startswith("MIG-") else f"GPU-{handle}-0123",
+            "nvmlDeviceGetDeviceHandleFromMigDeviceHandle": lambda handle: handle,
             "nvmlDeviceGetName": lambda handle: handle,
             "nvmlDeviceGetCudaComputeCapability": lambda _: self.capability,
             "nvmlDeviceGetMemoryInfo": lambda _: SimpleNamespace(free=80 * GIB),
@@ -69,6 +71,8 @@ def install_cards(patch: pytest.MonkeyPatch, library: Library | None) -> None:
     """Pretend that ``onnxruntime-gpu`` is installed, and that the library sees its cards; none: it isn't installed."""
     patch.setitem(sys.modules, "pynvml", library)
     patch.setattr(placement, "is_installed", lambda name: name == "onnxruntime-gpu")
+    version = library.runtime if library else "1.30.0"
+    patch.setattr(placement, "distribution", lambda _: SimpleNamespace(version=version))
     patch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     patch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
 

@@ -452,4 +452,4 @@ def test_a_command_says_where_it_works(
     install_cards(monkeypatch, Library(["H100"]))
     install_provider(monkeypatch)
     assert "libcudnn" not in dragoman(*words)
-    assert "words works on the H100, in fp32\n" in dragoman.err
+    assert "words works on the H100, in fp32: 80.0 GB free" in dragoman.err

@@ -17,7 +17,7 @@ import pytest
 from encoders.errors import BadInput, MissingPart
 from encoders.folder.model_folder import ModelFolder
 from encoders.inference.graph import GpuFailure, GpuFull
-from encoders.inference.session import CPU_TOKEN_BUDGET, CUDA_TOKEN_BUDGET, OnnxSession, gpu_budget
+from encoders.inference.session import CPU_TOKEN_BUDGET, CUDA_TOKEN_BUDGET, OnnxSession, gpu_budget, memory_bounds
 from encoders.machine import cores, placement
 from encoders.machine.cores import on_all_cores
 from encoders.machine.freed_memory import give_back_memory
@@ -83,13 +83,29 @@ def test_a_card_with_little_memory_gets_small_batches(small: ModelFolder) -> Non
     assert budget(0, dim=384) == CPU_TOKEN_BUDGET
 
 
+def test_processes_share_a_card_and_its_bounds_are_said(small: ModelFolder, monkeypatch: Patch) -> None:
+    """ONNX Runtime for CUDA 12 knows older drivers and cards."""
+    install_cards(monkeypatch, Library(["P100"], driver=12_040, capability=(6, 0), runtime="1.26.0"))
+    monkeypatch.setattr(placement, "_sharers", 1)
+    placement.share_gpus(20)
+    gpu = place("cuda").gpu
+    assert gpu
+    assert gpu.free == 4 * GIB
+    half = ModelFolder(small.path, replace(small.config, dim=1024, precision="fp16"))
+    batch = f"{gpu_budget(4 * GIB, half):,}"
+    assert memory_bounds(gpu, half) == f"4.0 GB free, weights 0.0 GB, 2 batches of at most {batch} tokens"
+    with pytest.raises(GpuUnavailable, match=r"the weights are 0\.0 GB, and 0\.0 GB of its memory are free"):
+        memory_bounds(replace(gpu, free=9), half)
+
+
 @pytest.mark.parametrize(
     ("visible", "names"),
     [("1,0", ["H200", "H100"]), ("GPU-H200", ["H200"]), ("GPU-H200-01", ["H200"]), ("0,7,1", ["H100"])]
-    + [(none, []) for none in ("", "-1", "GPU-x", "GPU-H")],
+    + [(slices, ["MIG-1"]) for slices in ("MIG-1", "MIG-1,MIG-2")]
+    + [(none, []) for none in ("", "-1", "GPU-x", "GPU-H", "MIG-9,0")],
 )
 def test_cards_are_counted_as_cuda_counts_them(visible: str, names: list[str], monkeypatch: Patch) -> None:
-    install_cards(monkeypatch, Library(["H100", "H200"]))
+    install_cards(monkeypatch, Library(["H100", "H200", "MIG-1", "MIG-2"]))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     for number, name in enumerate(names):
         assert (card := place(f"cuda:{number}").gpu)
@@ -103,7 +119,14 @@ def test_cards_are_counted_as_cuda_counts_them(visible: str, names: list[str], m
     [
         (None, r"nvidia-ml-py is not installed.*make install EXTRAS=gpu"),
         (Library([], failure="Driver Not Loaded"), r"no NVIDIA driver \(Driver Not Loaded\); install driver 580"),
-        (Library(["H100"], driver=12_040), r"driver knows CUDA 12\.4 and ONNX Runtime needs 13"),
+        (
+            Library(["H100"], driver=12_040),
+            r"driver knows CUDA 12\.4 .* needs 13; install driver 580 or later, or .*=gpu12",
+        ),
+        (
+            Library(["H100"], driver=11_080, runtime="1.26.0"),
+            r"CUDA 11\.8 .* needs 12; install driver 525 or later, or take",
+        ),
         (Library(["P100"], capability=(6, 0)), r"the P100 has compute capability 6\.0"),
         (Library([]), "no NVIDIA card 0: it sees none"),
     ],

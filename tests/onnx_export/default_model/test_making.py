@@ -212,7 +212,7 @@ def test_where_cuda_fails_auto_takes_the_cpu(cards: Sessions, default_folder: Mo
 
 
 @pytest.mark.long
-def test_a_model_in_int8_stands_for_its_build_for_cards_and_one_that_was_trained_does_not(
+def test_a_model_in_int8_stands_for_its_build_for_cards(
     cards: Sessions, default_folder: ModelFolder, half: tuple[Path, ParityReport], monkeypatch: Patch,
     tmp_path: Path, capsys: Capture,
 ) -> None:  # fmt: skip
@@ -228,9 +228,4 @@ def test_a_model_in_int8_stands_for_its_build_for_cards_and_one_that_was_trained
     on_gpu = open_named(name, None, Console(quiet=True), device="cuda")
     assert on_gpu.spec.model == alone.spec.model
     assert on_gpu.spec.build != alone.spec.build
-    # A trained document encoder has its base model's hashes of weights and tokenizer, and more beside them.
-    trained = Path(shutil.copytree(default_folder.path, tmp_path / "trained"))
-    (trained / "hmde.json").write_text("{}", encoding="utf-8")
-    assert find_model(str(trained), Console(), place("cuda")).path == trained
-    assert not are_for_gpus(str(trained), Console(), place("cuda"))
     assert are_for_gpus(f"{DEFAULT} + {name}", Console(), place("cuda"))
