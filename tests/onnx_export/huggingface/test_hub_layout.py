@@ -48,13 +48,15 @@ def test_labses_layout_is_read_whole(tmp_path: Path) -> None:
     write_json(folder / "sentence_bert_config.json", {"max_seq_length": 256, "do_lower_case": True})
     write_json(folder / "config_sentence_transformers.json", {"prompts": {"query": "ask: ", "document": ""}})
     layers = (DenseLayer(folder / "2_Dense", "tanh"),)
-    assert read_layout(folder) == Layout(folder, "cls", layers, 256, lower_case=True, prompts={"query": "ask: "})
+    assert read_layout(folder) == Layout(
+        folder, "cls", layers, 256, lower_case=True, prompts={"query": "ask: ", "document": ""}
+    )
 
 
 @pytest.mark.parametrize(
     ("pooling", "dense", "sentence"),
     [
-        ({"pooling_mode": "lasttoken"}, {}, "asks for pooling by lasttoken; mean and cls can be exported"),
+        ({"pooling_mode": "mean_sqrt_len"}, {}, "asks for pooling by mean_sqrt_len; one of mean, cls, max"),
         ({"pooling_mode_max_tokens": True, "pooling_mode_cls_token": True}, {}, "pooling by max and cls"),
         ({"pooling_mode": "mean", "include_prompt": False}, {}, "leaves the prompt's tokens out of pooling"),
         ({}, {}, "asks for pooling by nothing"),
