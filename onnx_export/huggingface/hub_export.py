@@ -1,6 +1,7 @@
 """Export a Hugging Face encoder or reranker as a model folder, compared with its source."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -44,12 +45,14 @@ def export_model(
     huggingface.require_torch()
     folder = find_source(model, console.say, huggingface.require_fast_tokenizer)
     own_name = name_of(model, folder)
-    name = stated.name or own_name
+    name = stated.name or (f"{own_name}-{stated.dim}" if stated.dim else own_name)
     target = _target(output, name, precision)
     layout = read_layout(folder)
     if stated.pooling is None and rerankers.is_reranker(layout):
-        if stated.query_prefix or stated.document_prefix:
-            raise BadInput(f"{model} is a reranker, which has no prefixes; leave them out, or state a --pooling")
+        if stated.query_prefix or stated.document_prefix or stated.dim:
+            raise BadInput(
+                f"{model} is a reranker, which has no prefixes and no dimensions; leave them out, or state a --pooling"
+            )
         if check_on_gpu:
             raise BadInput(f"{model} is a reranker, which is checked on the CPU alone; leave --device out")
         console.say(f"loading {name}")
@@ -57,7 +60,7 @@ def export_model(
         config = describe(name, read_card(folder), ("", "", ""), reranker.source, precision, stated)
         report = _publish_reranker(model, config, reranker, target, console, force=force)
         return ModelFolder.open(target), report
-    recipe = choose_pooling(layout, stated.pooling)
+    recipe = replace(choose_pooling(layout, stated.pooling), dim=stated.dim)
     console.say(f"loading {name}")
     source = huggingface.load(layout, recipe)
     prefixes = choose_prefixes(layout, own_name)
@@ -169,6 +172,8 @@ def _card(model: str, config: ModelConfig, recipe: Recipe, report: ParityReport)
     dense = "".join(f", then a dense layer with {layer.activation}" for layer in recipe.dense)
     if recipe.pooler:
         dense = ", then the transformer's own pooler"
+    if recipe.dim:
+        dense += f", then the first {recipe.dim} numbers"
     return f"""\
 # {config.name}, {config.precision}
 

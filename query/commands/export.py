@@ -11,7 +11,7 @@ from encoders.folder.model_config import Precision
 from encoders.folder.model_folder import ModelFolder
 from encoders.languages import language_list
 from encoders.machine.placement import CPU, Device, Placement, place
-from onnx_export.huggingface.hub_layout import StatedLayout
+from onnx_export.huggingface.hub_layout import POOLINGS, StatedLayout
 from onnx_export.models import DEFAULT, default_path
 from query.commands.encoders import check_parts
 from query.commands.options.common_options import output_options
@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 @click.argument("model")
 @click.option("-o", "--output", type=PATH, help="Folder to make.  [default: NAME-PRECISION in the model cache]")
 @precision_option("int8 for CPUs, fp16 for GPUs, q4 for little memory, fp32 to compare with.")
-@click.option(
-    "--pooling", type=click.Choice(["mean", "cls", "cls-dense-tanh"]), help="Instead of what the model states."
-)
+@click.option("--pooling", type=click.Choice(POOLINGS), help="Instead of what the model states.")
+@click.option("--dim", type=click.IntRange(1), help="Numbers of a vector to keep, the first (Matryoshka).")
 @click.option("--query-prefix", help="Put before queries, instead of what the model states.")
 @click.option("--document-prefix", help="Put before documents, instead of what the model states.")
 @click.option("--languages", help="Tags the model was trained for, with commas: de,fr,zh.")
@@ -77,7 +76,7 @@ def command(
 
         if layout != StatedLayout():
             raise click.UsageError(
-                f"{DEFAULT} has its own name, pooling, prefixes and languages; leave the options out"
+                f"{DEFAULT} has its own name, pooling, width, prefixes and languages; leave the options out"
             )
         folder, report = export_default(
             output or default_path(precision), precision, console, check_on_gpu, force=force

@@ -136,7 +136,7 @@ def test_with_a_pooling_it_becomes_an_encoder_and_without_one_it_takes_no_prefix
     config = ModelFolder.open(tmp_path / "made").config
     assert (config.pooling, config.dim, config.query_prefix) == ("mean", 64, "q: ")
     sentence = refusal(BadInput, save_reranker(tmp_path / "another"), "-o", tmp_path / "other", *prefix)
-    assert "is a reranker, which has no prefixes; leave them out, or state a --pooling" in sentence
+    assert "is a reranker, which has no prefixes and no dimensions; leave them out, or state a --pooling" in sentence
 
 
 def test_a_model_is_replaced(exported: Mapping[str, Path], hugging_face: Mapping[str, Path], tmp_path: Path) -> None:
