@@ -101,7 +101,7 @@ def test_saving_takes_a_twentieth_of_the_time_at_most_and_is_due_every_thirty_se
 
 class Torch:
     def __init__(self, patch: Patch, *, cuda: bool) -> None:
-        self.card, self.order, self._cuda = "", "", cuda
+        self.card, self.order, self._cuda = -1, "", cuda
         patch.setattr(torch.cuda, "is_available", self._is_available)
         patch.setattr(torch.cuda, "set_device", lambda card: setattr(self, "card", card))
         patch.setattr(console, "_warned", set())
@@ -116,7 +116,7 @@ def test_a_training_takes_the_card_that_graphs_take(device: str, card: str, monk
     install_cards(monkeypatch, Library(["H100", "H200"]))
     monkeypatch.delenv("CUDA_DEVICE_ORDER")
     torch = Torch(monkeypatch, cuda=True)
-    assert (str(training_device(device, Console())), torch.card) == (card, card)
+    assert (str(training_device(device, Console())), f"cuda:{torch.card}") == (card, card)
     assert torch.order == "PCI_BUS_ID"  # before PyTorch counted the cards
 
 
