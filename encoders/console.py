@@ -154,13 +154,14 @@ def _turn_sign(activity: str, done: threading.Event) -> None:
     for sign in itertools.cycle("|/-\\"):
         sys.stderr.write(f"\r{sign} {activity} …")
         sys.stderr.flush()
-        if done.wait(0.1):
+        if done.wait(_SIGN_SECONDS):
             break
     sys.stderr.write("\r\x1b[K")
     sys.stderr.flush()
 
 
-_SIGN_AFTER = 0.5
+_SIGN_AFTER, _SIGN_SECONDS = 0.5, 0.1
+"""Seconds until a sign is shown, and between two of its turns."""
 
 
 def values_of(report: object, *names: str) -> dict[str, Any]:
@@ -190,7 +191,7 @@ class _Lines(Progress):
         done_before, self.done = self.done, self.done + steps
         now = time.monotonic()
         tenth = max(1, self.total // 10) if self.total else None
-        if (tenth and self.done // tenth > done_before // tenth) or now - self.last > 10:
+        if (tenth and self.done // tenth > done_before // tenth) or now - self.last > _LINE_SECONDS:
             self.last = now
             rate = self.done / max(now - self.start, 1e-6)
             of_total = f"/{self.total:,}" if self.total else ""
@@ -201,6 +202,10 @@ class _Lines(Progress):
 
     def expect(self, total: int) -> None:
         self.total = total
+
+
+_LINE_SECONDS = 10.0
+"""Seconds after which progress that goes to no terminal gets another line."""
 
 
 @contextmanager

@@ -80,7 +80,10 @@ def _no_language(code: str) -> BadInput:
 
 
 def stated_language(code: str) -> str:
-    """The tag of a language that a person names, asked back once if rare. Raises BadInput: as ``normalise``; ``xx``."""
+    """The tag of a language that a person names. A code that is often meant otherwise is asked back once.
+
+    Raises BadInput: as ``normalise``, or the code stands for no language, such as ``xx``.
+    """
     tag = normalise(code)
     if tag in MISTAKABLE:
         Console().warn_once(f"{code!r} is {MISTAKABLE[tag]}")

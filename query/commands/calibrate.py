@@ -82,8 +82,7 @@ def command(
     not touched.
     """
     if wanted:
-        others = "topic_files qrel_files log_files from_log balance weights mapping seed device"
-        if stated := stated_options(others.split()):
+        if stated := stated_options(_OF_A_NEW_CALIBRATION):
             raise click.UsageError(f"--use makes no calibration; leave {', '.join(stated)} out")
         with open_database(settings.database) as engine:
             calibration_id = calibration_table.use(engine, collections.require(engine, name), wanted)
@@ -105,3 +104,9 @@ def command(
         seed,
     )
     show_calibration(calibrate(name, settings, request, device=device, console=console), name, console)
+
+
+_OF_A_NEW_CALIBRATION = (
+    "topic_files", "qrel_files", "log_files", "from_log", "balance", "weights", "mapping", "seed", "device",
+)  # fmt: skip
+"""Parameters without a meaning for ``--use``."""

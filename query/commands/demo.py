@@ -70,7 +70,8 @@ def command(settings: Settings, console: Console) -> None:
         page = settings.home / "demo-report.html"
         page.touch(mode=FILE_MODE)  # all that is in a home is its owner's alone
         report(COLLECTION, settings, page, console=console)
-    lines = [f"  {program()} {arguments:<27}  {purpose}".rstrip() for arguments, purpose in _NEXT.items()]
+    width = max(len(arguments) for arguments, purpose in _NEXT.items() if purpose)
+    lines = [f"  {program()} {arguments:<{width}}  {purpose}".rstrip() for arguments, purpose in _NEXT.items()]
     shown = "\n".join([f"{_ENCODER_AND_CALIBRATION}  {page}\n\nNext:", *lines])
     console.show({"step": "report", "report": page}, shown)
 

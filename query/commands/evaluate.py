@@ -177,12 +177,12 @@ def study(
     The folder's page, study.html, says it in sentences. Beside it are tables (.tex, .csv), pictures, and every run with
     its judgements for trec_eval -c.
     """
-    from query.report import study as of_collection  # noqa: PLC0415 - figures, which --help does not need
+    from query.report.study import study as study_collection  # noqa: PLC0415 - figures, which --help does not need
 
     topics, qrels = expand(topic_files, "topics"), expand(qrel_files, "qrels")
     topic_set = read_topic_set(topics, qrels, langs=language_list(langs), lang=lang, encoding=encoding)
     plan = EvaluationPlan(parse_measures([measures]), "", lexicons=read_lexicons(lexicons))
-    evaluations = of_collection.study(name, topic_set, settings, plan, output, device=device, console=console)
+    evaluations = study_collection(name, topic_set, settings, plan, output, device=device, console=console)
     numbers, page = [evaluation.number for evaluation in evaluations.values()], (output / "study.html").absolute()
     console.show(
         {"collection": name, "evaluations": numbers, "page": page}, f"The study of {name} is written to {page}"

@@ -135,9 +135,9 @@ def tables(evaluations: Mapping[str, Evaluation]) -> list[StudyTable]:
     quality = [str(measure) for measure in fair.plan.measures if str(measure) != JUDGED]
     systems = {name: of_name.main.scores.topics for name, of_name in runs.items()}
     with_psq = systems | ({"PSQ": psq[0]} if psq else {})
-    found = [StudyTable("systems", "Which ranking is better", with_psq, quality, kind)]
+    study_tables = [StudyTable("systems", "Which ranking is better", with_psq, quality, kind)]
     if bias := [name for name in fair.means if is_fairness(name)]:
-        found.append(StudyTable("bias", "Bias between languages", systems, bias, kind))
+        study_tables.append(StudyTable("bias", "Bias between languages", systems, bias, kind))
     rankings: dict[str, tuple[str, RunKind]] = {"BM25": (FAIR, "bm25"), PLAIN: (PLAIN, "same"), FAIR: (FAIR, "same")}
     own = {
         name: {
@@ -148,29 +148,29 @@ def tables(evaluations: Mapping[str, Evaluation]) -> list[StudyTable]:
         for name, (ranking, of_kind) in rankings.items()
     }
     if own[FAIR]:
-        found.append(StudyTable("own-language", "Within the topics' own language", own, quality, kind))
+        study_tables.append(StudyTable("own-language", "Within the topics' own language", own, quality, kind))
     for title, has_answer in (("with", True), ("without", False)):
         group = {
             name: {qid: values for qid, values in topics.items() if (qid in own[FAIR]) == has_answer}
-            for name, topics in found[0].systems.items()
+            for name, topics in study_tables[0].systems.items()
         }
         if all(group.values()) and group[FAIR].keys() != systems[FAIR].keys():
             heading = f"Topics {title} an answer in their own language"
-            found.append(StudyTable(f"{title}-own-answer", heading, group, quality, kind))
-    return found
+            study_tables.append(StudyTable(f"{title}-own-answer", heading, group, quality, kind))
+    return study_tables
 
 
 def _write_page(folder: Path, title: str, evaluations: Mapping[str, Evaluation]) -> None:
     """Write tables, pictures and the page."""
-    found = tables(evaluations)
-    for table in found:
+    study_tables = tables(evaluations)
+    for table in study_tables:
         for ending in (".tex", ".csv"):
             table.run_table.write(folder / f"{table.file}{ending}")
     pairs = {name: pair_runs(name, evaluations[name].scored_runs.runs) for name in (FAIR, PLAIN)}
-    matrix = pair_matrix(FAIR, found[0].measures[0], pairs[FAIR], PLAIN, pairs[PLAIN])
+    matrix = pair_matrix(FAIR, study_tables[0].measures[0], pairs[FAIR], PLAIN, pairs[PLAIN])
     for ending in MATRICES:
         write_matrix(matrix, folder / f"pairs{ending}")
-    main = next(c for c in found[0].comparisons if (c.run, c.measure) == (FAIR, matrix.measure))
+    main = next(c for c in study_tables[0].comparisons if (c.run, c.measure) == (FAIR, matrix.measure))
     save_figure(difference_figure([main]), folder / "topics.png")
     marks = [matrix.mark(pair) for pair in matrix.means]
     of_pairs = (
@@ -192,6 +192,12 @@ def _write_page(folder: Path, title: str, evaluations: Mapping[str, Evaluation])
     numbers = ", ".join(f"{evaluation.number} {name}" for name, evaluation in evaluations.items())
     facts = {"Topics": evaluations[FAIR].topic_set.name, "Evaluations": numbers}
     page = ReportPage(
-        title, finding(main), None, note, facts, [table.section() for table in found] + drawn, f"{now():%Y-%m-%d}"
+        title,
+        finding(main),
+        None,
+        note,
+        facts,
+        [table.section() for table in study_tables] + drawn,
+        f"{now():%Y-%m-%d}",
     )
     write_lines(folder / "study.html", [render(page)])
