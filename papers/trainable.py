@@ -19,12 +19,11 @@ from encoders.document import Document, Encoded, FloatArray, IntArray, Passages,
 from encoders.errors import BadInput
 from encoders.folder.model_config import ModelConfig, read_json
 from encoders.folder.model_folder import ModelFolder
-from encoders.hmde.upper import ABOUT, WEIGHTS, UpperFile, is_hmde
+from encoders.hmde.upper import ABOUT, is_hmde
 from encoders.machine.placement import Device
 from encoders.methods.hmde_method import Hmde
 from encoders.methods.sentence import Cut
 from encoders.methods.token_windows import First, Segments
-from encoders.phrases import first_line
 from encoders.text.segmentation import windows
 from encoders.text.tokens import Tokens
 from onnx_export.hmde import lower_base as bases
@@ -32,7 +31,7 @@ from onnx_export.hmde.hmde_settings import Settings
 from onnx_export.hmde.lower_base import TrainedBase
 from onnx_export.hmde.lower_encoders.trained_lower import TrainedLower
 from onnx_export.hmde.upper_model import Upper
-from onnx_export.hmde.weights import digest, weights_of
+from onnx_export.hmde.weights import load_upper
 from onnx_export.huggingface import hub_source as huggingface
 from onnx_export.models import DEFAULT, find_model
 from onnx_export.training.device import mixed_precision, seed_torch, to_device
@@ -122,7 +121,7 @@ def open_trainable(reference: str, method: str, checkpoint: str | None, device: 
     if method == LONGFORMER:
         return _open_longformer(bases.open_trained(checkpoint or reference, Settings(), device, console))
     folder = find_model(reference, console)
-    upper, lower_weights = _load_weights(folder) if is_hmde(folder) else (None, {})
+    upper, lower_weights = load_upper(folder) if is_hmde(folder) else (None, {})
     settings = Settings(budget=_BUDGET, pooling=folder.config.pooling)
     if upper is not None and method == Hmde.method:
         shape = upper.shape
@@ -153,26 +152,6 @@ class _Segments(TrainedLower):
         tokens = self.tokenizer.tokenize([document.content for document in documents])
         spans = [windows(len(text), self._limit, self._limit // 3) for text in tokens]
         return tokens, Cut(spans), np.zeros(len(documents), np.int64)
-
-
-def _load_weights(folder: ModelFolder) -> tuple[Upper, dict[str, torch.Tensor]]:
-    """Load the upper encoder of a folder, and the lower encoder's weights by name; none if it was frozen."""
-    from safetensors.torch import load as unpacked  # noqa: PLC0415
-
-    about = UpperFile.read(folder)
-    file = folder.path / WEIGHTS
-    remedy = "train it again: dragoman train hmde SOURCE… -o FOLDER"
-    if not file.is_file():
-        raise BadInput(f"{folder.path} has no {WEIGHTS}, so it was made by an earlier version; {remedy}")
-    upper = Upper(about.shape)
-    try:
-        tensors = unpacked(file.read_bytes())
-        upper.load_state_dict(weights_of(tensors, "upper"))
-    except Exception as error:  # safetensors and torch raise their own exception classes
-        raise BadInput(f"{file} can't be read ({first_line(error)}); {remedy}") from error
-    if digest(upper) != about.weights:
-        raise BadInput(f"{file} is damaged or of another training; {remedy}")
-    return upper.eval(), weights_of(tensors, "lower")
 
 
 def _open_longformer(base: TrainedBase) -> Trainable:

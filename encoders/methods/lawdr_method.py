@@ -18,7 +18,7 @@ from encoders.methods.sentences import Sentences
 _FILE = "lawdr.npz"
 _CARD = "MODEL_CARD.md"
 _HEADING = "Density of sentences (LAWDR)"
-_OF_HMDE = {ABOUT, GRAPH, f"{GRAPH}.data", WEIGHTS, "curve.png"}
+_OF_HMDE = {ABOUT, GRAPH, f"{GRAPH}.data", "curve.png"}
 """Files of a folder that HMDE's training made, beside those of its lower encoder."""
 
 
@@ -73,9 +73,7 @@ def publish(base: ModelFolder, density: DensityWeights, target: Path) -> ModelFo
     """
     left_out = {_FILE, _CARD}
     if is_hmde(base):
-        left_out |= _OF_HMDE
-        if UpperFile.read(base).frozen:
-            left_out.add(TRAINING_TEXTS)
+        left_out |= _OF_HMDE | ({TRAINING_TEXTS, WEIGHTS} if UpperFile.read(base).frozen else set())
     with publishing(target, base.config, instead="with -o") as temporary:
         link_files(base, temporary, left_out)
         density.save(temporary / _FILE)

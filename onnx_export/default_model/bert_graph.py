@@ -21,8 +21,8 @@ _AXES = ("texts", "tokens")
 class _Graph:
     """A model that is being built; a node's output has the node's name."""
 
-    def __init__(self, weights: Mapping[str, FloatArray], shape: Shape, *, fused: bool) -> None:
-        self.weights, self.shape, self.fused = weights, shape, fused
+    def __init__(self, weights: Mapping[str, FloatArray], shape: Shape, *, fused: bool, dim: int | None) -> None:
+        self.weights, self.shape, self.fused, self.dim = weights, shape, fused, dim
         self.query_scale = float((shape.hidden // shape.heads) ** -0.5)
         self.model = helper.make_model(
             helper.make_graph(
@@ -32,7 +32,7 @@ class _Graph:
                     helper.make_tensor_value_info(name, TensorProto.INT64, _AXES)
                     for name in ("input_ids", "attention_mask")
                 ],
-                [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["texts", shape.hidden])],
+                [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["texts", dim or shape.hidden])],
             ),
             opset_imports=[helper.make_opsetid("", OPSET), *([helper.make_opsetid(CONTRIB, 1)] if fused else [])],
             producer_name="dragoman",
@@ -62,8 +62,12 @@ class _Graph:
         self.model.graph.value_info.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, [*_AXES, width]))
 
 
-def build(weights: Mapping[str, FloatArray], shape: Shape, *, fused: bool = False) -> onnx.ModelProto:
+def build(
+    weights: Mapping[str, FloatArray], shape: Shape, *, fused: bool = False, dim: int | None = None
+) -> onnx.ModelProto:
     """Build the graph ``input_ids``, ``attention_mask`` (texts, tokens) int64 → ``vectors`` (texts, hidden) float32.
+
+    With ``dim`` vectors have their first numbers alone.
 
     The weights have the names of a Hugging Face ``BertModel``, linear layers as (out, in). The only token type is added
     to the positions, and the attention's 1/√d is multiplied into the query projection; both are exact.
@@ -73,7 +77,7 @@ def build(weights: Mapping[str, FloatArray], shape: Shape, *, fused: bool = Fals
     the values' bias is part of the output's, because the shares sum to 1. Without ``fused`` a branch lets a batch
     without padding skip the mask: on a CPU that saves a tenth of the time, on a GPU branches would wait for the host.
     """
-    graph = _Graph(weights, shape, fused=fused)
+    graph = _Graph(weights, shape, fused=fused, dim=dim)
     state = _embed(graph)
     graph.node("Cast", "mask", "attention_mask", to=TensorProto.FLOAT)
     if fused:
@@ -209,6 +213,9 @@ def _sum_norm(graph: _Graph, name: str, *summands: str, bias: FloatArray | None 
 def _mean_pooling(graph: _Graph, state: str) -> None:
     """Sum over the tokens of a text, then L2: multilingual-E5's mean pooling, whose denominator L2 cancels."""
     axis = graph.constant("last_axis", np.array([-1], dtype=np.int64))
+    if graph.dim:
+        ends = (graph.constant(f"cut_{at}", np.array([at], dtype=np.int64)) for at in (0, graph.dim))
+        state = graph.node("Slice", "pooling.cut", state, *ends, axis)
     weighted = graph.node("Mul", "pooling.masked", state, graph.node("Unsqueeze", "pooling.mask", "mask", axis))
     tokens = graph.constant("token_axis", np.array([1], dtype=np.int64))
     total = graph.node("ReduceSum", "pooling.sum", weighted, tokens, keepdims=0)

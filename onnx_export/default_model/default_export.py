@@ -19,17 +19,18 @@ def export_default(
     console: Console,
     check_on_gpu: Callable[[ModelFolder, FloatArray], None] | None = None,
     *,
+    dim: int | None = None,
     force: bool = False,
 ) -> tuple[ModelFolder, ParityReport]:
     """Write the default encoder into a folder; its graph is compared with the float32 graph on the CPU.
 
-    ``check_on_gpu`` may refuse the folder before it is published; it gets the reference vectors of the gate's texts.
-    Raises BadInput: the target exists and is no exported model, or parity is below the bar and not forced; MissingPart:
-    the weights' package is not installed.
+    With ``dim`` vectors have their first numbers alone. ``check_on_gpu`` may refuse the folder before it is published;
+    it gets the reference vectors of the gate's texts. Raises BadInput: the target exists and is no exported model,
+    parity is below the bar and not forced, or ``dim`` is too large; MissingPart: the weights' package is not installed.
     """
     target, texts, reports = free_target(target, "exported model"), read_texts(), []
     with tempfile.TemporaryDirectory() as scratch:
-        make(Path(scratch) / "fp32", Console(quiet=True), "fp32")
+        make(Path(scratch) / "fp32", Console(quiet=True), "fp32", dim=dim)
         reference = encode(ModelFolder.open(Path(scratch) / "fp32"), texts)
 
     def check_draft(draft: ModelFolder) -> None:
@@ -37,5 +38,5 @@ def export_default(
         if check_on_gpu:
             check_on_gpu(draft, reference)
 
-    make(target, console, precision, check_draft)
+    make(target, console, precision, check_draft, dim)
     return ModelFolder.open(target), reports[0]

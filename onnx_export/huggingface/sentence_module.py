@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from encoders.errors import BadInput
@@ -28,6 +31,45 @@ def with_pooling(encoder: Any, recipe: Recipe) -> torch.nn.Module:
         layers = [torch.nn.Sequential(encoder.pooler.dense, torch.nn.Tanh())]
         encoder.pooler = None
     return _module(encoder, recipe, layers)
+
+
+def described(module: Any) -> str:
+    """What ``module_of`` needs, beside the weights, to make a module of ``with_pooling`` again, as JSON."""
+    config = json.loads(module.encoder.config.to_json_string(use_diff=False))
+    config.pop("_name_or_path", None)  # of the machine that made it
+    layers = [
+        [linear.in_features, linear.out_features, linear.bias is not None, type(function).__name__.lower()]
+        for linear, function in module.dense
+    ]
+    recipe, kind = module.recipe, type(module.encoder).__name__
+    stated = {"pooling": recipe.pooling, "pooler": recipe.pooler, "dim": recipe.dim}
+    return json.dumps({"config": config, "class": kind, "dense": layers, "recipe": stated})
+
+
+def module_of(description: str, weights: Mapping[str, torch.Tensor]) -> tuple[torch.nn.Module, Recipe]:
+    """The module that ``described`` described, with its weights, and its recipe, whose dense layers have no folders.
+
+    Raises what torch and transformers raise if the description or the weights are damaged.
+    """
+    import torch  # noqa: PLC0415
+    from transformers import CONFIG_MAPPING, AutoModel  # noqa: PLC0415
+
+    stated = json.loads(description)
+    config = CONFIG_MAPPING[stated["config"]["model_type"]].from_dict(stated["config"])
+    encoder = AutoModel.from_config(config, attn_implementation="eager")
+    if type(encoder).__name__ != stated["class"]:  # as mT5's encoder
+        encoder = encoder.get_encoder()
+    if getattr(encoder, "pooler", None) is not None:
+        encoder.pooler = None
+    layers = [
+        _dense(torch.nn.Linear(inputs, outputs, bias=bias), kind) for inputs, outputs, bias, kind in stated["dense"]
+    ]
+    recipe = Recipe(**stated["recipe"])
+    if not recipe.pooler:
+        recipe = replace(recipe, dense=tuple(DenseLayer(Path(), kind) for *_, kind in stated["dense"]))
+    module = _module(encoder.float(), recipe, layers)
+    module.load_state_dict(dict(weights))
+    return module.eval(), recipe
 
 
 def _module(encoder: Any, recipe: Recipe, layers: Sequence[torch.nn.Module]) -> torch.nn.Module:

@@ -1,4 +1,4 @@
-"""``dragoman export``: turn a Hugging Face encoder into an ONNX folder."""
+"""``dragoman export``: turn a Hugging Face encoder, or a trained folder's weights, into an ONNX folder."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -7,6 +7,7 @@ import click
 
 from encoders.console import Console, values_of
 from encoders.errors import BadInput
+from encoders.folder.model_cache import model_cache
 from encoders.folder.model_config import Precision
 from encoders.folder.model_folder import ModelFolder
 from encoders.languages import language_list
@@ -53,6 +54,9 @@ def command(
 ) -> None:
     """Turn MODEL, a folder or a name on the Hugging Face hub, into an ONNX folder that --encoder takes.
 
+    MODEL may be a folder of dragoman train hmde or lawdr; its builds have one model id, and GPUs find theirs in the
+    cache.
+
     A model for sequence classification, a cross-encoder, becomes a reranker that --rerank takes: its one logit is the
     score, or of two the second less the first. With --pooling it becomes an encoder.
 
@@ -61,6 +65,7 @@ def command(
     nothing is written, unless forced.
     """
     from onnx_export.huggingface.hub_export import export_model  # noqa: PLC0415 - onnx, which --help does not need
+    from onnx_export.trained_export import export_trained, trained_folder  # noqa: PLC0415 - as above
 
     placement = _placement(device, precision, console)
     checks: list[dict[str, Any]] = []
@@ -71,16 +76,17 @@ def command(
     check_on_gpu = check if placement.gpu else None
     trained_for = None if languages is None else tuple(dict.fromkeys(language_list(languages)))
     layout = StatedLayout(languages=trained_for, **stated)
-    if model == DEFAULT and not Path(model).is_dir():
+    trained, is_default = trained_folder(model), model == DEFAULT and not Path(model).is_dir()
+    if (trained or is_default) and layout != StatedLayout(dim=layout.dim if is_default else None):
+        raise click.UsageError(f"{model} has its own name, pooling, prefixes and languages; leave the options out")
+    if trained:
+        folder, report = export_trained(trained, output, precision, console, check_on_gpu, force=force)
+    elif is_default:
         from onnx_export.default_model.default_export import export_default  # noqa: PLC0415 - as above
 
-        if layout != StatedLayout():
-            raise click.UsageError(
-                f"{DEFAULT} has its own name, pooling, width, prefixes and languages; leave the options out"
-            )
-        folder, report = export_default(
-            output or default_path(precision), precision, console, check_on_gpu, force=force
-        )
+        cut = f"{DEFAULT}-{layout.dim}"
+        target = output or (model_cache() / f"{cut}-{precision}" if layout.dim else default_path(precision))
+        folder, report = export_default(target, precision, console, check_on_gpu, dim=layout.dim, force=force)
     else:
         folder, report = export_model(model, output, precision, layout, console, check_on_gpu, force=force)
     values = {
