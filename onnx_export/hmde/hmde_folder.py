@@ -108,12 +108,14 @@ def publish(
         write_training_texts(draft, taught_by)
         if check:
             check(folder, reference)
-        card = draft / _CARD
-        text = card.read_text(encoding="utf-8") if card.is_file() else _lower_card(config)
-        card.unlink(missing_ok=True)  # the card may be a link to the base folder's card
-        about_lower = without_section(text, CARD_HEADING).rstrip()
-        card.write_text(f"{about_lower}\n{_upper_section(facts, report)}", encoding="utf-8")
+        _write_card(draft / _CARD, config, _upper_section(facts, report))
     return ModelFolder.open(target), report
+
+
+def _write_card(card: Path, config: ModelConfig, section: str) -> None:
+    text = card.read_text(encoding="utf-8") if card.is_file() else _lower_card(config)
+    card.unlink(missing_ok=True)  # the card may be a link to the base folder's card
+    card.write_text(f"{without_section(text, CARD_HEADING).rstrip()}\n{section}", encoding="utf-8")
 
 
 def _write_lower(
