@@ -255,42 +255,14 @@ class _Best:
 
     def offer(self, tile: FloatArray, first: int, first_partner: int, *, across: bool = False) -> None:
         """Take in a tile, whose owners are its rows, or its columns if ``across``."""
-        owners = slice(first, first + tile.shape[1 if across else 0])
-        lowest = self.lowest[owners]
-        if np.isneginf(lowest).any():
-            owned = tile.T if across else tile
-            count = self.values.shape[1]
-            if owned.shape[1] > count:
-                positions = np.argpartition(owned, owned.shape[1] - count, axis=1)[:, -count:]
-            else:
-                positions = np.broadcast_to(np.arange(owned.shape[1]), owned.shape)
-            best = np.take_along_axis(owned, positions, axis=1)
-            self._keep(np.arange(owners.start, owners.stop), best, positions + first_partner)
-            return
-        above = np.flatnonzero(tile > (lowest[None, :] if across else lowest[:, None]))
-        if not len(above):
-            return
-        row, col = np.divmod(above, tile.shape[1])
-        values = tile.ravel()[above]
-        owner_rows, partner_rows = (col, row) if across else (row, col)
-        if across:
-            order = np.argsort(owner_rows, kind="stable")
-            owner_rows, partner_rows, values = owner_rows[order], partner_rows[order], values[order]
-        unique, starts, counts = np.unique(owner_rows + first, return_index=True, return_counts=True)
-        shape = len(unique), int(counts.max())
-        index = np.repeat(np.arange(len(unique)), counts)
-        slot = np.arange(len(owner_rows)) - np.repeat(starts, counts)
-        padded_values, padded_partners = np.full(shape, -np.inf, np.float32), np.zeros(shape, np.int64)
-        padded_values[index, slot], padded_partners[index, slot] = values, partner_rows + first_partner
-        self._keep(unique, padded_values, padded_partners)
-
-    def _keep(self, owners: IntArray, values: FloatArray, partners: IntArray) -> None:
-        count = self.values.shape[1]
-        values = np.concatenate((self.values[owners], values), axis=1)
-        partners = np.concatenate((self.partners[owners], partners), axis=1)
-        best = np.argpartition(values, values.shape[1] - count, axis=1)[:, -count:]
+        owned, count = tile.T if across else tile, self.values.shape[1]
+        gains = np.flatnonzero(owned.max(axis=1) > self.lowest[first : first + len(owned)])
+        owners = gains + first
+        values = np.concatenate((self.values[owners], owned[gains]), axis=1)
+        best = np.argpartition(values, owned.shape[1], axis=1)[:, owned.shape[1] :]
+        earlier = np.take_along_axis(self.partners[owners], np.minimum(best, count - 1), axis=1)
+        self.partners[owners] = np.where(best < count, earlier, best - count + first_partner)
         self.values[owners] = highest = np.take_along_axis(values, best, axis=1)
-        self.partners[owners] = np.take_along_axis(partners, best, axis=1)
         self.lowest[owners] = highest.min(axis=1)
 
     def listed(self) -> tuple[IntArray, IntArray, FloatArray]:
