@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from encoders.console import Alert, Console, Note, Part, values_of
-from encoders.errors import DragomanError
 from encoders.folder.model_config import Precision
 from encoders.hmde.upper import Segmentation
 from encoders.machine.placement import Device
@@ -32,9 +30,7 @@ from query.commands.options.source_options import reading_options, training_opti
 from query.commands.output.reports import show_training
 
 if TYPE_CHECKING:
-    from indexer.readers.source_documents import Sources
     from indexer.training.hmde_training import HmdeReport
-    from query.commands.train.unseen_concepts import Comparison
 
 
 _FIELDS = {
@@ -119,9 +115,8 @@ def command(
     negatives are drawn. FOLDER then is an encoder: documents go through both of its graphs, queries through the lower
     one alone. If training was stopped or killed, the same command continues it.
 
-    A tenth of the concepts (about 2,048 pages at most) is held out: it chooses the step that is kept. At the end the
-    trained encoder, and windows without training, search for its pages, and the command says whether the training
-    helped. Preset paper holds nothing out and keeps the last step.
+    A tenth of the concepts (about 2,048 pages at most) is held out: it chooses the step that is kept. Preset paper
+    holds nothing out and keeps the last step. dragoman evaluate says on your topics whether the training helped.
 
     Options left out are the preset's.
     """
@@ -137,40 +132,14 @@ def command(
         console.say(f"all of the lower encoder learns, at a rate of {settings.rate:g}; --rate sets another")
     if "warmup" not in changes and settings.warmup != PRESETS[preset].warmup:
         console.say(f"the rate rises for {counted(settings.warmup, 'step')}; --warmup sets another number")
-    read = Sources(sources, options, languages)
     report = train_hmde(
-        read, output,
+        Sources(sources, options, languages), output,
         settings=settings, encoder=encoder, precision=precision, device=device, force=force, console=console,
     )  # fmt: skip
-    searched = _searched(report, read, encoder, device, console, frozen=settings.frozen) if settings.held_out else None
-    _show_report(report, searched, console, held_out=settings.held_out)
+    _show_report(report, console, held_out=settings.held_out)
 
 
-def _searched(
-    report: HmdeReport, sources: Sources, encoder: str, device: Device, console: Console, *, frozen: bool
-) -> Comparison | None:
-    """The trained folder beside *windows* of its lower encoder, or of the default encoder if the lower one learnt too.
-
-    The training is published, so an error here is a warning.
-    """
-    from encoders.methods.titled_windows import TitledWindows  # noqa: PLC0415 - imports that --help does not need
-    from indexer.readers.source_documents import SourceDocuments  # noqa: PLC0415 - as above
-    from onnx_export.models import DEFAULT, open_named  # noqa: PLC0415 - as above
-    from query.commands.train.unseen_concepts import compare, pages_of  # noqa: PLC0415 - as above
-
-    quiet = Console(quiet=True)
-    trained_device = "cpu" if report.folder.config.precision == "int8" else device  # a card has no int8
-    try:
-        pages = pages_of(SourceDocuments(sources).read(), report.held_out)
-        trained = open_named(str(report.folder.path), None, quiet, device=trained_device)
-        untrained = open_named(encoder if frozen else DEFAULT, TitledWindows.method, quiet, device=device)
-        return compare(pages, trained, untrained, console)
-    except DragomanError as error:
-        console.warn(f"whether the training helped could not be found out: {error}")
-        return None
-
-
-def _show_report(report: HmdeReport, searched: Comparison | None, console: Console, *, held_out: float) -> None:
+def _show_report(report: HmdeReport, console: Console, *, held_out: float) -> None:
     curve, triples = report.curve, report.triples
     values = {
         "documents": report.documents,
@@ -184,7 +153,6 @@ def _show_report(report: HmdeReport, searched: Comparison | None, console: Conso
         **values_of(curve, "best", "stopped"),
         "untrained": round(curve.points[0].score, 6) if curve.validated else None,
         "score": round(curve.best_score, 6) if curve.validated else None,
-        "searched": searched and {**asdict(searched), "verdict": searched.verdict},
         "parity": report.parity,
     }
     ended = f", ended early: {curve.stopped}" if curve.stopped else ""
@@ -196,15 +164,6 @@ def _show_report(report: HmdeReport, searched: Comparison | None, console: Conso
         else f"{steps}, loss {curve.points[-1].loss:.3f}, {curve.points[0].loss:.3f} before the first"
     )
     parts = list(_parts(report, held_out=held_out, quiet=console.quiet))
-    if searched:
-        found = (
-            f"as users search, {counted(searched.pages, 'page')} of {counted(searched.concepts, 'held-out concept')} "
-            f"are found with MAP {searched.trained:.3f}, by windows without training {searched.untrained:.3f}"
-        )
-        judged = "the training did harm" if searched.verdict == "worse" else "the difference may be chance"
-        advice = f"{judged}; train on more concepts, or index without the trained encoder"
-        helped = searched.verdict == "better"
-        parts.append(Note(f"{found}: the training helped") if helped else Alert(f"{found}: {advice}"))
     show_training(report.folder, values, parts, outcome, console, refused=report.refused, remarks=report.remarks)
 
 
