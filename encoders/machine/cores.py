@@ -1,13 +1,11 @@
-"""The processor's cores: how many this process may use, and work on all of them."""
+"""Cores and cgroups of the machine: how much this process may use, and work on all cores."""
 
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
-
-from encoders.machine.cgroups import groups
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -34,3 +32,19 @@ def on_all_cores(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> li
 
     with threadpool_limits(1), ThreadPoolExecutor(available_cores()) as pool:
         return list(pool.map(work, items))
+
+
+def groups(root: Path, controller: str) -> Iterator[Path]:
+    """Folders of this process's cgroups for a controller and of their parents, innermost first (version 2 or 1).
+
+    A folder may not exist: a container may see the names of the machine's cgroups, and only its own below its mount.
+    """
+    membership = root / "proc/self/cgroup"
+    if not membership.is_file():
+        return
+    for line in membership.read_text(encoding="utf-8").splitlines():
+        _, controllers, path = line.split(":", maxsplit=2)
+        if not controllers or controller in controllers.split(","):
+            mount = root / "sys/fs/cgroup" / controllers
+            innermost = mount / path.strip("/")
+            yield from (group for group in (innermost, *innermost.parents) if group.is_relative_to(mount))

@@ -3,10 +3,14 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import product
 
+import langcodes
 import numpy as np
 import tokenizers
+from fontTools import unicodedata
+from langcodes.data_dicts import LIKELY_SUBTAGS
 
 from encoders.console import Progress
 from encoders.document import Int32Array
@@ -15,7 +19,6 @@ from encoders.phrases import counted
 from encoders.tlaser.tlaser_settings import TlaserPlan
 from encoders.tlaser.token_corpus import Corpus, Direction, Sentences
 from indexer.parallel.aligned_sentence import AlignedSentence
-from indexer.parallel.scripts import wrong_script
 from indexer.readers.records.record import clean_line
 from indexer.readers.records.source import Refusal
 
@@ -24,6 +27,17 @@ HELD_OUT = 500
 """Maximum sentences that are held out for validation; a validation set that the user names may be larger."""
 _MIN_SENTENCES = 20
 """Minimum aligned sentences to learn from."""
+_MIN_SHARE = 0.1
+"""Minimum share of letters in a script of the language; it is low because foreign names stay in Latin script."""
+_COMBINED_SCRIPTS = {
+    "Hans": {"Hani"},
+    "Hant": {"Hani"},
+    "Hanb": {"Hani", "Bopo"},
+    "Jpan": {"Hani", "Hira", "Kana"},
+    "Kore": {"Hang", "Hani"},
+}
+"""Script codes of ISO 15924 that no Unicode character has, and the scripts they combine."""
+_NO_SCRIPT = {"Zyyy", "Zinh", "Zzzz"}
 
 
 @dataclass
@@ -188,3 +202,26 @@ def _validation_ids(
     positions = iter(range(len(sentences)))
     all_ids = [sentences[next(positions)] if lang in row else None for row in validation.rows]
     return [ids if ids is not None and len(ids) <= limit else None for ids in all_ids]
+
+
+def wrong_script(text: str, lang: str) -> bool:
+    """Whether a sentence has letters, but hardly any in a script of its language; the scripts are CLDR's."""
+    scripts = [_script(character) for character in text if character.isalpha()]
+    letter_scripts = [script for script in scripts if script not in _NO_SCRIPT]
+    lang_scripts = _scripts(lang)
+    matching = sum(script in lang_scripts for script in letter_scripts)
+    return matching < _MIN_SHARE * len(letter_scripts)
+
+
+@lru_cache(maxsize=512)
+def _scripts(lang: str) -> frozenset[str]:
+    """The script that a tag names (``sr-Latn``); else all scripts of the language (``sr``: Cyrillic and Latin)."""
+    language = langcodes.Language.get(lang)
+    names = {language.script or language.maximize().script or ""}
+    if not language.script:
+        tags = [tag for tag in LIKELY_SUBTAGS if tag.startswith(f"{lang}-")]
+        names |= {langcodes.Language.get(LIKELY_SUBTAGS[tag]).script or "" for tag in tags}
+    return frozenset(script for name in names for script in _COMBINED_SCRIPTS.get(name, {name}))
+
+
+_script = lru_cache(maxsize=1 << 16)(unicodedata.script)

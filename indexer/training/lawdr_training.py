@@ -1,5 +1,7 @@
 """Train a LAWDR encoder from sources: sample sentences, encode them, fit their density."""
 
+import hashlib
+import heapq
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +18,9 @@ from encoders.methods.lawdr_method import publish
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import Sentences
 from encoders.phrases import counted
+from encoders.text.segmentation import sentences
 from indexer.readers.records.source import Refusal
 from indexer.readers.source_documents import SourceDocuments, Sources
-from indexer.training.sentence_sample import SentenceSample
 from onnx_export.models import DEFAULT, find_model, open_sentence
 
 SAMPLE = 20_000
@@ -93,3 +95,47 @@ def _encode(sentence_encoder: SentenceEncoder, texts: dict[str, list[str]], cons
                 rows += [passages.without_title().unit_vectors()] * count
             progress(sum(repeats))
     return np.concatenate(rows)
+
+
+class SentenceSample:
+    """A uniform sample of each language's sentences by lowest hash of seed, id and position: order does not matter."""
+
+    def __init__(self, size: int, seed: int = 0) -> None:
+        self.size = size  # sentences in all languages together; each has an equal share, at least one sentence
+        self.seed = seed
+        self.documents = 0  # documents added so far
+        self._samples: dict[str, list[tuple[int, str]]] = {}
+
+    def add(self, document: Document) -> None:
+        """Draw from a document's sentences; the title is a sentence."""
+        self.documents += 1
+        content = document.content
+        spans = sentences(content, document.lang, trained=True)
+        if not spans:
+            return
+        if document.lang not in self._samples:
+            self._samples[document.lang] = []
+            for sample in self._samples.values():
+                self._shorten(sample)
+        sample = self._samples[document.lang]
+        for position, (start, end) in enumerate(spans):
+            negated_rank = -self._rank(document.doc_id, position)
+            if len(sample) < self._share or negated_rank > sample[0][0]:
+                heapq.heappush(sample, (negated_rank, content[start:end]))
+                self._shorten(sample)
+
+    def by_language(self) -> dict[str, list[str]]:
+        """The sampled sentences by language; languages are sorted, sentences are in order of rank, highest first."""
+        return {lang: [text for _, text in sorted(self._samples[lang])] for lang in sorted(self._samples)}
+
+    @property
+    def _share(self) -> int:
+        return max(self.size // len(self._samples), 1)
+
+    def _shorten(self, sample: list[tuple[int, str]]) -> None:
+        while len(sample) > self._share:
+            heapq.heappop(sample)
+
+    def _rank(self, doc_id: str, position: int) -> int:
+        hashed = f"{self.seed} {position} {doc_id}".encode("utf-8", "surrogatepass")
+        return int.from_bytes(hashlib.blake2b(hashed, digest_size=8).digest())

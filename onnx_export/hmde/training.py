@@ -1,4 +1,4 @@
-"""Train HMDE: the training loop and its checkpoints, from which a killed training resumes."""
+"""Train HMDE: the training loop, its validation, and its checkpoints, from which a killed training resumes."""
 
 import json
 from collections.abc import Sequence
@@ -10,21 +10,23 @@ import numpy as np
 import torch
 
 from encoders.console import Console
-from encoders.document import FloatArray
+from encoders.document import FloatArray, unit_rows
 from encoders.errors import BadInput
-from encoders.hmde.triples import Rows, Triples
+from encoders.hmde.triples import Rows, TripleDocument, Triples
 from encoders.hmde.upper import UpperShape
 from onnx_export.hmde.hmde_settings import Curve, CurvePoint, Settings
 from onnx_export.hmde.lower_encoders.lower import Lower
 from onnx_export.hmde.objective import Objective
 from onnx_export.hmde.upper_model import Upper
-from onnx_export.hmde.validation import mean_average_precision
 from onnx_export.training.device import seed_torch, set_attention
 from onnx_export.training.interrupt import interrupt_later
 from onnx_export.training.training_checkpoint import SavingTimes, load_checkpoint, save_checkpoint
 from onnx_export.training.training_progress import TrainingProgress
 
 _TOGETHER = 64
+_DEPTH = 100
+_QUERIES = 500
+"""Maximum titles of held-out pages that validate; they are taken at equal distances."""
 State = dict[str, dict[str, torch.Tensor]]
 
 
@@ -208,3 +210,37 @@ class Training:
     def _set_weights(self, state: State) -> None:
         self.upper.load_state_dict(state["upper"])
         self.lower.restore(state["lower"])
+
+
+def mean_average_precision(documents: FloatArray, queries: FloatArray, pages: Sequence[TripleDocument]) -> float:
+    """MAP over titles as queries; each title searches the pages in other languages, which are encoded without titles.
+
+    The mean of each language is subtracted first: otherwise the score would measure how far apart the languages are.
+    Documents and queries are (pages, dim) unit rows; without pages the score is 0.
+    """
+    from ir_measures import AP, Qrel, ScoredDoc, calc_aggregate  # noqa: PLC0415 - training alone needs it
+
+    if not pages:
+        return 0.0
+    langs = np.array([page.lang for page in pages])
+    concepts = np.array([page.concept for page in pages])
+    documents, queries = _centred(documents, langs), _centred(queries, langs)
+    qrels, run = [], []
+    for row in range(0, len(pages), -(-len(pages) // _QUERIES)):
+        candidates = np.flatnonzero(langs != langs[row])
+        relevant = candidates[concepts[candidates] == concepts[row]]
+        if not len(relevant):
+            continue
+        scores = documents[candidates] @ queries[row]
+        best = np.argsort(-scores, kind="stable")[:_DEPTH]
+        qrels += [Qrel(str(row), str(mate), 1) for mate in relevant.tolist()]
+        run += [ScoredDoc(str(row), str(candidates[index]), float(scores[index])) for index in best.tolist()]
+    return float(calc_aggregate([AP], qrels, run)[AP]) if qrels else 0.0
+
+
+def _centred(rows: FloatArray, langs: np.ndarray[tuple[int], np.dtype[np.str_]]) -> FloatArray:
+    result = rows.copy()
+    for lang in np.unique(langs):
+        in_language = langs == lang
+        result[in_language] -= rows[in_language].mean(axis=0)
+    return unit_rows(result)

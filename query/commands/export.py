@@ -82,7 +82,7 @@ def command(
     if trained:
         folder, report = export_trained(trained, output, precision, console, check_on_gpu, force=force)
     elif is_default:
-        from onnx_export.default_model.default_export import export_default  # noqa: PLC0415 - as above
+        from onnx_export.default_model.making import export_default  # noqa: PLC0415 - as above
 
         cut = f"{DEFAULT}-{layout.dim}"
         target = output or (model_cache() / f"{cut}-{precision}" if layout.dim else default_path(precision))

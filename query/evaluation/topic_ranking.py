@@ -8,8 +8,7 @@ from encoders.document import Document
 from encoders.errors import BadInput
 from query.evaluation.run_scoring import NOTHING_RELEVANT, Scoring, languages_of, left_out, missing_documents
 from query.evaluation.scored_runs import PSQ_ENDING, EvaluationPlan, Judgements, RunKind, ScoredRun, ScoredRuns
-from query.lexical_baselines.bm25_baseline import rank_by_bm25
-from query.lexical_baselines.lexical_runs import merged, rank_by_psq, without_lexicon
+from query.lexical_baselines.lexical_runs import merged, rank_by_bm25, rank_by_psq, without_lexicon
 from query.measures.quality_measures import relevant_topics, score
 from query.ranking.search_hits import Ranking
 from query.ranking.searcher import Searcher

@@ -1,6 +1,8 @@
-"""Runs of PSQ over a collection's documents."""
+"""Runs of the lexical baselines: BM25 within a language, and PSQ over a collection's documents."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from itertools import chain
 
 import numpy as np
@@ -8,11 +10,12 @@ import numpy as np
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.text.words import words
+from indexer.text.terms import LexicalIndex
 from query.lexical_baselines.lexicons import Lexicons
 from query.lexical_baselines.structured_queries import QueryTranslation, TermCounts
 from query.ranking.search_hits import Ranking
 from query.ranking.searcher import Searcher
-from query.trec_files.trec_run import Run
+from query.trec_files.trec_run import Run, RunEntry
 
 
 def rank_by_psq(
@@ -66,3 +69,23 @@ def without_lexicon(lang: str, targets: Sequence[str], by_documents: Mapping[str
         yield f"there is no lexicon from {lang} to {', '.join(missing)}; PSQ finds no documents there"
     elif missing:
         yield f"there is no lexicon from {lang}; its topics have no run of PSQ"
+
+
+def rank_by_bm25(
+    documents: Iterable[Document], queries: Sequence[Document], lang: str, *, k: int = 1000
+) -> list[list[RunEntry]]:
+    """For each query up to ``k`` documents of one language with BM25 scores, best first; each shares a word with it.
+
+    The index is a temporary SQLite database, which moves to disk as it grows and is deleted afterwards.
+    """
+    doc_ids: list[str] = []
+    with closing(sqlite3.connect("")) as connection:
+        index = LexicalIndex(connection, lang)
+        index.add(_numbered(documents, doc_ids))
+        return [[(doc_ids[key], score) for key, score in index.search(query.content, k)] for query in queries]
+
+
+def _numbered(documents: Iterable[Document], doc_ids: list[str]) -> Iterable[tuple[int, str]]:
+    for key, document in enumerate(documents):
+        doc_ids.append(document.doc_id)
+        yield key, document.content

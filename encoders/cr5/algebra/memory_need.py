@@ -7,8 +7,7 @@ from encoders.cr5.algebra.eigenvectors import BLOCK, max_applied_vectors
 from encoders.cr5.algebra.language_ridge import DIRECT
 from encoders.cr5.algebra.solver import KEPT, Block
 from encoders.errors import BadInput
-from encoders.machine.cgroups import groups
-from encoders.machine.cores import available_cores
+from encoders.machine.cores import available_cores, groups
 
 _KRYLOV = 3
 """Arrays of (concepts, dimensions) in memory beside the Krylov space."""

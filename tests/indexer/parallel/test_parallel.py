@@ -8,9 +8,8 @@ import pytest
 from encoders.errors import BadInput
 from indexer.parallel.aligned_sentence import AlignedSentence
 from indexer.parallel.parallel_files import find_files, read_parallel
-from indexer.parallel.scripts import wrong_script
 from indexer.readers.records.source import Refusal
-from indexer.training.aligned_corpus import choose_pivots, gather, hold_out
+from indexer.training.aligned_corpus import choose_pivots, gather, hold_out, wrong_script
 from tests.conftest import Patch
 
 HOUSE, DOG = {"en": "house", "de": "Haus"}, {"en": "dog", "de": "Hund"}

@@ -22,8 +22,7 @@ from encoders.methods.method_registry import open_encoder
 from indexer.collection.settings import Settings
 from indexer.index_sources import index
 from indexer.readers.source_documents import Sources
-from indexer.training.lawdr_training import train_lawdr
-from indexer.training.sentence_sample import SentenceSample
+from indexer.training.lawdr_training import SentenceSample, train_lawdr
 from query.cli import run
 from query.ranking.searcher import Searcher
 from tests.conftest import Capture, Patch

