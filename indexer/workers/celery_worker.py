@@ -20,7 +20,8 @@ from encoders.errors import BadInput, DragomanError, StoreError
 from encoders.inference.graph import GpuFailure
 from encoders.inference.session import INT8_ADVICE
 from encoders.machine.cores import available_cores
-from encoders.machine.placement import Device, GpuUnavailable, NoCuda, place, worker_devices
+from encoders.machine.placement import Device, GpuUnavailable, NoCuda, place, share_gpus, worker_devices
+from encoders.phrases import counted
 from indexer.collection.settings import Settings
 from indexer.ledger.database import connect, is_away, open_database, shown
 from indexer.workers.chunk_worker import ChunkWorker, end_process
@@ -33,7 +34,10 @@ from indexer.workers.worker_metrics import open_metrics, serve_metrics
 from onnx_export.models import are_for_gpus, make_models, open_named
 
 GPU_LANES = 4
-"""Lanes of a process on a card (docs/decisions/0019-devices.md)."""
+"""Lanes of a process that has a card alone (docs/decisions/0019-devices.md); several processes have half as many."""
+_CORES = 4
+"""Cores that a process on a card feeds it with: reading, tokenising, index terms and bodies of requests hold the
+interpreter's lock for most of their time."""
 _WAKE = 0.5
 """Seconds after which a wait for a lane is interrupted for signals."""
 _MOST_FAILURES = 3
@@ -47,20 +51,26 @@ class WorkerPlan:
     reference: str  # name or folder of the encoder
     method: str | None
     device: Device
-    concurrency: int = 1  # number of processes; 1 on a GPU
+    concurrency: int | None = None  # number of processes, on each GPU; None: 1, on a GPU as many as its cores feed
     lease_seconds: float = 60.0  # seconds without a heartbeat after which another worker may take the chunk
     grace: float = 30.0  # seconds to finish the chunk when the worker must end; afterwards the chunk is given back
     metrics_address: tuple[str, int] | None = None  # address and port for Prometheus, if any
     lanes: int = 1  # chunks that one process works on at once; several use a GPU while others are read and stored
+    sharers: int = 1  # processes that share its GPU
 
-    def on_gpu(self, device: Device, number: int) -> Self:
-        """The plan of a card's own process; Prometheus asks each process at a port of its own, in their order."""
+    @property
+    def processes(self) -> int:
+        """Number of processes, on a GPU of this one's kind."""
+        return self.concurrency or 1
+
+    def on_gpu(self, device: Device, number: int, sharers: int) -> Self:
+        """The plan of a process on a card; Prometheus asks each process at a port of its own, in their order."""
         address = self.metrics_address and (self.metrics_address[0], self.metrics_address[1] + number)
-        return replace(self, device=device, metrics_address=address)
+        return replace(self, device=device, concurrency=1, metrics_address=address, sharers=sharers)
 
 
 def serve(plan: WorkerPlan, settings: Settings, console: Console) -> int:
-    """Work until asked to end; returns the exit status. For ``cuda`` each card of the machine has a process.
+    """Work until asked to end; returns the exit status. For ``cuda`` each card of the machine has processes.
 
     Raises BadInput: the plan can't be carried out; MissingPart: the encoder, the device or Celery is missing;
     StoreError: the database can't be reached at the start; later the worker waits for it.
@@ -70,29 +80,38 @@ def serve(plan: WorkerPlan, settings: Settings, console: Console) -> int:
     app = make_app(settings.broker)
     connect(settings.database).dispose()
     log_to_stderr(f"{platform.node()}-{os.getpid()}", as_json=console.json, quiet=console.quiet)
-    devices = worker_devices(plan.device) if plan.concurrency == 1 else [plan.device]
-    if devices != [plan.device]:
+    plan = _checked(plan, console) if plan.device == "auto" else plan
+    devices = worker_devices(plan.device)
+    sharers = plan.concurrency or processes_for(len(devices))
+    if devices[0].startswith("cuda") and (devices != [plan.device] or sharers > 1):
         make_models(plan.reference, console, place(devices[0]))  # once, before several processes need them
-        plans = [plan.on_gpu(device, number) for number, device in enumerate(devices)]
-        return run_for_each_card(
-            {card_plan.device: partial(_serve_card, card_plan, settings, console) for card_plan in plans}
-        )
+        logger.info("starts %s on each of %s", counted(sharers, "process", "processes"), counted(len(devices), "GPU"))
+        cards = [(device, f"{device} {place_of}") for device in devices for place_of in range(1, sharers + 1)]
+        plans = {name: plan.on_gpu(device, number, sharers) for number, (device, name) in enumerate(cards)}
+        return run_for_each_card({name: partial(_serve_card, one, settings, console) for name, one in plans.items()})
     plan = _checked(plan, console)
     make_models(plan.reference, console, place(plan.device))  # once, before several processes need them
     if plan.metrics_address:
         serve_metrics(*plan.metrics_address)
     pool = _Pool(plan, settings, console)
-    spec = pool.begin() if plan.concurrency == 1 else _spec_elsewhere(plan)
+    spec = pool.begin() if plan.processes == 1 else _spec_elsewhere(plan)
     logger.info(
         "works on chunks of model %s (%s by %s, %s), build %s, with %d process%s of %d threads, from %s",
-        spec.model, spec.name, spec.method, plan.device, spec.build, plan.concurrency,
-        "" if plan.concurrency == 1 else "es", pool.threads, shown(settings.database),
+        spec.model, spec.name, spec.method, plan.device, spec.build, plan.processes,
+        "" if plan.processes == 1 else "es", pool.threads, shown(settings.database),
     )  # fmt: skip
     return _run_celery_worker(app, pool, spec.model)
 
 
+def processes_for(cards: int) -> int:
+    """Processes on each of so many cards: as many as the cores of this machine feed."""
+    return max(1, available_cores() // cards // _CORES)
+
+
 def _serve_card(plan: WorkerPlan, settings: Settings, console: Console) -> int:
-    """Serve in a card's own process; an error is logged."""
+    """Serve in a process of its own on a card; an error is logged."""
+    share_gpus(plan.sharers)
+    os.environ.setdefault("RAYON_NUM_THREADS", str(max(1, available_cores() // plan.sharers)))  # of the tokenizer
     try:
         return serve(plan, settings, console)
     except DragomanError as error:
@@ -112,11 +131,8 @@ def _checked(plan: WorkerPlan, console: Console) -> WorkerPlan:
             device = "cpu"
         elif not _works_on_card(replace(plan, device=device)):
             device = "cpu"
-    if device != "cpu" and plan.concurrency > 1:
-        raise BadInput(
-            "a GPU has one process: leave --concurrency out, and every GPU gets one (or name one: --device cuda:1)"
-        )
-    return replace(plan, device=device, lanes=plan.lanes if device == "cpu" else GPU_LANES)
+    lanes = GPU_LANES // 2 if plan.sharers > 1 else GPU_LANES
+    return replace(plan, device=device, lanes=plan.lanes if device == "cpu" else lanes)
 
 
 def _works_on_card(plan: WorkerPlan) -> bool:
@@ -138,7 +154,7 @@ class _Pool:
     def __init__(self, plan: WorkerPlan, settings: Settings, console: Console) -> None:
         self.plan, self.settings, self._console = plan, settings, console
         self.stop = StopSignal(plan.grace)
-        self.threads = max(1, available_cores() // plan.concurrency)
+        self.threads = max(1, available_cores() // plan.processes)
         self._lanes: list[ChunkWorker] = []
         self._free: queues.SimpleQueue[ChunkWorker] = queues.SimpleQueue()
         self._executor: ThreadPoolExecutor | None = None
@@ -215,7 +231,7 @@ class _Pool:
         """End the whole worker, with exit status 1 unless its end was already requested."""
         if not self.stop.requested:
             self._failed.value = 1
-        os.kill(os.getpid() if self.plan.concurrency == 1 else os.getppid(), signal.SIGTERM)
+        os.kill(os.getpid() if self.plan.processes == 1 else os.getppid(), signal.SIGTERM)
 
     def end(self) -> None:
         """Finish what the lanes are at, and sign off."""
@@ -286,8 +302,8 @@ def _run_celery_worker(app: Any, pool: _Pool, model: str) -> int:
     worker = celery_worker_class(app, pool.stop, lambda: pool.status)(
         hostname=f"dragoman-{os.getpid()}@{platform.node()}",
         queues=[task_queue.name],
-        pool="solo" if pool.plan.concurrency == 1 else "prefork",
-        concurrency=pool.plan.concurrency,
+        pool="solo" if pool.plan.processes == 1 else "prefork",
+        concurrency=pool.plan.processes,
         quiet=True,
         consumer_cls=_consumer(count_unread),
         without_gossip=True,

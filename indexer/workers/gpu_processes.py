@@ -1,4 +1,4 @@
-"""A worker process for each card of a machine: started, started again after a failure, and ended together."""
+"""A worker's processes on the cards of a machine: started, started again after a failure, and ended together."""
 
 import multiprocessing
 import signal
@@ -6,7 +6,6 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 
-from encoders.machine.placement import Device
 from indexer.workers.logs import logger
 
 _SPAWN = multiprocessing.get_context("spawn")
@@ -16,17 +15,17 @@ PERMANENT = 2
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 
 
-def run_for_each_card(work: Mapping[Device, Callable[[], int]], pause: float = _PAUSE) -> int:
-    """Run a function for each card, each in a process of its own, until all have ended; return 1 if any failed, else 0.
+def run_for_each_card(work: Mapping[str, Callable[[], int]], pause: float = _PAUSE) -> int:
+    """Run functions by name, each in a process of its own, until all have ended; return 1 if any failed, else 0.
 
     The functions are pickled and return exit statuses. A process that fails is started again after ``pause`` seconds,
     unless its status is ``PERMANENT``. SIGTERM, SIGHUP and Ctrl-C end all processes by SIGTERM.
     """
     ending = threading.Event()
-    statuses: dict[Device, int] = {}
+    statuses: dict[str, int] = {}
     threads = [
-        threading.Thread(target=_keep_running, args=(device, function, pause, ending, statuses))
-        for device, function in work.items()
+        threading.Thread(target=_keep_running, args=(name, function, pause, ending, statuses))
+        for name, function in work.items()
     ]
     handlers = {
         number: signal.signal(number, lambda *_: ending.set())
@@ -46,11 +45,11 @@ def run_for_each_card(work: Mapping[Device, Callable[[], int]], pause: float = _
 
 
 def _keep_running(
-    device: Device, function: Callable[[], int], pause: float, ending: threading.Event, statuses: dict[Device, int]
+    name: str, function: Callable[[], int], pause: float, ending: threading.Event, statuses: dict[str, int]
 ) -> None:
     """Run a card's process, again after each failure, until it ends well or the end is requested."""
     while True:
-        process = _SPAWN.Process(target=_work, args=(function,), name=device)
+        process = _SPAWN.Process(target=_work, args=(function,), name=name)
         process.start()
         terminated = False
         while process.is_alive():
@@ -61,10 +60,10 @@ def _keep_running(
         status = abs(process.exitcode or 0)
         if terminated and status == signal.SIGTERM:  # it was asked to end while it loaded
             status = 0
-        statuses[device] = status
+        statuses[name] = status
         if status in {0, PERMANENT} or ending.is_set():
             return
-        logger.error("the worker on %s ended with %d; it is started again in %g s", device, status, pause)
+        logger.error("the worker on %s ended with %d; it is started again in %g s", name, status, pause)
         if ending.wait(pause):
             return
 

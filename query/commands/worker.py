@@ -23,7 +23,11 @@ from query.commands.options.option_types import Address, default_option, seconds
 @encoder_option(f"Encoder to load.  [default: {DEFAULT}, or the collection's]")
 @method_option
 @device_option
-@default_option("--concurrency", click.IntRange(1), 1, "Processes, which share the cores.")
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1),
+    help="Processes, which share the cores; on GPUs of each.  [default: 1, on a GPU 1 for each four cores]",
+)
 @default_option(
     "--lease",
     seconds(1),
@@ -64,8 +68,9 @@ def command(
     is a folder with another path on this machine, give --encoder as well as -c.
     Logs go to stderr, with --json as JSON lines.
 
-    With --device cuda each NVIDIA GPU of a machine gets a process, which is started again if it fails; processes answer
-    Prometheus at --metrics-port and the ports after it. With --device cuda:1 one GPU works.
+    With --device cuda each NVIDIA GPU of a machine gets processes, which are started again if they fail; they answer
+    Prometheus at --metrics-port and the ports after it. With --device cuda:1 one GPU works. A slice of a GPU needs a
+    worker of its own: CUDA_VISIBLE_DEVICES=MIG-UUID.
     """
     if name:
         with open_database(settings.database) as engine:

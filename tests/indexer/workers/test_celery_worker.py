@@ -45,7 +45,7 @@ from trials.servers.redis import RedisServer
 from trials.worker_accidents import BROKERS, Trial, running_servers
 
 
-def test_a_card_has_one_process_and_auto_takes_the_cpu_where_cuda_fails(monkeypatch: Patch, caplog: Log) -> None:
+def test_auto_takes_the_cpu_where_cuda_fails(monkeypatch: Patch, caplog: Log) -> None:
     def fails(_: WorkerPlan) -> EncoderSpec:
         raise NoCuda("cuDNN is missing; install it")
 
@@ -58,16 +58,21 @@ def test_a_card_has_one_process_and_auto_takes_the_cpu_where_cuda_fails(monkeypa
         with caplog.at_level(logging.WARNING):
             assert celery_worker._checked(plan, QUIET) == replace(plan, device="cpu")
         assert f"works on the CPU: {why}" in caplog.text
-    with pytest.raises(BadInput, match="a GPU has one process"):
-        celery_worker._checked(replace(plan, device="cuda:1"), QUIET)
-    alone = replace(plan, device="cuda:1", concurrency=1)
-    assert celery_worker._checked(alone, QUIET) == replace(alone, lanes=celery_worker.GPU_LANES)
+    for sharers, lanes in ((1, GPU_LANES), (3, GPU_LANES // 2)):
+        on_card = replace(plan, device="cuda:1", sharers=sharers)
+        assert celery_worker._checked(on_card, QUIET) == replace(on_card, lanes=lanes)
 
 
-@pytest.mark.parametrize("cards", [1, 2])
-def test_each_card_has_a_process_with_its_own_port(
-    cards: int, redis: RedisServer, default_folder: ModelFolder, tmp_path: Path, monkeypatch: Patch
-) -> None:
+@pytest.mark.parametrize(("cards", "concurrency", "each"), [(1, None, 4), (2, None, 2), (2, 1, 1), (1, 3, 3)])
+def test_each_card_has_the_processes_that_its_cores_feed_each_with_its_own_port(
+    cards: int,
+    concurrency: int | None,
+    each: int,
+    redis: RedisServer,
+    default_folder: ModelFolder,
+    tmp_path: Path,
+    monkeypatch: Patch,
+) -> None:  # fmt: skip
     begun: list[WorkerPlan] = []
 
     def run(work: Mapping[str, partial[int]]) -> int:
@@ -76,11 +81,12 @@ def test_each_card_has_a_process_with_its_own_port(
 
     install_cards(monkeypatch, Library(["H100"] * cards))
     monkeypatch.setattr(celery_worker, "run_for_each_card", run)
+    monkeypatch.setattr(celery_worker, "available_cores", lambda: 16)
     settings = Settings.read(home=tmp_path / "home", broker=redis.url)
-    plan = WorkerPlan(str(default_folder.path), None, "cuda", metrics_address=("127.0.0.1", 9108))
+    plan = WorkerPlan(str(default_folder.path), None, "cuda", concurrency, metrics_address=("127.0.0.1", 9108))
     assert celery_worker.serve(plan, settings, QUIET) == 0
-    assert [(one.device, one.metrics_address) for one in begun] == [
-        (f"cuda:{number}", ("127.0.0.1", 9108 + number)) for number in range(cards)
+    assert [(one.device, one.sharers, one.metrics_address) for one in begun] == [
+        (f"cuda:{number // each}", each, ("127.0.0.1", 9108 + number)) for number in range(cards * each)
     ]
 
 
