@@ -17,8 +17,7 @@ from encoders.folder.model_cache import file_hash
 from encoders.languages import language_list, normalise
 from encoders.machine.placement import Device
 from encoders.methods.method_registry import METHODS, default_method
-from encoders.methods.titled_windows import TitledWindows
-from encoders.methods.token_windows import Segments
+from encoders.methods.token_windows import Segments, TitledWindows
 from encoders.phrases import counted
 from indexer.readers.records.source import ReadOptions
 from indexer.readers.source_documents import SourceDocuments, Sources

@@ -24,7 +24,7 @@ from encoders.folder.model_folder import ModelFolder
 from encoders.machine.placement import Device
 from encoders.methods import method_registry
 from encoders.methods.sentence import SentenceEncoder
-from encoders.methods.titled_windows import TitledWindows
+from encoders.methods.token_windows import TitledWindows
 from indexer.collection.settings import Settings
 from indexer.ledger.database import connect
 from onnx_export.models import DEFAULT, default_path, find_model

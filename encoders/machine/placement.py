@@ -25,6 +25,8 @@ _CAPABILITIES = {13: (7, 5), 12: (6, 0)}
 """Compute capability of the oldest cards that ONNX Runtime's kernels for each CUDA know (Turing, Pascal)."""
 _INSTALL = f"{install_command('gpu')} (before driver {_DRIVERS[13]}: {install_command('gpu12')})"
 _NO_RUNTIME = f"this ONNX Runtime has no CUDA; install it: {_INSTALL}"
+_sharers = 1
+"""Processes that share each card."""
 
 
 class NoCuda(MissingPart):
@@ -56,7 +58,7 @@ class Gpu:
 
     number: int  # its place among the cards that this process sees, as CUDA counts them
     name: str
-    free: int  # bytes of memory that nobody uses
+    free: int  # bytes of memory that nobody uses, divided by the processes that share the card
     capability: tuple[int, int]  # compute capability
 
 
@@ -108,6 +110,12 @@ def worker_devices(device: Device) -> list[Device]:
             with suppress(_Unusable):
                 cards.append(f"cuda:{_usable_gpu(number).number}")
     return cards or [device]
+
+
+def share_gpus(processes: int) -> None:
+    """Count on so many processes on each card, this one among them: each has its part of the free memory."""
+    global _sharers  # noqa: PLW0603 - a process learns it once, when it starts
+    _sharers = processes
 
 
 def cuda_version() -> int:
@@ -169,7 +177,7 @@ def _usable_gpu(number: int) -> Gpu:
                 f"the {name} has compute capability {capability[0]}.{capability[1]} and CUDA {cuda} needs "
                 f"{least[0]}.{least[1]}; name another"
             )
-        free = int(nvml.nvmlDeviceGetMemoryInfo(handle).free)
+        free = int(nvml.nvmlDeviceGetMemoryInfo(handle).free) // _sharers
         return Gpu(number, name, free, (capability[0], capability[1]))
 
 

@@ -7,7 +7,7 @@ from encoders.document import Document, Encoded, short_hash
 from encoders.hmde.upper import Segmentation, UpperSession
 from encoders.methods.sentence import Cut, SentenceEncoder, SentenceMethod, Texts
 from encoders.methods.sentences import cut_sentences
-from encoders.methods.titled_windows import cut_titled_windows
+from encoders.methods.token_windows import cut_titled_windows
 from encoders.text.segmentation import windows
 
 

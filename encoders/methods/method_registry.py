@@ -10,8 +10,7 @@ from encoders.methods.hmde_method import Hmde
 from encoders.methods.lawdr_method import Lawdr, has_density, load_density
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import Sentences
-from encoders.methods.titled_windows import TitledWindows
-from encoders.methods.token_windows import First, Segments
+from encoders.methods.token_windows import First, Segments, TitledWindows
 
 SENTENCE_METHODS = (TitledWindows.method, Segments.method, First.method, Sentences.method, Lawdr.method, Hmde.method)
 """Methods of a folder with a sentence encoder; *lawdr* and *hmde* need a folder that was trained for them."""

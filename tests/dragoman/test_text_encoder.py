@@ -14,7 +14,7 @@ from encoders.methods import lawdr_method
 from encoders.methods.density import DensityWeights
 from encoders.methods.method_registry import default_method, open_encoder
 from encoders.methods.sentence import SentenceEncoder
-from encoders.methods.titled_windows import TitledWindows
+from encoders.methods.token_windows import TitledWindows
 from onnx_export import cr5_folder
 
 TEXTS = ["Die Elbe trat über die Ufer.", "Labe se vylilo z břehů. " * 60, "flood"]

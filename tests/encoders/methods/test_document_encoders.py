@@ -16,8 +16,7 @@ from encoders.methods.hmde_method import Hmde
 from encoders.methods.method_registry import SENTENCE_METHODS, open_encoder
 from encoders.methods.sentence import SentenceEncoder, SentenceMethod
 from encoders.methods.sentences import Sentences
-from encoders.methods.titled_windows import TitledWindows
-from encoders.methods.token_windows import First, Segments
+from encoders.methods.token_windows import First, Segments, TitledWindows
 
 _LONG = " ".join(f"Sentence number {number} is about rivers and their floods." for number in range(120))
 

@@ -27,7 +27,7 @@ from encoders.methods.hmde_method import Hmde
 from encoders.methods.method_registry import open_encoder
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import Sentences
-from encoders.methods.titled_windows import TitledWindows
+from encoders.methods.token_windows import TitledWindows
 from indexer.collection.settings import Settings
 from indexer.readers.source_documents import SourceDocuments, Sources
 from indexer.training import hmde_material
