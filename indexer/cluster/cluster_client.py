@@ -2,31 +2,15 @@
 
 import logging
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from elastic_transport import HttpHeaders, Transport, TransportApiResponse
-
 from encoders.errors import MissingPart, StoreError
 from encoders.phrases import install_command
 from indexer.cluster.cluster_address import Credentials
 from indexer.cluster.cluster_errors import IndexGone, NotAllowed, TemporaryFailure, away_sentence, reason, sentence
-
-_VERSIONED = re.compile(r"application/vnd\.elasticsearch\+([\w-]+)\s*;\s*compatible-with=\d+")
-
-
-class PlainTransport(Transport):
-    """Sends plain JSON: a server refuses the client's own media type, which names a version, if the server is older."""
-
-    def perform_request(self, method: str, target: str, **options: Any) -> TransportApiResponse:
-        """Send a request; the parameters are those of ``Transport``."""
-        headers: Mapping[str, str] = options.pop("headers", {})
-        plain = HttpHeaders({name: _VERSIONED.sub(r"application/\1", value) for name, value in headers.items()})
-        return super().perform_request(method, target, headers=plain, **options)
-
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
@@ -61,7 +45,7 @@ def connect(server: str, credentials: Credentials) -> "Elasticsearch":
     try:
         from elasticsearch import Elasticsearch, OrjsonSerializer  # noqa: PLC0415
 
-        from indexer.cluster.cluster_client import PlainTransport  # noqa: PLC0415
+        from indexer.cluster.transport import PlainTransport  # noqa: PLC0415
     except ImportError as error:
         raise MissingPart(
             f"an Elasticsearch store needs its client; install it: {install_command('elastic')}"

@@ -29,7 +29,7 @@ def command(name: str | None, decided: bool, watched: bool, every: float, settin
         if watched and name:
             from indexer.workers.run_control import last_run  # noqa: PLC0415 - the workers' modules
             from indexer.workers.run_watch import run_views  # noqa: PLC0415
-            from query.commands.output.statuses import show_view  # noqa: PLC0415
+            from query.commands.output.run_progress import show_view  # noqa: PLC0415
 
             for view in run_views(engine, last_run(engine, name).id, every, console):
                 show_view(view, console)

@@ -14,7 +14,7 @@ import httpx
 from elastic_transport import Transport
 from elasticsearch import Elasticsearch
 
-from indexer.cluster.cluster_client import PlainTransport
+from indexer.cluster.transport import PlainTransport
 from trials.servers import process
 from trials.servers.process import ServerMissing, ServerProcess, free_port
 from trials.servers.shared import once

@@ -18,7 +18,7 @@ from indexer.workers.registry import Identity
 from indexer.workers.run_control import pause, resume
 from indexer.workers.run_watch import RunView, wait_for, watch_run
 from query.cli import run as run_command
-from query.commands.output.statuses import as_lines
+from query.commands.output.run_progress import as_lines
 from tests.conftest import Capture, Patch, until
 from tests.indexer.workers.conftest import Field, one_document, records
 

@@ -1,0 +1,19 @@
+"""The transport of a client of any version to a server of any version."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from elastic_transport import HttpHeaders, Transport, TransportApiResponse
+
+_VERSIONED = re.compile(r"application/vnd\.elasticsearch\+([\w-]+)\s*;\s*compatible-with=\d+")
+
+
+class PlainTransport(Transport):
+    """Sends plain JSON: a server refuses the client's own media type, which names a version, if the server is older."""
+
+    def perform_request(self, method: str, target: str, **options: Any) -> TransportApiResponse:
+        """Send a request; the parameters are those of ``Transport``."""
+        headers: Mapping[str, str] = options.pop("headers", {})
+        plain = HttpHeaders({name: _VERSIONED.sub(r"application/\1", value) for name, value in headers.items()})
+        return super().perform_request(method, target, headers=plain, **options)
