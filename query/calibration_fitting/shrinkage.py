@@ -26,8 +26,8 @@ class ShrunkMeans:
         """
         languages = list(moments.values())
         parts = languages[0].parts
-        counts = np.array([[part.count for part in language.moments] for language in languages])
-        spreads = np.array([[part.spread for part in language.moments] for language in languages])
+        counts = np.stack([language.counts for language in languages])
+        spreads = np.stack([language.spreads for language in languages])
         means = np.stack([language.mean for language in languages])
         weights = counts / (counts + _FULL)
         weights /= np.maximum(weights.sum(axis=0), 1e-12)
