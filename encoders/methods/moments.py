@@ -80,8 +80,9 @@ class PartMoments:
     @property
     def spreads(self) -> Float64Array:
         """(parts,) mean squared distances from the means: the traces of the covariances."""
-        spreads: Float64Array = self.squares / np.maximum(self.counts, 1) - self._sums(np.square(self.mean))
-        return np.maximum(spreads, np.zeros_like(spreads))
+        spreads = self.squares / np.maximum(self.counts, 1) - self._sums(np.square(self.mean))
+        bounded: Float64Array = np.maximum(spreads, 0.0)
+        return bounded
 
     def _sums(self, columns: Float64Array) -> Float64Array:
         sums: Float64Array = np.add.reduceat(columns, [part.start for part in self.parts.slices])

@@ -21,10 +21,10 @@ from encoders.text.segmentation import cut_at_blanks
 
 _BLOCK = 50_000
 """Characters tokenised at once; a longer text, say a line of five megabytes, is cut at blanks if it has any."""
-_SHORT = 1_000
-"""Characters of a short text, say a query."""
+_SHORT = 8_000
+"""Characters of short texts, say of the queries of a batch."""
 _SHORT_TEXTS = 4
-"""Short texts until the whole vocabulary is read, which then takes less time for each text."""
+"""Short texts that come alone until the whole vocabulary is read, which then takes less time for each text."""
 _LAST: dict[str, tokenizers.Tokenizer] = {}
 """The whole vocabulary that was read last, by the hash of its file: no thread runs while the library reads one."""
 
@@ -75,8 +75,8 @@ class Tokenizer:
     def __init__(self, folder: ModelFolder) -> None:
         """Open the tokenizer; the files are read now, because another model may take the folder's place later.
 
-        With a table of pieces, the whole vocabulary is parsed only for a long text, for several texts at once, or after
-        a few short texts. Raises BadInput: a file can't be read, or is no tokenizer.
+        With a table of pieces, the whole vocabulary is parsed only for long texts, for several documents at once, or
+        after a few short texts that came alone. Raises BadInput: a file can't be read, or is no tokenizer.
         """
         self._path = folder.tokenizer
         self._whole: tokenizers.Tokenizer | None = None
@@ -105,13 +105,13 @@ class Tokenizer:
 
     def tokenize_queries(self, texts: Sequence[str]) -> list[Tokens]:
         """All tokens of each text as ``query`` takes them: a prefix that can't be put before them is among them."""
-        return self.tokenize(texts, self._query_lead)
+        return self._tokenize_short(texts) or self.tokenize(texts, self._query_lead)
 
     def tokenize(self, texts: Sequence[str], lead: str | None = None) -> list[Tokens]:
         """All tokens of each text after a ``lead``, by default a document's, whose own tokens end at character 0."""
         lead = self._document_lead if lead is None else lead
-        if len(texts) == 1 and (tokens := self._tokenize_short(texts[0])) is not None:
-            return [tokens]
+        if len(texts) == 1 and (tokens := self._tokenize_short(texts)):
+            return tokens
         whole = self._read_whole()
         is_text = [bool(text.strip()) or not lead for text in texts]
         texts = [lead + text for text in texts]
@@ -144,26 +144,24 @@ class Tokenizer:
                 self._file = b""
             return self._whole
 
-    def _tokenize_short(self, text: str) -> Tokens | None:
-        """The tokens of a short text by the pieces in it; none if the whole vocabulary should tokenise the text."""
-        if not self._table or len(text) > _SHORT:
+    def _tokenize_short(self, texts: Sequence[str]) -> list[Tokens] | None:
+        """The tokens of short texts by the pieces in them; none if the whole vocabulary should tokenise the texts."""
+        if not self._table or sum(map(len, texts)) > _SHORT:
             return None
         with self._lock:
             if self._whole or self._short_texts == _SHORT_TEXTS:
                 return None
-            self._short_texts += 1
-        encoding = self._table.encode(text)
-        if encoding is None:
+            self._short_texts += len(texts) == 1
+        if (encodings := self._table.encode(texts)) is None:
             return None
-        ids, offsets = encoding
-        return self._joined([(0, ids, offsets.__getitem__)])
+        return [self._joined([(0, ids, offsets.__getitem__)]) for ids, offsets in encodings]
 
     def _plain(self, text: str) -> list[int]:
         text = text.rstrip()
         if not text:
             return []
-        if self._table and (encoding := self._table.encode(text)):
-            return encoding[0]
+        if self._table and (encodings := self._table.encode([text])):
+            return encodings[0][0]
         return list(self._read_whole().encode(text, add_special_tokens=False).ids)
 
     def _ids_of(self, *tokens: str) -> list[int]:

@@ -6,6 +6,7 @@ These are judged topics, which also decide the balance, or pseudo-queries. Witho
 from dataclasses import dataclass, replace
 
 from encoders.document import Encoder
+from encoders.machine.freed_memory import give_back_memory
 from encoders.maps.space_maps import SpaceMaps
 from indexer.stores.contract import VectorStore
 from query.calibration.calibration import BALANCE, Calibration
@@ -59,6 +60,7 @@ def decide(
     if mined.sure and not maps:  # the cosines of mates are those of vectors that no map leads
         ranked = replace(ranked, bar=mined.bar)
     mates = decide_mates(store, ranked, mined, seed)  # without the common space, which these documents taught
+    give_back_memory()  # the trial's, before the maps need as much
     learnt = None if maps else learn_common_space(store, ranked, mined)
     space, summary = learnt or (ranked.space, None)
     decided_by: DecidedBy = "documents" if mates.queries else "default"

@@ -63,6 +63,7 @@ def learn_common_space(
     paths = _paths(questions, vectors, {*learning, *judging[: round(covered * len(judging))]}, {*learning})
     before = _reciprocal_ranks(PLAIN_SPACE, held_out, vectors)
     results = {ridge: _reciprocal_ranks(_space(paths, ridge), held_out, vectors) for ridge in RIDGES}
+    del paths  # with many languages they are as large as those of all subjects below
     ridge, after = max(results.items(), key=lambda result: float(result[1].mean()))
     gains = means_by_topic(after - before, [question.subject for question in held_out])
     if not is_sure(gains, ALPHA / len(RIDGES)):

@@ -24,7 +24,7 @@ QUERIES = 256
 """Maximum queries of a trial, over all languages."""
 FEWEST = 20
 """Minimum topics to decide by."""
-_BLOCK = 32
+_BLOCK = 8
 """Queries whose candidates are in memory at once on each core."""
 
 

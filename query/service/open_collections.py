@@ -39,7 +39,7 @@ _COUNT_SECONDS = 5.0
 """Seconds between two counts of a collection's documents by language, while no run over documents ends."""
 _RETRY_SECONDS = 60.0
 """Seconds after a failed opening until the next attempt, if the collection's rows in the database stay the same."""
-_LONG = "a " * 1_000
+_LONG = "a " * 5_000
 """A text for which a tokenizer reads its whole vocabulary."""
 _MAX_CALIBRATIONS = 4
 """Searchers kept of a collection for calibrations that requests name, beside that of the active calibration."""

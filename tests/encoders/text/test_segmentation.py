@@ -163,8 +163,8 @@ def test_a_vocabulary_without_normaliser_and_words_has_a_table(tmp_path: Path) -
     table = PieceTable(tmp_path / "pieces.db")
     for text in ("abab ba", "aéb 字字 x", "rarer", ""):
         expected = whole.encode(text)
-        assert table.encode(text) == (expected.ids, expected.offsets)
-    assert table.encode("a<mask>") is None
+        assert table.encode([text, "a"])[0] == (expected.ids, expected.offsets)
+    assert table.encode(["a", "a<mask>"]) is None
     assert table.ids(["<pad>", "b", "nothing"]) == [whole.token_to_id("<pad>"), 3]
 
 
@@ -176,7 +176,7 @@ def test_special_tokens_prefixes_and_padding_are_those_of_the_whole_vocabulary(d
     assert tokenizer.pad == whole.token_to_id("<pad>")
     assert default_folder.pieces
     table = PieceTable(default_folder.pieces)
-    assert table.encode("before</s>after") is table.encode("＜s＞") is None, "left to the whole vocabulary"
+    assert table.encode(["before</s>after"]) is table.encode(["＜s＞"]) is None, "left to the whole vocabulary"
 
 
 @pytest.mark.parametrize("model", [models.BPE({"a": 0}, []), models.Unigram([("<unk>", 0.0)], 0, True)])
