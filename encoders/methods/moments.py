@@ -75,14 +75,14 @@ class PartMoments:
     @property
     def mean(self) -> Float64Array:
         """(dim,) concatenated means of the parts; zero without vectors."""
-        return self.total / np.repeat(np.maximum(self.counts, 1), self.parts.widths)
+        mean: Float64Array = self.total / np.repeat(np.maximum(self.counts, 1), self.parts.widths)
+        return mean
 
     @property
     def spreads(self) -> Float64Array:
         """(parts,) mean squared distances from the means: the traces of the covariances."""
         spreads = self.squares / np.maximum(self.counts, 1) - self._sums(np.square(self.mean))
-        bounded: Float64Array = np.maximum(spreads, 0.0)
-        return bounded
+        return np.maximum(spreads, 0.0)
 
     def _sums(self, columns: Float64Array) -> Float64Array:
         sums: Float64Array = np.add.reduceat(columns, [part.start for part in self.parts.slices])
