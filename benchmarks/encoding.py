@@ -31,9 +31,9 @@ def _timed(encode: Callable[[], object]) -> list[float]:
 
 def save_weights(folder: Path) -> None:
     """Write the same weights as a Hugging Face model in float32, so that an older transformers reads it, too."""
-    from onnx_export.default_model import default_source
+    from onnx_export.default_model.making import save_source
 
-    default_source.save(folder)
+    save_source(folder)
     config = folder / "tokenizer_config.json"
     settings = json.loads(config.read_text(encoding="utf-8"))
     config.write_text(json.dumps({**settings, "tokenizer_class": "PreTrainedTokenizerFast"}), encoding="utf-8")

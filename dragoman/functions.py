@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, get_args, overload
 
 from dragoman.sources import Source, source_names
-from encoders.console import Console
+from encoders.console import QUIET, Console
 from encoders.errors import BadInput
 from encoders.languages import normalised_list, require_list
 from encoders.machine.placement import Device
@@ -87,7 +87,7 @@ def index(
         DragomanError: reading, encoding, storing or calibrating failed.
     """
     settings, options = settings or Settings.read(), options or ReadOptions()
-    console = console or Console(quiet=True)
+    console = console or QUIET
     reference = None if encoder is None else os.fspath(encoder)
     stated: dict[str, Any] = {
         "settings": settings, "options": options, "encoder": reference, "method": method,
@@ -157,7 +157,7 @@ def calibrate(
         SpaceMaps.read(Path(maps)) if maps else None,
         seed,
     )
-    return fitting.calibrate(collection, settings, request, device=device, console=console)
+    return fitting.calibrate(collection, settings, request, device=device, console=console or QUIET)
 
 
 def evaluate(

@@ -144,6 +144,7 @@ class Console:
             yield _Lines(description, total, unit)
 
 
+QUIET = Console(quiet=True)
 _warned: set[str] = set()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import sqlalchemy as sa
 from filelock import FileLock, Timeout
 
-from encoders.console import Console
+from encoders.console import QUIET, Console
 from encoders.document import Encoder
 from encoders.errors import BadInput, StoreError
 from encoders.folder.whole_folder import FILE_MODE
@@ -50,7 +50,7 @@ def index(
     prune: bool = False,
     rebuild: bool = False,
     on_duplicate: OnDuplicate = "error",
-    console: Console | None = None,
+    console: Console = QUIET,
 ) -> pipeline.IndexReport:
     """Read, encode and store the documents of sources; an interrupted run over the same sources resumes.
 
@@ -64,7 +64,6 @@ def index(
     or an earlier version gave the files other ids; DragomanError: reading, encoding or storing failed.
     """
     settings = settings or Settings.read()
-    console = console or Console(quiet=True)
     names = _absolute(sources)
     options = _with_encoding(options or ReadOptions(), names, collection, settings, console)
     request = _IndexRequest(names, options, encoder, method, device, prune, rebuild, on_duplicate)
@@ -90,13 +89,12 @@ def index_by_workers(
     prune: bool = False,
     rebuild: bool = False,
     on_duplicate: OnDuplicate = "error",
-    console: Console | None = None,
+    console: Console = QUIET,
 ) -> RunLedger:
     """Read the sources and hand their documents out to workers; returns the ledger of the run, which workers finish.
 
     The arguments and errors are those of ``index``; ``settings`` name the broker.
     """
-    console = console or Console(quiet=True)
     hints = Hints(settings.broker)
     names = _absolute(sources)
     options = _with_encoding(options or ReadOptions(), names, collection, settings, console)

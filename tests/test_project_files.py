@@ -15,7 +15,7 @@ import yaml
 
 from encoders.phrases import install_command
 from query import __version__
-from query.commands.program import program
+from query.commands.demo import program
 from tests.conftest import Patch
 from trials import ROOT
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from encoders.console import Console
+from encoders.console import QUIET, Console
 from encoders.cr5.algebra import eigenvectors, ridge_choice
 from encoders.cr5.algebra.memory_need import check_memory
 from encoders.cr5.algebra.solver import Block, Solution, solve
@@ -26,12 +26,11 @@ class Cr5:
         """Take the settings; the default values are the paper's."""
         self.settings = settings or Cr5Settings()
 
-    def fit(self, documents: Iterable[Document] | Corpus, console: Console | None = None) -> "Cr5":
+    def fit(self, documents: Iterable[Document] | Corpus, console: Console = QUIET) -> "Cr5":
         """Learn from documents, in any order, or a corpus; ``concept`` is the same for translations of one another.
 
         Raises BadInput: the documents teach nothing (the message says why), or don't fit into memory.
         """
-        console = console or Console(quiet=True)
         corpus = documents if isinstance(documents, Corpus) else Corpus(documents)
         try:
             self._learn(corpus, console)

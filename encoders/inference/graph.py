@@ -1,4 +1,7 @@
-"""Load an ONNX graph where it was placed, and run it: a card that fails or is full is an error of its own."""
+"""Load an ONNX graph where it was placed, and run it: a card that fails or is full is an error of its own.
+
+A graph can be loaded without its last step: vectors as pooling makes them, not scaled to unit length.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,10 @@ from encoders.errors import BadInput, MissingPart
 from encoders.inference.unpadded import remove_padding
 from encoders.machine.placement import Gpu, GpuUnavailable, NoCuda, Placement, check_runtime, cuda_version
 from encoders.phrases import first_line, install_command
-from encoders.unnormalised import unnormalise
 
 if TYPE_CHECKING:
     import onnxruntime
+    from onnx import ModelProto, NodeProto
 
 _CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 _OUT_OF_MEMORY = ("failed to allocate memory", "out of memory", "bad_alloc", "bad allocation", "alloc_failed")
@@ -26,9 +29,10 @@ _WARNINGS, _ERRORS = 2, 3
 """Severities of ONNX Runtime's messages, from which on it prints them; by default it prints warnings."""
 _SLOW_ON_GPUS, _SLOW_ON_CPUS = ["MatMulAddFusion"], ["SkipLayerNormFusion"]
 """Fusions of ONNX Runtime whose kernels are slower there than the nodes that they replace."""
-
 Inputs = Mapping[str, IntArray | FloatArray]
 """A graph's inputs by name, each (rows, …)."""
+_PASSED = ("Cast", "Identity")
+_UNIT = "vectors.unit"
 
 
 class GpuFailure(MissingPart):
@@ -191,3 +195,48 @@ def _on_gpu(
             f"{failed and f' ({failed})'}; install them: {install_command('gpu')}"
         )
     return made
+
+
+def unnormalise(model: ModelProto, file: Path) -> None:
+    """Make a graph's ``vectors`` what the L2 norm would have divided; a sum that the norm divides becomes the mean.
+
+    Raises BadInput: the graph, read from ``file``, does not end with a division by the L2 norm.
+    """
+    makers = {name: node for node in model.graph.node for name in node.output}
+    last = _maker(makers, "vectors")
+    numerator = last.input[0] if last is not None and _divides_by_norm(makers, last) else ""
+    if not numerator:
+        raise BadInput(f"{file} does not end with vectors divided by their length, so their lengths can't be had")
+    for node in model.graph.node:
+        node.output[:] = [_UNIT if name == "vectors" else name for name in node.output]
+        node.input[:] = [_UNIT if name == "vectors" else name for name in node.input]
+    from onnx import TensorProto, helper, numpy_helper  # noqa: PLC0415 - a search needs no onnx
+
+    is_sum = makers[numerator].op_type == "ReduceSum"
+    nodes = [helper.make_node("Cast", [numerator], ["vectors.whole" if is_sum else "vectors"], to=TensorProto.FLOAT)]
+    if is_sum:
+        model.graph.initializer.append(numpy_helper.from_array(np.array([1], np.int64), "vectors.axis"))
+        nodes += [
+            helper.make_node("Cast", ["attention_mask"], ["vectors.mask"], to=TensorProto.FLOAT),
+            helper.make_node("ReduceSum", ["vectors.mask", "vectors.axis"], ["vectors.tokens"], keepdims=1),
+            helper.make_node("Div", ["vectors.whole", "vectors.tokens"], ["vectors"]),
+        ]
+    model.graph.node.extend(nodes)
+
+
+def _maker(makers: dict[str, NodeProto], name: str) -> NodeProto | None:
+    """The node that makes a value; casts and identities are passed over."""
+    node = makers.get(name)
+    while node is not None and node.op_type in _PASSED:
+        node = makers.get(node.input[0])
+    return node
+
+
+def _divides_by_norm(makers: dict[str, NodeProto], node: NodeProto) -> bool:
+    """Whether a node divides by the L2 norm of what it divides, perhaps bounded from below and expanded."""
+    if node.op_type != "Div" or node.input[0] not in makers:
+        return False
+    norm = _maker(makers, node.input[1])
+    while norm is not None and norm.op_type in ("Clip", "Max", "Expand"):
+        norm = _maker(makers, norm.input[0])
+    return norm is not None and norm.op_type == "ReduceL2"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from encoders.console import Console
+from encoders.console import QUIET, Console
 from encoders.document import Encoder
 from encoders.errors import BadInput
 from encoders.machine.placement import Device
@@ -56,7 +56,7 @@ class AttachedCollection:
         encoder: str | None = None,
         method: str | None = None,
         device: Device = "auto",
-        console: Console | None = None,
+        console: Console = QUIET,
     ) -> Iterator[Self]:
         """Open an attached collection, or attach a new one, locked against other processes that use the same database.
 
@@ -65,7 +65,6 @@ class AttachedCollection:
         another model's vectors.
         """
         settings = settings or Settings.read()
-        console = console or Console(quiet=True)
         with open_database(settings.database) as engine, collection_lock(name, engine):
             collection = collections.find(engine, name)
             attachment = _attachment_of(name, collection, attachment)

@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from encoders.console import Console, Progress
+from encoders.console import QUIET, Console, Progress
 from encoders.document import Document, Encoded, Encoder
 from encoders.errors import BadInput, DragomanError
 from indexer.cluster.cluster_errors import NotAllowed
@@ -54,7 +54,7 @@ def catch_up(
     collection: str,
     *,
     checkpoints: Path | None = None,
-    console: Console | None = None,
+    console: Console = QUIET,
     check: Callable[[UsersIndex], None] = lambda _: None,
 ) -> AttachReport:
     """Make passes over a user's index, or each index of a family, until every document has the vector of its text.
@@ -64,7 +64,6 @@ def catch_up(
     call continues there.
     """
     started = time.monotonic()
-    console = console or Console(quiet=True)
     unfit: list[DragomanError] = list(store.users.unfit)
     marked = {part.mark: part for part in store.parts()}
     kept = store.kept(attach_ledger.remembered(engine, collection))
@@ -88,16 +87,13 @@ def catch_up(
             all_passes.append(passes)
     if not all_passes:
         raise unfit[0]
-    changed = any(passes.moved or passes.ledger.interrupted for passes in all_passes)
-    pruned = _prune(store, all_passes, kept.values()) if changed or store.users.attachment.family else 0
+    pruned = _prune(store, all_passes, kept.values())
     store.publish()
     for passes in all_passes:
         passes.ledger.finish()
     if checkpoints and not any(passes.behind for passes in all_passes):
         shutil.rmtree(checkpoints, ignore_errors=True)  # those of documents that changed before they were stored
-    languages = Counter[str]()
-    for passes in all_passes:
-        languages.update(passes.store.users.index.retry_while_away(passes.store.count))
+    counts = [passes.store.users.index.retry_while_away(passes.store.count) for passes in all_passes]
     return AttachReport(
         run=all_passes[0].ledger.run.id,
         resumed=any(passes.ledger.resumed for passes in all_passes),
@@ -106,7 +102,7 @@ def catch_up(
         removed=sum(passes.removed for passes in all_passes) + pruned,
         refused=[refusal for passes in all_passes for refusal in passes.ledger.refusals()],
         behind=any(passes.behind for passes in all_passes),
-        languages=dict(sorted(languages.items())),
+        languages=dict(sorted(sum(map(Counter, counts), Counter[str]()).items())),
         unfit=list(map(str, unfit)),
         seconds=time.monotonic() - started,
     )
@@ -114,6 +110,9 @@ def catch_up(
 
 def _prune(store: JoinedStore, all_passes: "Sequence[_Passes]", kept: Collection[str]) -> int:
     """Remove and count what is stored for deleted documents, but of no ``kept`` index that can't be read this time."""
+    changed = any(passes.moved or passes.ledger.interrupted for passes in all_passes)
+    if not (changed or store.users.attachment.family):
+        return 0
     without = 0
     for passes in all_passes:
         refused = [refusal.doc_id for refusal in passes.ledger.refusals()]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from encoders.console import Console, Progress
+from encoders.console import QUIET, Console, Progress
 from encoders.document import Document, Encoded, Encoder
 from encoders.phrases import counted
 from indexer.indexing import pruning
@@ -80,7 +80,7 @@ def index(
     prune: bool = False,
     on_duplicate: OnDuplicate = "error",
     checkpoints: Path | None = None,
-    console: Console | None = None,
+    console: Console = QUIET,
 ) -> IndexReport:
     """Read sources, encode new and changed documents, store them; returns the report of the run.
 
@@ -90,7 +90,6 @@ def index(
     long documents until the run is done. Raises BadInput: a source can't be read at all, or as in ``survey``;
     StoreError: the store or the ledger failed; finished work stays stored.
     """
-    console = console or Console(quiet=True)
     started = time.monotonic()
     fingerprint = run_fingerprint(sources, options, generation, on_duplicate)
     content = survey(sources, options, on_duplicate, console)

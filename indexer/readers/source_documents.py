@@ -55,7 +55,10 @@ class SourceDocuments:
                     self.remarks.append(reading)
 
     def nothing_read(self, unit: str = "document", otherwise: str = "they are empty") -> BadInput:
-        """The error for sources that gave nothing; the reason is the first refusal, or ``otherwise``."""
+        """The error for sources that gave nothing; the reason is languages, the first refusal, or ``otherwise``."""
+        if self.others:
+            wanted, others = ", ".join(self._sources.languages), ", ".join(sorted(self.others))
+            return BadInput(f"no document of {self._sources} is in {wanted}; name theirs in --languages: {others}")
         reason = f"{self.refused[0].place}: {self.refused[0].text}" if self.refused else otherwise
         return BadInput(f"no {unit} could be read from {self._sources} ({reason}); give sources that have some")
 

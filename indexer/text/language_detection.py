@@ -1,23 +1,34 @@
-"""Detect the language of a text, among the languages of a collection."""
+"""Detect the language of a text, among the languages of a collection.
+
+The model of py3langid is decompressed once and then mapped into memory: loading it takes half a second otherwise.
+"""
 
 import copy
+import json
 import re
+import threading
 from collections import Counter
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from encoders.errors import BadInput
+from encoders.folder.model_cache import cache_folder
+from encoders.folder.whole_folder import replacing
 from encoders.languages import UNDETERMINED, normalise
-from indexer.text.detection_model import detection_model
 
 SURE = 0.9
 """Confidence from which on 99.9 % of the detections are right in ``benchmarks/beliefs.py``."""
 LIKELY = 0.5
 """Confidence below which no language is named: of 1,919 words of dictionaries, guessed among ten languages, 44 % were
 then right; of 1,681 others 92 %."""
-
 _CHARACTERS = 2000
 _PARTS = 8
 """Parts of a longer text, spread over all of it, that stand for it."""
@@ -31,6 +42,8 @@ _TWO_SCRIPTS = {"sr": "Latn", "uz": "Cyrl"}
 _HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff]")
 _KANA_OR_HANGUL = re.compile("[\u3040-\u30ff\uac00-\ud7af]")
 _REPERTOIRES = {"zh": ("gb2312",), "zh-Hant": ("big5",), "ja": ("shift_jis",)}
+_LOADING = threading.Lock()
+_ARRAYS = ("features", "languages", "next", "rows", "outputs")
 
 
 @dataclass(frozen=True)
@@ -165,3 +178,64 @@ def _restricted(languages: Collection[str] | None) -> Any:
         if bases <= set(map(_language, labels)):
             model.set_languages(labels)
     return model
+
+
+def detection_model() -> Any:
+    """The model with probabilities; its decompressed arrays are kept in the cache, if that can be written."""
+    with _LOADING:
+        return _model()
+
+
+@cache
+def _model() -> Any:
+    from py3langid import langid  # noqa: PLC0415 - slow to import, and often not needed
+
+    source = langid.MODEL_DIR / langid.MODEL_FILE
+    folder = cache_folder() / f"language-detection-{version('py3langid')}"
+    with suppress(OSError, ValueError, EOFError):
+        return _mapped(folder, source)
+    model = langid.LanguageIdentifier.from_model_file(source, norm_probs=True)
+    with suppress(OSError):
+        _keep(model, folder, source)
+    return model
+
+
+def _mapped(folder: Path, source: Path) -> Any:
+    """The model of a folder. Raises OSError: it is missing; ValueError, EOFError: another source's, or damaged."""
+    from py3langid.langid import LanguageIdentifier  # noqa: PLC0415 - as above
+
+    about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
+    if not isinstance(about, dict) or about.get("size") != source.stat().st_size:
+        raise ValueError("the arrays are of another model")
+    features, languages, following, rows, outputs = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in _ARRAYS)
+    return LanguageIdentifier(
+        _Columns(np.asarray(features)),
+        np.asarray(languages),
+        about["labels"],
+        memoryview(following),
+        memoryview(outputs),
+        norm_probs=True,
+        tk_row=memoryview(rows),
+    )
+
+
+def _keep(model: Any, folder: Path, source: Path) -> None:
+    arrays = (model.nb_ptc, model.nb_pc, model.tk_nextmove, model.tk_row, np.asarray(model.tk_output, dtype=np.int32))
+    with replacing(folder) as temporary:
+        for name, array in zip(_ARRAYS, arrays, strict=True):
+            np.save(temporary / f"{name}.npy", np.asarray(array))
+        about = {"size": source.stat().st_size, "labels": model.nb_classes}
+        (temporary / "about.json").write_text(json.dumps(about), encoding="utf-8")
+
+
+class _Columns:
+    """A table whose columns can be chosen without a copy: a text needs a few of its 100,000 rows."""
+
+    def __init__(self, values: npt.NDArray[np.float16], columns: Any = slice(None)) -> None:
+        self._values, self._columns = values, columns
+
+    def __getitem__(self, chosen: Any) -> Any:
+        """Some rows of the chosen columns; of ``[:, columns]`` the table of these columns."""
+        if isinstance(chosen, tuple):
+            return _Columns(self._values, chosen[1])
+        return self._values[chosen][:, self._columns]

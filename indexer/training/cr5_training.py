@@ -7,7 +7,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Literal
 
-from encoders.console import Console
+from encoders.console import QUIET, Console
 from encoders.cr5.bag_corpus import Corpus
 from encoders.cr5.cr5_settings import Cr5Settings
 from encoders.cr5.estimator import Cr5
@@ -39,7 +39,7 @@ def train_cr5(
     *,
     settings: Cr5Settings | None = None,
     precision: Literal["fp32", "int8"] = "int8",
-    console: Console | None = None,
+    console: Console = QUIET,
 ) -> list[Cr5Report]:
     """Learn from documents whose field ``concept`` is the same for translations; the target becomes a model folder.
 
@@ -47,7 +47,6 @@ def train_cr5(
     paper's. Raises BadInput: a source can't be read, nothing can be learnt, or the target holds something else;
     MissingPart: the disk is full.
     """
-    console = console or Console(quiet=True)
     settings = settings or Cr5Settings()
     target = target.expanduser().resolve()
     if settings.pairs != "pairwise":
@@ -58,11 +57,6 @@ def train_cr5(
     with console.progress("counting", None, "documents") as progress:
         for document in documents.read(progress):
             corpus.add(document)
-    if not corpus.documents and documents.others:
-        raise BadInput(
-            f"no document of {sources} is in {', '.join(sources.languages)}; "
-            f"they have {', '.join(sorted(documents.others))}"
-        )
     if not corpus.documents:
         raise documents.nothing_read()
     train = partial(_train, settings=settings, precision=precision, refused=documents.refused, console=console)

@@ -42,11 +42,6 @@ def survey(sources: Sources, console: Console) -> tuple[list[TripleDocument], So
         pages = [page_of(document.lang, document.fields) for document in documents.read(progress)]
     if pages:
         return pages, documents
-    if documents.others:
-        excluded = counted(documents.others.total(), "is in another language", "are in other languages")
-        raise BadInput(
-            f"no document of {sources} is in {', '.join(sources.languages)} ({excluded}); name theirs in --languages"
-        )
     raise documents.nothing_read()
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from encoders.console import Console
+from encoders.console import QUIET, Console
 from encoders.document import short_hash
 from encoders.folder.model_config import Precision
 from encoders.folder.model_folder import ModelFolder, free_target
@@ -75,7 +75,7 @@ def train_hmde(
     precision: Precision = "int8",
     device: Device = "auto",
     force: bool = False,
-    console: Console | None = None,
+    console: Console = QUIET,
 ) -> HmdeReport:
     """Train HMDE on documents with concepts and categories, and publish it as a model folder, even over an older one.
 
@@ -84,7 +84,6 @@ def train_hmde(
     Raises BadInput: a source can't be read or gives no triples, or the target holds something else; MissingPart: torch,
     the device, or disk space; StoreError: another process trains there.
     """
-    console = console or Console(quiet=True)
     target = free_target(target, "model")
     require_torch()
     from onnx_export.hmde import lower_base as bases  # noqa: PLC0415

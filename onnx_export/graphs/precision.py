@@ -21,9 +21,8 @@ from encoders.folder.model_folder import weights_file
 from encoders.inference.graph import Inputs
 from encoders.inference.unpadded import CONTRIB
 from encoders.phrases import install_command
-from onnx_export.graphs.eight_bits import eight_bits
+from onnx_export.graphs.eight_bits import constant_matrix, eight_bits, names_read
 from onnx_export.graphs.half_range import LARGEST, bound_masks, largest_values
-from onnx_export.graphs.nodes import constant_matrix, names_read
 
 UInt8Array = npt.NDArray[np.uint8]
 

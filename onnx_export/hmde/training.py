@@ -19,9 +19,8 @@ from onnx_export.hmde.lower_encoders.lower import Lower
 from onnx_export.hmde.objective import Objective
 from onnx_export.hmde.upper_model import Upper
 from onnx_export.training.device import seed_torch, set_attention
-from onnx_export.training.interrupt import interrupt_later
 from onnx_export.training.training_checkpoint import SavingTimes, load_checkpoint, save_checkpoint
-from onnx_export.training.training_progress import TrainingProgress
+from onnx_export.training.training_progress import TrainingProgress, interrupt_later
 
 _TOGETHER = 64
 _DEPTH = 100

@@ -24,9 +24,8 @@ from onnx_export.tlaser.pair_batches import Batch, Batches, encoder_input, padde
 from onnx_export.tlaser.translator import Translator
 from onnx_export.training.curve import write_rows
 from onnx_export.training.device import mixed_precision, seed_torch, to_device, training_device
-from onnx_export.training.interrupt import interrupt_later
 from onnx_export.training.training_checkpoint import SavingTimes, load_checkpoint, save_checkpoint
-from onnx_export.training.training_progress import TrainingProgress
+from onnx_export.training.training_progress import TrainingProgress, interrupt_later
 
 _LAST, _BEST, CURVE = "last.pt", "best.pt", "curve.jsonl"
 _GPU_BUDGET, _CPU_BUDGET = 32_768, 2048

@@ -1,8 +1,13 @@
-"""Progress of a training as lines on stderr: loss, rate, time left."""
+"""Progress of a training as lines on stderr: loss, rate, time left; and its end by Ctrl-C between two steps."""
 
 import datetime as dt
+import signal
+import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 
 from encoders.console import Console
 
@@ -36,3 +41,30 @@ class TrainingProgress:
         rates = {unit: count / self.seconds for unit, count in self.counts.items() if count}
         speeds = "".join(f", {rate:,.{0 if rate >= 10 else 1}f} {unit}/s" for unit, rate in rates.items())
         self._console.say(f"step {self._step:,}/{self._total:,}, loss {loss:.3f}{speeds}, {remaining} left")
+
+
+@contextmanager
+def interrupt_later() -> Iterator[Callable[[], bool]]:
+    """Record the first Ctrl-C in the block; the second interrupts at once. Yields whether Ctrl-C was pressed.
+
+    Where Ctrl-C would not raise ``KeyboardInterrupt`` (another thread, ignored, handled), nothing changes.
+    """
+    pressed = False
+
+    def record(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        if pressed:
+            signal.default_int_handler(number, frame)
+        pressed = True
+
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    ):
+        yield lambda: False
+        return
+    signal.signal(signal.SIGINT, record)
+    try:
+        yield lambda: pressed
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from encoders.console import Console
+from encoders.console import QUIET, Console
 from encoders.document import Encoder
 from encoders.errors import BadInput
 from encoders.machine.placement import Device
@@ -48,7 +48,7 @@ def calibrate(
     request: CalibrationRequest | None = None,
     *,
     device: Device = "auto",
-    console: Console | None = None,
+    console: Console = QUIET,
 ) -> CalibrationReport:
     """Calibrate a collection, and make the result active; a migration stays, and so does what a person gave before.
 

@@ -7,15 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from encoders.console import Console
-from encoders.document import Document, Encoder, EncoderSpec, FloatArray, Int8Array, int8_rows
+from encoders.console import QUIET, Console
+from encoders.document import Document, Encoder, EncoderSpec, Float64Array, FloatArray, Int8Array, int8_rows
 from encoders.methods.moments import PartMoments
 from encoders.methods.vector_parts import VectorParts
 from encoders.text.segmentation import first_sentence
 from indexer.stores.contract import VectorStore, read_existing
 from query.calibration.calibration import NO_SAMPLE, Calibration, LanguageStatistics, VectorKind
 from query.calibration_fitting.document_samples import draw_each
-from query.calibration_fitting.shrinkage import ShrunkMeans
 
 SAMPLE = 2000
 """Maximum documents of each language in its statistics."""
@@ -24,6 +23,8 @@ BANK = 256
 _SAMPLED = 512
 """Maximum documents of each language whose vectors are kept: with 256 of them .2 % fewer of the ten best are found."""
 _BATCH = 64
+_FULL = 32
+"""Number of vectors with which a language has half of its full weight in the pooled mean."""
 
 
 class PseudoQuery(NamedTuple):
@@ -64,7 +65,7 @@ def draw_samples(
     logged_queries: Sequence[Document] = (),
     encoded_queries: Mapping[str, FloatArray] | None = None,
     seed: int = 0,
-    console: Console | None = None,
+    console: Console = QUIET,
 ) -> CalibrationSamples:
     """Draw a bounded random sample of each language's vectors, and encode pseudo-queries.
 
@@ -89,7 +90,7 @@ def draw_samples(
         logged = [Document("", lang, query.content) for query in logged_queries if query.lang == lang]
         order = np.random.default_rng(seed).permutation(len(logged))[: limit - len(encoded[lang])]
         pseudo += [*(logged[row] for row in sorted(order)), *of_documents][: BANK - len(encoded[lang])]
-    with (console or Console(quiet=True)).progress("calibrating", len(pseudo), "queries") as advance:
+    with console.progress("calibrating", len(pseudo), "queries") as advance:
         batches = [nothing]
         for start in range(0, len(pseudo), _BATCH):
             batches.append(encoder.encode_queries(pseudo[start : start + _BATCH]))
@@ -146,3 +147,36 @@ def fit_statistics(samples: CalibrationSamples, model: str) -> Calibration:
         for lang, moments in samples.documents.items()
     }
     return Calibration(model, languages, {kind: of_kind.pooled for kind, of_kind in shrunk.items()}, parts)
+
+
+class ShrunkMeans:
+    """Languages' means, each shrunk towards that of all languages, part by part; fewer vectors shrink more.
+
+    It is the empirical Bayes estimate: a language's mean has the weight n of its n vectors, the pooled mean the
+    variance within languages over the variance between their means. Both are unbiased: the scatter within has degrees
+    of freedom, the scatter between loses what few vectors cause. Without an estimate the pooled mean stands.
+    """
+
+    def __init__(self, moments: Mapping[str, PartMoments], like: "ShrunkMeans | None" = None) -> None:
+        """Shrink the moments of each language, one at least; a count may be 0.
+
+        The trust is that of ``like`` for passages: many passages of few documents say no more than the documents do.
+        """
+        languages = list(moments.values())
+        parts = languages[0].parts
+        counts = np.stack([language.counts for language in languages])
+        spreads = np.stack([language.spreads for language in languages])
+        means = np.stack([language.mean for language in languages])
+        weights = counts / (counts + _FULL)
+        weights /= np.maximum(weights.sum(axis=0), 1e-12)
+        pooled = (np.repeat(weights, parts.widths, axis=1) * means).sum(axis=0)
+        distances = np.add.reduceat((means - pooled) ** 2, [columns.start for columns in parts.slices], axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            within = (counts * spreads).sum(axis=0) / np.maximum(counts - 1, 0).sum(axis=0)
+            by_chance = within * (weights * (1 - weights) / np.maximum(counts, 1)).sum(axis=0)
+            between = ((weights * distances).sum(axis=0) - by_chance) / (1 - (weights**2).sum(axis=0))
+            own = counts / (counts + within / between)
+        self.trust: Float64Array = np.where(counts > 0, like.trust if like else np.where(between > 0, own, 0), 0)
+        shrunk = pooled + np.repeat(self.trust, parts.widths, axis=1) * (means - pooled)
+        self.means: dict[str, FloatArray] = dict(zip(moments, shrunk.astype(np.float32), strict=True))
+        self.pooled: FloatArray = pooled.astype(np.float32)  # (dim,) as each language's mean is

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import sqlalchemy as sa
 
-from encoders.console import Console
+from encoders.console import QUIET, Console
 from encoders.document import Encoder
 from encoders.errors import BadInput
 from encoders.machine.freed_memory import give_back_memory
@@ -37,14 +37,14 @@ class OpenCollection:
     @classmethod
     @contextmanager
     def open(
-        cls, name: str, settings: Settings, device: Device = "auto", console: Console | None = None
+        cls, name: str, settings: Settings, device: Device = "auto", console: Console = QUIET
     ) -> "Iterator[OpenCollection]":
         """Open a collection, its encoders on ``device``. Raises BadInput: there is no such collection."""
         with database.open_database(settings.database) as engine:
             collection = collections.require(engine, name)
             collection.check_store(settings)
             with closing(collection.open_store(settings)) as store:
-                yield cls(engine, collection, store, device, console or Console(quiet=True))
+                yield cls(engine, collection, store, device, console)
 
     def stored_calibration(self) -> StoredCalibration | None:
         """The active calibration without its vectors; none if there is none."""

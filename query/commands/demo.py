@@ -1,5 +1,8 @@
 """``dragoman demo``: the whole job on the collection that ships with Dragoman."""
 
+import shlex
+import shutil
+import sys
 from dataclasses import replace
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -19,7 +22,6 @@ from query.commands.options.help import Command
 from query.commands.output.calibrations import fairness_sentence
 from query.commands.output.evaluations import evaluation_json, evaluation_parts
 from query.commands.output.hits import hit_parts
-from query.commands.program import program
 from query.evaluation.collection_evaluation import evaluate_collection
 from query.evaluation.scored_runs import EvaluationPlan
 from query.measures.fairness import OWN_LANGUAGE
@@ -33,6 +35,7 @@ from query.trec_files.topics import read_topics
 
 COLLECTION = "demo"
 _HITS = 5
+_PROGRAM = "dragoman"
 
 
 class _DemoQuery(NamedTuple):
@@ -42,6 +45,8 @@ class _DemoQuery(NamedTuple):
 
 
 _COMPARED_QUERY = _DemoQuery("眠れない夜に何をすればいいか", "ja", "Japanese: what to do on a sleepless night")
+
+
 _QUERIES = (
     _DemoQuery("Elektroauto weniger Reichweite im Winter", "de", "German: electric car, shorter range in winter"),
     _DemoQuery("من اخترع الطباعة؟", "ar", "Arabic: who invented printing?"),
@@ -133,6 +138,8 @@ _ENCODER_AND_CALIBRATION = (
     "\nEncoder and index are the same in both rankings. An encoder puts texts of one language near each other, "
     "whatever they are about; the calibration takes that out of the query at search time. In pictures, for a browser:\n"
 )
+
+
 _NEXT = {
     f'search "your words" -c {COLLECTION}': "# search it yourself, in any language",
     "index DOCS.jsonl -c NAME": "# your own documents: id, lang, title, text a line",
@@ -142,4 +149,21 @@ _NEXT = {
     "status": "# what is indexed, and what was refused",
     f"delete --all -c {COLLECTION}": "# remove the demo",
 }
+
+
 """Commands to go on with, and what each is for."""
+
+
+def program() -> str:
+    """The beginning of a command that runs this program: ``dragoman`` if the shell finds it, else its path.
+
+    The path is relative if the program is below the working folder: ``.venv/bin/dragoman``.
+    """
+    own = shutil.which(_PROGRAM, path=str(Path(sys.executable).parent))
+    if own is None:  # the packages are run from their sources
+        return f"{shlex.quote(sys.executable)} -m dragoman"
+    in_shell = shutil.which(_PROGRAM)
+    if in_shell and Path(in_shell).resolve() == Path(own).resolve():
+        return _PROGRAM
+    path = Path(own)
+    return shlex.quote(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))

@@ -107,8 +107,7 @@ def command(
     from query.service.access import Token, TokenFile  # noqa: PLC0415
     from query.service.service_options import LOOPBACK, ServiceOptions, usual_threads  # noqa: PLC0415
     from query.web_server.application import Service  # noqa: PLC0415 - two seconds of imports
-    from query.web_server.http_server import listening, server  # noqa: PLC0415
-    from query.web_server.process_group import serve_in_processes  # noqa: PLC0415
+    from query.web_server.http_server import listening, serve_in_processes, server  # noqa: PLC0415
 
     single_token = os.environ.get("DRAGOMAN_TOKEN")
     single_tokens = (Token.of("DRAGOMAN_TOKEN", single_token),) if single_token else ()

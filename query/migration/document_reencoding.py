@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from encoders.console import Console, values_of
+from encoders.console import QUIET, Console, values_of
 from encoders.errors import BadInput
 from encoders.machine.placement import Device
 from encoders.maps.space_maps import QueryEncoderSpec
@@ -87,14 +87,14 @@ def is_encoded_again(name: str, encoder: str, method: str | None, settings: Sett
 
 
 def finish_migration(
-    name: str, settings: Settings | None = None, *, device: Device = "auto", console: Console | None = None
+    name: str, settings: Settings | None = None, *, device: Device = "auto", console: Console = QUIET
 ) -> ReencodingReport:
     """Encode every document of a migrating collection with its queries' encoder, by workers if there is a broker.
 
     If the process is killed, the same call continues. Raises BadInput: the collection has not migrated, has left its
     migration, or is attached, or documents could not be encoded although the encoder knows their words.
     """
-    console, settings = console or Console(quiet=True), settings or Settings.read()
+    settings = settings or Settings.read()
     with open_database(settings.database) as engine, collection_lock(name, engine):
         collection = collections.require(engine, name)
         collection.check_store(settings)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from encoders.console import Console
+from encoders.console import QUIET, Console
 from encoders.errors import BadInput
 from encoders.machine.placement import Device
 from encoders.maps.space_maps import ANY, QueryEncoderSpec, SpaceMaps
@@ -54,14 +54,14 @@ def migrate(
     dry_run: bool = False,
     seed: int = 0,
     device: Device = "auto",
-    console: Console | None = None,
+    console: Console = QUIET,
 ) -> MigrationReport:
     """Make another encoder encode a collection's queries, by a map of ``sample`` documents; no document is changed.
 
     ``anyway`` migrates even if staying is better; ``dry_run`` changes nothing. Raises BadInput: there is no such
     collection or encoder, the collection has that encoder already, or is too small.
     """
-    console, settings = console or Console(quiet=True), settings or Settings.read()
+    settings = settings or Settings.read()
     encoder = absolute(encoder)
     refuse_combined(encoder)
     with OpenCollection.open(name, settings, device, console) as opened:

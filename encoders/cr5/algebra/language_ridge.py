@@ -5,9 +5,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.sparse import csc_array, csr_array
 
-from encoders.cr5.algebra import conjugate_gradients, refinement
-from encoders.cr5.algebra.conjugate_gradients import TOLERANCE
-from encoders.cr5.algebra.refinement import Columns
+from encoders.cr5.algebra import conjugate_gradients
+from encoders.cr5.algebra.conjugate_gradients import TOLERANCE, Columns
 from encoders.document import FloatArray
 
 DIRECT = 4_000
@@ -67,7 +66,9 @@ class _System:
         matrix = _gram(csr_array(self._wide))
         matrix[np.diag_indices_from(matrix)] += self._lam
         factor = _Factor(matrix)
-        return lambda right, finer: refinement.solve(self, factor.solve, right, min(_EXACT, tolerance, finer))
+        return lambda right, finer: conjugate_gradients.solve_refined(
+            self, factor.solve, right, min(_EXACT, tolerance, finer)
+        )
 
 
 class _Factor:

@@ -27,7 +27,7 @@ from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.index_sources import _IndexRequest, index
-from indexer.indexing import chunk_encoding, pipeline
+from indexer.indexing import encoding_queue, pipeline
 from indexer.indexing.duplicates import OnDuplicate
 from indexer.indexing.pipeline import IndexReport
 from indexer.indexing.reading import CHUNK_DOCUMENTS, read_chunks, readings
@@ -240,7 +240,7 @@ def test_a_line_of_megabytes_is_kept(bench: Bench, default_folder: ModelFolder) 
 
 
 def test_progress_inside_a_very_long_document_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunk_encoding, "_EVERY", 0.0)
+    monkeypatch.setattr(encoding_queue, "_EVERY", 0.0)
     told = list[str]()
 
     class Heard(Console):

@@ -19,7 +19,7 @@ from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
 from indexer.index_sources import index
 from indexer.readers.formats import fingerprint, read
-from indexer.readers.newspapers.clef import newspaper
+from indexer.readers.newspapers.sgml import newspaper
 from indexer.readers.records.source import ReadOptions, Refusal
 from tests.indexer.readers.reading import Seen, documents, given, memory_below, notes, readings, refusals, remarks, seen
 

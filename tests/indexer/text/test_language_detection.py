@@ -13,9 +13,8 @@ from unittest.mock import Mock
 import pytest
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-from indexer.text import detection_model as module
-from indexer.text.detection_model import detection_model
-from indexer.text.language_detection import SURE, Detection, Detector
+from indexer.text import language_detection as module
+from indexer.text.language_detection import SURE, Detection, Detector, detection_model
 from tests.conftest import Patch
 from trials import ROOT
 

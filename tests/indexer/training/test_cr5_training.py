@@ -141,7 +141,7 @@ def test_what_teaches_nothing_is_refused_and_leaves_none(tmp_path: Path, capsys:
         (SOURCES[:1], "m", "the documents are all in one language (de)"),
         (["full"], "m", "none of the documents has a field concept"),
         (["plain.txt"], "m", "none of the documents has a field concept"),
-        ([*SOURCES[:2], "--languages", "fi,sv"], "m", "docs.en.jsonl is in fi, sv; they have de, en"),
+        ([*SOURCES[:2], "--languages", "fi,sv"], "m", "docs.en.jsonl is in fi, sv; name theirs in --languages: de, en"),
         ([*SOURCES, "--pairs", "transitive", "--pivot", "fr"], "m", "there are no documents in the pivot fr"),
         (SOURCES, "full", "holds something that is no model; choose another --output"),
         ([*SOURCES, "--pairs", "pairwise"], "plain.txt", "plain.txt is a file; choose another --output"),

@@ -277,7 +277,7 @@ def test_what_can_not_be_learnt_or_run_is_said_at_once(trained: ModelFolder, tmp
     exported = ["--encoder", str(trained.path), "--train-lower"]
     for arguments, reason in (
         (SOURCES[:1], "every concept has pages in one language only; give sources in two languages or more"),
-        ([*SOURCES, "--languages", "fr"], "is in fr (48 are in other languages); name theirs in --languages"),
+        ([*SOURCES, "--languages", "fr"], "is in fr; name theirs in --languages: de, es"),
         ([*SOURCES, "--train-lower"], "it is an exported folder already"),
         ([*SOURCES, *exported], "it is an exported folder already"),
     ):

@@ -14,7 +14,7 @@ from encoders.console import Console
 from encoders.errors import BadInput
 from onnx_export.hmde import objective
 from onnx_export.training.device import mixed_precision, set_attention
-from onnx_export.training.interrupt import interrupt_later
+from onnx_export.training.training_progress import interrupt_later
 from tests.conftest import Patch
 from tests.onnx_export.hmde.conftest import AS_SMALL, KINDS, SETTINGS, Train
 

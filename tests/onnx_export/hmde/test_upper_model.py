@@ -26,7 +26,7 @@ from onnx_export.hmde import hmde_folder as publishing
 from onnx_export.hmde import lower_base
 from onnx_export.hmde.hmde_folder import publish
 from onnx_export.hmde.hmde_settings import PRESETS, Settings
-from onnx_export.hmde.lower_encoders.adapters import merge_adapters
+from onnx_export.hmde.lower_encoders.trained_lower import merge_adapters
 from onnx_export.hmde.upper_model import Upper, contrastive_loss
 from onnx_export.training.device import set_attention
 from tests.conftest import Patch

@@ -26,7 +26,7 @@ from encoders.folder.model_folder import ModelFolder
 from encoders.inference.graph import Inputs, load_graph
 from encoders.inference.unpadded import remove_padding
 from encoders.machine.placement import CPU
-from onnx_export.default_model import default_source
+from onnx_export.default_model.making import save_source
 from onnx_export.graphs.fused_attention import fuse_attention
 from onnx_export.graphs.parity import GateText, encode, read_texts
 from onnx_export.graphs.precision import convert
@@ -222,7 +222,7 @@ def test_without_torch_one_sentence_says_what_to_install(package: str, hugging_f
 
 
 def test_the_default_weights_are_saved_in_silence(default_folder: ModelFolder, tmp_path: Path, capfd: Capture) -> None:
-    default_source.save(tmp_path)
+    save_source(tmp_path)
     assert capfd.readouterr() == ("", "")
     texts = [GateText("de", "query", "Wer zahlt für das Wasser?"), GateText("ja", "query", "天気")]
     queries = [default_folder.config.query_prefix + text.text for text in texts]

@@ -18,10 +18,9 @@ from encoders.folder.model_folder import ModelFolder
 from encoders.tlaser.joint_vocabulary import learn_vocabulary
 from encoders.tlaser.tlaser_settings import Constraint, Sizes, TlaserPlan, TlaserTraining, Variant, preset
 from onnx_export.graphs.parity import ParityReport, read_texts
-from onnx_export.tlaser.layers import EncoderLayer
 from onnx_export.tlaser.loss import distances, draw_negatives, total_loss, translation_loss
 from onnx_export.tlaser.tlaser_folder import publish, write_encoder
-from onnx_export.tlaser.translator import TransformerDecoder, Translator, UnitVectors
+from onnx_export.tlaser.translator import EncoderLayer, TransformerDecoder, Translator, UnitVectors
 
 pytestmark = pytest.mark.torch
 

@@ -9,8 +9,7 @@ from encoders.document import FloatArray, Passages, int8_rows, unit_rows
 from query.alignment import mining
 from query.alignment.coverage import PassageRows, coverage
 from query.alignment.matching import Pairs
-from query.alignment.mining import AlignmentPlan, mine
-from query.alignment.pair_map import clear_pairs, fit_pair_maps, helpful_maps
+from query.alignment.mining import AlignmentPlan, clear_pairs, fit_pair_maps, helpful_maps, mine
 from query.alignment.side import Side, debiased
 from tests.query.synthetic import calls_of
 

@@ -18,8 +18,7 @@ from encoders.methods.vector_parts import VectorParts
 from query.calibration.calibration import Calibration, LanguageStatistics
 from query.calibration.calibration_summary import CommonSpaceSummary, MatesSummary, Summary
 from query.calibration.comparison_space import PLAIN_SPACE, CommonSpace, MappedSpace, Space
-from query.calibration_fitting.language_statistics import CalibrationSamples, fit_statistics
-from query.calibration_fitting.shrinkage import ShrunkMeans
+from query.calibration_fitting.language_statistics import CalibrationSamples, ShrunkMeans, fit_statistics
 from tests.query.calibration.earlier import earlier_artifact, earlier_summary
 
 DIM = 12

@@ -9,9 +9,9 @@ import pytest
 from encoders.methods.vector_parts import VectorParts
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import Calibration
-from query.calibration_fitting import drift as drifting
-from query.calibration_fitting.drift import drift, with_documents
+from query.calibration_fitting import recalibration as drifting
 from query.calibration_fitting.language_statistics import document_moments, draw_samples, fit_statistics
+from query.calibration_fitting.recalibration import drift, with_documents
 from tests.query.synthetic import DIM, TopicEncoder, filled, page
 
 pytestmark = pytest.mark.parts

@@ -11,9 +11,9 @@ from ir_measures import Qrel
 from encoders.document import Document, unit_rows
 from query.calibration_fitting.calibration_decision import decide, decide_by_judgements
 from query.calibration_fitting.calibration_request import JudgedTopics
-from query.calibration_fitting.drift import changed_hits, drift
 from query.calibration_fitting.language_statistics import draw_samples, fit_statistics
 from query.calibration_fitting.ranking_trial import from_judgements
+from query.calibration_fitting.recalibration import changed_hits, drift
 from query.report.bias import VectorSample
 from tests.query.synthetic import LosingStore, TopicEncoder, filled, page
 

@@ -19,7 +19,7 @@ from indexer.ledger.database import open_database, transaction
 from query.cli import run
 from query.query_log.query_log_tables import SearchRow
 from query.service.service_options import ServiceOptions
-from query.web_server.search_page import SearchPage
+from query.web_server.application import SearchPage
 from tests.conftest import fallen, skip_or_fail
 from tests.conftest import until as happens
 from tests.query.conftest import copied

@@ -12,12 +12,11 @@ from scipy.linalg import block_diag
 from scipy.sparse import csr_array, random_array
 
 from encoders.cr5.algebra import language_ridge as algebra_ridge
-from encoders.cr5.algebra import memory_need, refinement, solver
-from encoders.cr5.algebra.conjugate_gradients import _block
+from encoders.cr5.algebra import memory_need, solver
+from encoders.cr5.algebra.conjugate_gradients import Columns, _block, solve_refined
 from encoders.cr5.algebra.conjugate_gradients import solve as solve_block
 from encoders.cr5.algebra.language_ridge import ridge
 from encoders.cr5.algebra.memory_need import free_memory, needed
-from encoders.cr5.algebra.refinement import Columns
 from encoders.cr5.algebra.ridge_choice import choose_ridge, mate_rank
 from encoders.cr5.algebra.solver import Block, Solution, solve
 from encoders.document import FloatArray
@@ -83,9 +82,9 @@ def test_a_solution_by_an_inverse_is_checked_column_by_column(wrong: float) -> N
 
     if np.isnan(wrong):
         with pytest.raises(ArithmeticError, match="residual nan of a system of 40 equations"):
-            refinement.solve(lambda columns: 2 * columns, inverse, right, 1e-3)
+            solve_refined(lambda columns: 2 * columns, inverse, right, 1e-3)
     else:
-        found = refinement.solve(lambda columns: 2 * columns, inverse, right, 1e-3)
+        found = solve_refined(lambda columns: 2 * columns, inverse, right, 1e-3)
         np.testing.assert_allclose(found, right / 2, rtol=2e-3)
 
 
