@@ -11,6 +11,10 @@ with status 1.
 """
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from encoders.phrases import install_command
 
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Error numbers of a full disk, a full quota or a file size limit; callers raise ``MissingPart`` for them."""
@@ -34,6 +38,15 @@ class MissingPart(DragomanError):
 
 class StoreError(DragomanError):
     """A store or database that is away, full, locked or broken."""
+
+
+@contextmanager
+def importing(extra: str, failure: str) -> Iterator[None]:
+    """Raise ``MissingPart`` if an import in the block fails: what needs the extra, and the command that installs it."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingPart(f"{failure}: {install_command(extra)}") from error
 
 
 for _public in (DragomanError, BadInput, ModelMismatch, MissingPart, StoreError):

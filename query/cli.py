@@ -62,6 +62,7 @@ _MODULES = {
     "pause": "worker_runs",
     "resume": "worker_runs",
     "cancel": "worker_runs",
+    "mcp": "serve",
 }
 """Modules of commands that stand beside a related one."""
 

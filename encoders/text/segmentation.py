@@ -5,8 +5,7 @@ import os
 import sentencex
 
 from encoders.document import Document
-from encoders.errors import MissingPart
-from encoders.phrases import install_command
+from encoders.errors import importing
 
 WINDOW = 128
 """Tokens of a window, special tokens and prefix included."""
@@ -67,10 +66,8 @@ def _segmented(line: str, lang: str, trained: bool) -> list[str]:
         return [line[start:end] for start, end in cut_at_blanks(line, 1, _THAI_PHRASE, " ")]
     for name in ("PYTHAINLP_READ_ONLY", "PYTHAINLP_OFFLINE"):  # pythainlp would make a folder in the user's home
         os.environ.setdefault(name, "1")
-    try:
+    with importing("thai", "Thai sentences need a trained model; install it"):
         from pythainlp.tokenize.crfcut import segment  # noqa: PLC0415 - the import takes half a second; only Thai needs it
-    except ImportError as error:
-        raise MissingPart(f"Thai sentences need a trained model; install it: {install_command('thai')}") from error
     return list(segment(line))
 
 

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from encoders.errors import MissingPart, StoreError
-from encoders.phrases import install_command
+from encoders.errors import StoreError, importing
 from indexer.cluster.cluster_address import Credentials
 from indexer.cluster.cluster_errors import IndexGone, NotAllowed, TemporaryFailure, away_sentence, reason, sentence
 
@@ -42,14 +41,11 @@ class Abilities:
 
 def connect(server: str, credentials: Credentials) -> "Elasticsearch":
     """A client of a server; no request is sent yet. Raises MissingPart; StoreError: the CA file can't be read."""
-    try:
+    with importing("elastic", "an Elasticsearch store needs its client; install it"):
         from elasticsearch import Elasticsearch, OrjsonSerializer  # noqa: PLC0415
 
+
         from indexer.cluster.transport import PlainTransport  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingPart(
-            f"an Elasticsearch store needs its client; install it: {install_command('elastic')}"
-        ) from error
     auth: dict[str, Any] = {}
     if credentials.api_key:
         auth["api_key"] = credentials.api_key

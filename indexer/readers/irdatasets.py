@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from encoders.errors import BadInput, MissingPart
+from encoders.errors import BadInput, importing
 from encoders.languages import normalise
-from encoders.phrases import counted, install_command
+from encoders.phrases import counted
 from indexer.readers.records.record import make_document
 from indexer.readers.records.source import Reading, ReadOptions, Refusal
 
@@ -26,10 +26,8 @@ def dataset_name(source: str | Path) -> str:
 
 def load(name: str, part: str = "docs") -> Any:
     """Load a data set, without download. Raises MissingPart; BadInput: there is no such set, or it lacks the part."""
-    try:
+    with importing("datasets", f"{PREFIX}{name} needs ir_datasets; install it"):
         import ir_datasets  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        raise MissingPart(f"{PREFIX}{name} needs ir_datasets; install it: {install_command('datasets')}") from error
     try:
         dataset = ir_datasets.load(name)
     except KeyError as error:

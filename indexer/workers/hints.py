@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from encoders.errors import BadInput, MissingPart, StoreError
-from encoders.phrases import install_command
+from encoders.errors import BadInput, StoreError, importing
 
 TASK = "dragoman.chunk"
 _SCHEMES = ("amqp", "amqps", "redis", "rediss")
@@ -35,10 +34,8 @@ def make_app(broker: str) -> Any:
         raise BadInput(f"no broker is named; give {_BROKERS}")
     if broker.partition(":")[0] not in _SCHEMES:
         raise BadInput(f"the broker must be RabbitMQ or Redis, which are known to keep messages; give {_BROKERS}")
-    try:
+    with importing("workers", "workers need Celery; install it"):
         from celery import Celery  # noqa: PLC0415 - a third of a second that commands without workers need not pay
-    except ImportError as error:
-        raise MissingPart(f"workers need Celery; install it: {install_command('workers')}") from error
     app = Celery("dragoman", broker=broker, set_as_current=False)
     app.conf.update(
         task_serializer="json",

@@ -7,8 +7,7 @@ import tempfile
 import time
 from typing import Any
 
-from encoders.errors import BadInput, MissingPart
-from encoders.phrases import install_command
+from encoders.errors import BadInput, importing
 
 _SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)
 
@@ -57,11 +56,9 @@ def serve_metrics(address: str, port: int) -> None:
     folder = tempfile.mkdtemp(prefix="dragoman-metrics-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
-    try:
+    with importing("workers", "metrics need the Prometheus client; install it"):
         from prometheus_client import CollectorRegistry, start_http_server  # noqa: PLC0415
         from prometheus_client.multiprocess import MultiProcessCollector  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingPart(f"metrics need the Prometheus client; install it: {install_command('workers')}") from error
     registry = CollectorRegistry()
     collector: Any = MultiProcessCollector
     collector(registry)

@@ -15,12 +15,11 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from encoders.document import FloatArray
-from encoders.errors import MissingPart
+from encoders.errors import importing
 from encoders.folder.model_config import Precision
 from encoders.folder.model_folder import weights_file
 from encoders.inference.graph import Inputs
 from encoders.inference.unpadded import CONTRIB
-from encoders.phrases import install_command
 from onnx_export.graphs.eight_bits import constant_matrix, eight_bits, names_read
 from onnx_export.graphs.half_range import LARGEST, bound_masks, largest_values
 
@@ -75,11 +74,9 @@ _PROBE_BYTES = 4 << 20
 
 def _to_fp16(source: Path, target: Path, batches: Iterable[Inputs]) -> None:
     """Convert weights and layers to half precision; pooling and norm, of long sums, and wide values stay single."""
-    try:
+    with importing("cpu", "making a graph in fp16 needs ONNX Runtime"):
         from onnxruntime.transformers.float16 import convert_float_to_float16  # noqa: PLC0415
         from onnxruntime.transformers.onnx_model import OnnxModel  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingPart(f"making a graph in fp16 needs ONNX Runtime: {install_command('cpu')}") from error
     shaped = source.with_name(f"{source.stem}-typed.onnx")
     try:
         try:

@@ -5,12 +5,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
-from encoders.errors import BadInput, MissingPart
+from encoders.errors import BadInput, MissingPart, importing
 from encoders.languages import UNDETERMINED, normalise
-from encoders.phrases import install_command
 from onnx_export.huggingface.hub_layout import read_layout
 
-TRAIN_EXTRA = f"this needs PyTorch and transformers; install them: {install_command('train')}"
+TORCH_NEEDED = "this needs PyTorch and transformers; install them"
 
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _CONFIGURATION = ["*.json", "*.txt", "*.model", "README.md"]
@@ -41,11 +40,9 @@ def name_of(model: str, folder: Path) -> str:
 
 
 def _cached_folder(model: str) -> Path | None:
-    try:
+    with importing("train", TORCH_NEEDED):
         from huggingface_hub import snapshot_download  # noqa: PLC0415
         from huggingface_hub.errors import LocalEntryNotFoundError  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingPart(TRAIN_EXTRA) from error
     try:
         folder = Path(snapshot_download(model, local_files_only=True, allow_patterns=_CONFIGURATION))
     except LocalEntryNotFoundError:
@@ -104,10 +101,8 @@ def read_card(folder: Path) -> tuple[str, tuple[str, ...]]:
     file = folder / "README.md"
     if not file.is_file() or not (text := file.read_text(encoding="utf-8", errors="replace")).startswith("---"):
         return "", ()
-    try:
+    with importing("train", TORCH_NEEDED):
         import yaml  # type: ignore[import-untyped, unused-ignore] # noqa: PLC0415
-    except ImportError as error:
-        raise MissingPart(TRAIN_EXTRA) from error
     try:
         header = yaml.safe_load(text.split("---", 2)[1])
     except yaml.YAMLError:  # a card is for people; a model with a broken card can still be exported

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from encoders.document import FloatArray
-from encoders.errors import BadInput, MissingPart
+from encoders.errors import BadInput, importing
 from encoders.phrases import first_line
-from onnx_export.huggingface.hub import TRAIN_EXTRA
+from onnx_export.huggingface.hub import TORCH_NEEDED
 from onnx_export.huggingface.hub_layout import Layout, Recipe, read_layout, stated_object
 from onnx_export.huggingface.sentence_module import required, with_pooling
 
@@ -45,12 +45,10 @@ class SourceModel:
 
 def require_torch() -> None:
     """Check that torch, its ONNX exporter and transformers are installed. Raises MissingPart: a package is missing."""
-    try:
+    with importing("train", TORCH_NEEDED):
         import onnxscript  # noqa: F401, PLC0415
         import torch  # noqa: F401, PLC0415
         import transformers  # noqa: F401, PLC0415
-    except ImportError as error:
-        raise MissingPart(TRAIN_EXTRA) from error
 
 
 def require_fast_tokenizer(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""``dragoman serve``: HTTP: JSON, an Elasticsearch-shaped search, and a web page."""
+"""``dragoman serve``: HTTP: JSON, an Elasticsearch-shaped search, and a web page; ``mcp``: tools for agents."""
 
 import os
 import secrets
@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from encoders.console import Console
-from encoders.errors import BadInput, MissingPart, StoreError
+from encoders.errors import BadInput, StoreError, importing
 from encoders.machine.cores import available_cores
 from encoders.machine.freed_memory import share_arenas
 from encoders.machine.placement import place
-from encoders.phrases import install_command
 from indexer.collection.settings import Settings
 from query.commands.options.common_options import collections_option, common_options
 from query.commands.options.encoder_options import device_option, rerank_option
@@ -97,13 +96,11 @@ def command(
     if processes > 1:  # what these packages read when they are imported
         folder = click.get_current_context().with_resource(TemporaryDirectory(prefix="dragoman-"))
         os.environ |= {"PROMETHEUS_MULTIPROC_DIR": folder, "TOKENIZERS_PARALLELISM": "false"}
-    try:
+    with importing("serve", "the service needs packages of its own; install them"):
         import fastapi  # noqa: F401, PLC0415
         import mcp  # noqa: F401, PLC0415
         import prometheus_client  # noqa: F401, PLC0415
         import uvicorn  # noqa: F401, PLC0415
-    except ImportError as error:
-        raise MissingPart(f"the service needs packages of its own; install them: {install_command('serve')}") from error
     from query.service.access import Token, TokenFile  # noqa: PLC0415
     from query.service.service_options import LOOPBACK, ServiceOptions, usual_threads  # noqa: PLC0415
     from query.web_server.application import Service  # noqa: PLC0415 - two seconds of imports
@@ -171,3 +168,23 @@ def _hosts(host: str, named: tuple[str, ...], *, local: bool) -> tuple[str, ...]
     if "*" in named or (not local and not named):
         return ()
     return (*LOOPBACK, *(name.lower() for name in (host, *named)))
+
+
+@click.command("mcp", cls=Command)
+@collections_option("Collection that may be searched; may be repeated.  [default: all]")
+@rerank_option("Reranker for searches that ask for it: dragoman export of a cross-encoder.")
+@device_option
+@common_options
+def mcp(settings: Settings, console: Console, **service: Any) -> None:
+    """Let an agent search, by tools of the Model Context Protocol: search, similar, document, collections.
+
+    The agent's program starts this command and talks to it over standard input and output. dragoman serve has the
+    same tools at /mcp.
+    """
+    with importing("serve", "tools for agents need packages; install them"):
+        from mcp import server  # noqa: F401, PLC0415
+    from query.service.agents.agent_transports import serve_agent  # noqa: PLC0415 - seconds of imports
+    from query.service.service_options import ServiceOptions, usual_threads  # noqa: PLC0415
+
+    console.say("waiting for an agent at standard input (stop with Ctrl-C)")
+    serve_agent(ServiceOptions(settings=settings, threads=usual_threads(), **service))
