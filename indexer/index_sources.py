@@ -21,8 +21,7 @@ from indexer.collection.encoder import open_encoder_of
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.indexing import pipeline
-from indexer.indexing.duplicates import OnDuplicate
-from indexer.indexing.former_ids import refuse_former_ids
+from indexer.indexing.duplicates import OnDuplicate, refuse_former_ids
 from indexer.indexing.reading import check_sources, leant_on, run_fingerprint
 from indexer.ledger.database import open_database, read_database_id, shared_lock
 from indexer.ledger.index_runs import RunLedger, has_spooled, refuse_while_workers, runs

@@ -44,7 +44,6 @@ def connect(server: str, credentials: Credentials) -> "Elasticsearch":
     with importing("elastic", "an Elasticsearch store needs its client; install it"):
         from elasticsearch import Elasticsearch, OrjsonSerializer  # noqa: PLC0415
 
-
         from indexer.cluster.transport import PlainTransport  # noqa: PLC0415
     auth: dict[str, Any] = {}
     if credentials.api_key:

@@ -1,15 +1,20 @@
 """Read, count and fingerprint sources; a file's suffix or first bytes choose its reader."""
 
+import hashlib
 import json
 import os
 import re
+import sys
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
+from typing import BinaryIO, NamedTuple
+from weakref import WeakKeyDictionary, finalize
 
 from encoders.document import Document, short_hash
-from encoders.errors import BadInput
+from encoders.errors import BadInput, StoreError
 from encoders.languages import MISTAKABLE, UNDETERMINED, normalise
 from indexer.readers import elastic_source, irdatasets
 from indexer.readers.delimited import read_csv, read_tsv
@@ -20,7 +25,6 @@ from indexer.readers.office import read_office
 from indexer.readers.records.encodings import UndecodableError, stated_encoding, stated_parts
 from indexer.readers.records.files import FIRST_BYTES, SourceFile, UnreadableFileError, UnreadFormatError, source_files
 from indexer.readers.records.source import EMPTY_FILE, Reading, ReadOptions, Refusal, Remark
-from indexer.readers.standard_input import STANDARD_INPUT, kept_input
 from indexer.readers.tasks import COMMENTARY, JRC, read_commentary, read_jrc, read_lett
 from indexer.readers.whole_files import read_html, read_text
 from indexer.readers.wikis.mediawiki import is_table, items_table, read_mediawiki
@@ -64,6 +68,8 @@ _XML_START = re.compile(
 )
 _XML_SUFFIXES = (".xml", ".rss", ".atom", ".rdf", ".tei", ".opml")
 _DUMP_START = re.compile(rb"(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*+<(?:!doctype\s+)?mediawiki\b", re.DOTALL)
+STANDARD_INPUT = "-"
+_CHUNK = 1 << 20
 
 
 def read_all(sources: Sequence[str], options: ReadOptions) -> Iterator[Reading]:
@@ -237,3 +243,45 @@ def _format(file: SourceFile, start: bytes) -> str:
         )
     is_json = (head.startswith(b"{") or _ARRAY_OF_OBJECTS.match(head)) and b'"' in head
     return "jsonl" if is_json and file.suffix != ".txt" else "text"
+
+
+class KeptInput(NamedTuple):
+    """The file that holds what a stream gave, and a hash of its bytes."""
+
+    path: Path
+    digest: str
+
+
+_kept: WeakKeyDictionary[BinaryIO, KeptInput] = WeakKeyDictionary()
+
+
+"""What each stream gave: a stream can be read only once."""
+
+
+def kept_input() -> KeptInput:
+    """Standard input, read to its end by the first call; the file is deleted when the process ends.
+
+    Raises BadInput: the process has no standard input; StoreError: it can't be read, or the temporary folder is full.
+    """
+    if sys.stdin is None:
+        raise BadInput(f"there is no standard input to read {STANDARD_INPUT} from; name a file")
+    stream = sys.stdin.buffer
+    if stream not in _kept:
+        _kept[stream] = _keep(stream)
+    return _kept[stream]
+
+
+def _keep(stream: BinaryIO) -> KeptInput:
+    digest = hashlib.blake2b(digest_size=16)
+    try:
+        with tempfile.NamedTemporaryFile(prefix="dragoman-stdin-", delete=False) as file:
+            finalize(stream, Path(file.name).unlink, missing_ok=True)
+            while chunk := stream.read(_CHUNK):
+                digest.update(chunk)
+                file.write(chunk)
+    except OSError as error:
+        raise StoreError(
+            f"standard input can't be read into {tempfile.gettempdir()} ({error.strerror or error}); "
+            "name a folder that has room with TMPDIR"
+        ) from error
+    return KeptInput(Path(file.name), digest.hexdigest())

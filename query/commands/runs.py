@@ -26,8 +26,7 @@ from query.commands.options.search_options import (
     to_option,
 )
 from query.commands.output.comparisons import comparison_json, comparison_parts, matrix_parts, pair_matrix_json
-from query.commands.output.evaluations import show_compared
-from query.commands.output.logged_runs import show_logged_run, show_logged_runs
+from query.commands.output.evaluations import show_compared, show_logged_run, show_logged_runs
 from query.evaluation import evaluation_log
 from query.evaluation.evaluation_log import LoggedRun
 from query.evaluation.foreign_run import document_languages, import_run

@@ -4,8 +4,7 @@ from encoders.console import Console, values_of
 from encoders.phrases import counted
 from encoders.printable import one_line
 from indexer.ledger.tables import READING
-from indexer.workers.progress import standstill_reason
-from indexer.workers.run_watch import RunView
+from indexer.workers.run_watch import RunView, standstill_reason
 
 
 def show_view(view: RunView, console: Console) -> None:

@@ -35,8 +35,8 @@ from indexer.stores.contract import VectorStore
 from indexer.workers.chunk_worker import ChunkWorker
 from indexer.workers.handout import hand_out_sources
 from indexer.workers.hints import Hints
-from indexer.workers.progress import run_progress
 from indexer.workers.registry import Identity
+from indexer.workers.run_watch import run_progress
 from indexer.workers.shutdown import StopSignal
 from indexer.workers.sweeps import sweep
 from indexer.workers.worker_metrics import Metrics

@@ -32,8 +32,8 @@ from indexer.workers.celery_worker import GPU_LANES, WorkerPlan
 from indexer.workers.gpu_processes import PERMANENT, run_for_each_card
 from indexer.workers.hints import TASK, Hints, make_app, queue, queue_of
 from indexer.workers.leases import DIED
-from indexer.workers.progress import run_progress
 from indexer.workers.registry import alive
+from indexer.workers.run_watch import run_progress
 from onnx_export.models import DEFAULT
 from tests.conftest import Log, Patch, fallen, skip_or_fail, until
 from tests.encoders.gpus import Library, install_cards, install_provider

@@ -26,7 +26,7 @@ from indexer.workers import chunk_worker, registry
 from indexer.workers.chunk_worker import ChunkWorker
 from indexer.workers.handout import hand_out_sources
 from indexer.workers.leases import MOST_ATTEMPTS
-from indexer.workers.progress import run_progress
+from indexer.workers.run_watch import run_progress
 from indexer.workers.worker_metrics import Metrics
 from query.cli import run as run_command
 from tests.conftest import Log, until

@@ -13,10 +13,9 @@ from indexer.ledger.index_runs import RunLedger
 from indexer.stores.embedded import EmbeddedStore
 from indexer.workers import registry
 from indexer.workers.leases import Leases
-from indexer.workers.progress import run_progress
 from indexer.workers.registry import Identity
 from indexer.workers.run_control import pause, resume
-from indexer.workers.run_watch import RunView, wait_for, watch_run
+from indexer.workers.run_watch import RunView, run_progress, wait_for, watch_run
 from query.cli import run as run_command
 from query.commands.output.run_progress import as_lines
 from tests.conftest import Capture, Patch, until

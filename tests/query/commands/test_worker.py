@@ -19,8 +19,7 @@ from indexer.collection.settings import Settings
 from indexer.index_sources import index, index_by_workers
 from indexer.ledger import index_runs
 from indexer.ledger.database import connect
-from indexer.workers.progress import run_progress
-from indexer.workers.run_watch import watch_run
+from indexer.workers.run_watch import run_progress, watch_run
 from tests.conftest import until
 from tests.indexer.workers.conftest import new_database
 from tests.indexer.workers.site import Site

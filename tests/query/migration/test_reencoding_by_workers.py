@@ -23,7 +23,7 @@ from indexer.ledger.database import open_database
 from indexer.ledger.index_runs import active_reencoding
 from indexer.reencode import hand_out_stored
 from indexer.stores.contract import VectorStore
-from indexer.workers.progress import run_progress
+from indexer.workers.run_watch import run_progress
 from onnx_export.models import DEFAULT
 from query.calibration import calibration_table
 from query.calibration.lineage import leave_migration
