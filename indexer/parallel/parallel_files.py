@@ -101,7 +101,7 @@ def text_name(file: SourceFile) -> Path:
 
 
 def read_moses(files: Mapping[str, SourceFile]) -> Iterator[AlignedSentence | Refusal]:
-    """Read the lines of a text's files in parallel. Raises BadInput: a file has more lines than another."""
+    """Read a text's files, whose equal lines are translations. Raises BadInput: a file has more lines than another."""
     first = next(iter(files.values()))
     try:
         for lines in zip_longest(*(file.lines() for file in files.values()), fillvalue=_ENDED):

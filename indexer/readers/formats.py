@@ -246,7 +246,7 @@ def _format(file: SourceFile, start: bytes) -> str:
 
 
 class KeptInput(NamedTuple):
-    """The file that holds what a stream gave, and a hash of its bytes."""
+    """The file that holds what a stream gave, for sources are read several times, and a hash of its bytes."""
 
     path: Path
     digest: str

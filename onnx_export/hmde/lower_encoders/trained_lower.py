@@ -133,7 +133,7 @@ class _Ragged:
 
 
 def add_adapters(module: torch.nn.Module, rank: int) -> None:
-    """Freeze a module, and let low-rank matrices learn in its attention. Raises BadInput: it has no linear layers."""
+    """Freeze a module; low-rank matrices in its attention learn (LoRA, Hu et al. 2022). Raises BadInput: none fits."""
     for weight in module.parameters():
         weight.requires_grad_(False)
     layers = [
