@@ -8,11 +8,11 @@ import signal
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 import hypothesis
 import pytest
@@ -42,6 +42,7 @@ _HERE = Path(__file__).parent
 Capture = pytest.CaptureFixture[str]
 Log = pytest.LogCaptureFixture
 Patch = pytest.MonkeyPatch
+R = TypeVar("R")
 
 hypothesis.settings.register_profile("dragoman", deadline=None)  # beside other tests an example may wait for a core
 hypothesis.settings.load_profile("dragoman")
@@ -180,14 +181,19 @@ def secured() -> ElasticServer:
 
 
 @contextmanager
-def lent(name: str, make: Callable[[Path], S]) -> Iterator[S]:
-    """A server that a test has for itself and may kill; the test is skipped where it is not installed."""
+def installed(starting: AbstractContextManager[R]) -> Iterator[R]:
+    """What runs in a context; the test is skipped where it is not installed."""
     with ExitStack() as stack:
         try:
-            server = stack.enter_context(shared.lent(name, make))
+            running = stack.enter_context(starting)
         except ServerMissing as missing:
             skip_or_fail(str(missing))
-        yield server
+        yield running
+
+
+def lent(name: str, make: Callable[[Path], S]) -> AbstractContextManager[S]:
+    """A server that a test has for itself and may kill; the test is skipped where it is not installed."""
+    return installed(shared.lent(name, make))
 
 
 @pytest.fixture

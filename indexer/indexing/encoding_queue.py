@@ -71,7 +71,7 @@ class EncodingQueue(Generic[Item]):
 
 
 class ChunkEncoding:
-    """The encoding of a chunk's documents."""
+    """The encoding of a chunk's documents; finished batches of a very long document are kept."""
 
     def __init__(
         self, encoder: Encoder, documents: Sequence[Document], checkpoints: Path | None, say: Callable[[str], None]

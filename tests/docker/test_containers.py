@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import skip_or_fail, until
+from tests.conftest import installed, until
 from trials import ROOT
 from trials.containers import Containers, containers
-from trials.servers.process import ServerMissing
 
 pytestmark = pytest.mark.long
 GUIDE = ROOT / "docs" / "guides" / "systemd.md"
@@ -24,12 +23,9 @@ _WITHOUT_RIGHTS = "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privil
 @pytest.fixture(scope="module")
 def built() -> Iterator[Containers]:
     """The images, the CPU's built as the README says."""
-    try:
-        with containers() as made:
-            made.compose("build", "dragoman")
-            yield made
-    except ServerMissing as missing:
-        skip_or_fail(str(missing))
+    with installed(containers()) as made:
+        made.compose("build", "dragoman")
+        yield made
 
 
 @pytest.fixture(scope="module")

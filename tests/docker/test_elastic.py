@@ -20,10 +20,9 @@ from encoders.errors import StoreError
 from indexer.cluster.cluster_address import Address, Credentials
 from indexer.stores.clustered.store import ElasticStore
 from indexer.stores.contract import StoredDocument, VectorQuery
-from tests.conftest import skip_or_fail
+from tests.conftest import installed
 from tests.docker.files import DOCKER, compose, readme_commands
 from trials.servers.elastic import ElasticServer, running
-from trials.servers.process import ServerMissing
 
 SUPERUSER, ACCOUNT = 'he said "\\" twice', 'a "quoted" pass\\word'
 _IN_IMAGE = "/usr/share/elasticsearch"
@@ -134,11 +133,8 @@ def secured_by_compose(tmp_path_factory: pytest.TempPathFactory, account_asks: l
         server.settings["path.repo"] = settings["path.repo"].replace(_IN_IMAGE, str(server.folder / "server"))
         _set_up(server, ca, account_asks[1].body, account_asks[2].body)
 
-    try:
-        with running(settings, prepare) as started:
-            yield Secured(started, ca / "ca.crt")
-    except ServerMissing as missing:
-        skip_or_fail(str(missing))
+    with installed(running(settings, prepare)) as started:
+        yield Secured(started, ca / "ca.crt")
 
 
 def test_its_certificate_is_for_its_names_and_the_ca_s_key_is_nowhere(elastic: ElasticServer, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dragoman import DragomanError
+from tests.conftest import Capture, Patch
 from trials import ROOT
 
 _GUIDE = (ROOT / "docs" / "guides" / "python.md").read_text("utf-8")
@@ -37,7 +38,7 @@ def guide(tmp_path_factory: pytest.TempPathFactory, default_opened_once: None) -
     folder = tmp_path_factory.mktemp("guide")
     (folder / "topics.tsv").write_text(_TOPICS, encoding="utf-8")
     (folder / "qrels.txt").write_text(_QRELS, encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
+    with Patch.context() as patch:
         patch.chdir(folder)
         patch.setenv("DRAGOMAN_HOME", str(folder / "home"))
         names: dict[str, Any] = {"__name__": "guide"}
@@ -48,7 +49,7 @@ def guide(tmp_path_factory: pytest.TempPathFactory, default_opened_once: None) -
             names["searcher"].close()
 
 
-def test_the_guide_runs_from_documents_to_the_scores(guide: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_guide_runs_from_documents_to_the_scores(guide: dict[str, Any], capsys: Capture) -> None:
     titles = re.findall(r"^## (.+)$", _GUIDE, re.MULTILINE)
     ran = [title for title in titles[1:] if title != _FRAMEWORKS and programs(title)]
     assert ran == ["Documents", "Search", "Calibrate and evaluate", "Vectors alone", "Where the data are", "Errors"]
@@ -68,9 +69,7 @@ def test_the_guide_has_every_error() -> None:
 
 
 @pytest.mark.filterwarnings("default")
-def test_the_retrievers_of_frameworks_find_documents_in_any_language(
-    guide: dict[str, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_retrievers_of_frameworks_find_documents_in_any_language(guide: dict[str, Any], capsys: Capture) -> None:
     run(_FRAMEWORKS, dict(guide))
     found = [line.split()[:2] for line in capsys.readouterr().out.splitlines() if "numbers" not in line]
     assert sorted(found) == [["elbe", "de"]] * 3 + [["po", "it"]] * 3

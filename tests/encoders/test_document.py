@@ -18,6 +18,7 @@ from encoders.machine.placement import CPU
 from encoders.methods.sentence import SentenceEncoder
 from encoders.methods.sentences import Sentences
 from encoders.top_scores import largest
+from tests.conftest import Capture, Patch
 
 _MATRICES = hnp.arrays(
     np.float32,
@@ -105,9 +106,7 @@ def test_what_is_no_language_is_refused_with_the_nearest_code_or_an_example(give
 
 
 @pytest.mark.parametrize(("given", "tag"), [("jp", "ja"), ("CN", "zh"), ("cz", "cs"), ("gr", "el"), ("dk", "da")])
-def test_a_country_is_asked_back_with_its_language(
-    given: str, tag: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_country_is_asked_back_with_its_language(given: str, tag: str, monkeypatch: Patch, capsys: Capture) -> None:
     with pytest.raises(BadInput, match=f"'{given}' is a country's code; the language is '{tag}'"):
         normalise(given)
     monkeypatch.setattr("encoders.console._warned", set())

@@ -9,7 +9,7 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -35,11 +35,11 @@ from indexer.workers.leases import DIED
 from indexer.workers.registry import alive
 from indexer.workers.run_watch import run_progress
 from onnx_export.models import DEFAULT
-from tests.conftest import Log, Patch, fallen, skip_or_fail, until
+from tests.conftest import Log, Patch, fallen, installed, skip_or_fail, until
 from tests.encoders.gpus import Library, install_cards, install_provider
 from tests.indexer.workers.conftest import QUIET, Field, new_database, records
 from trials.servers.postgres import PostgresServer
-from trials.servers.process import ServerMissing, free_port, running
+from trials.servers.process import free_port, running
 from trials.servers.rabbitmq import RabbitServer
 from trials.servers.redis import RedisServer
 from trials.worker_accidents import BROKERS, Trial, running_servers
@@ -358,11 +358,7 @@ def test_nothing_is_lost_doubled_or_changed(broker: str, lanes: int, kinds: Sequ
     """A worker on a CPU has one lane; on a card one encodes while the others read, put and mark."""
     if shutil.which("gcc") is None:
         skip_or_fail("no compiler for a clock that is an hour fast: apt-get install gcc")
-    with ExitStack() as stack:
-        try:
-            servers = stack.enter_context(running_servers(broker))
-        except ServerMissing as missing:
-            skip_or_fail(str(missing))
+    with installed(running_servers(broker)) as servers:
         trial = Trial(servers, tmp_path, 640, seed=1, name=f"trial-{broker}-{lanes}", lanes=lanes)
         outcomes = trial.run(kinds)
     assert (fallen(outcomes), len(outcomes)) == ([], len(kinds))
@@ -437,11 +433,7 @@ def test_a_worker_makes_no_queues_but_its_own_and_logs_json_lines_only(rabbitmq:
 def test_a_rabbitmq_without_memory_is_said_to_take_no_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     """A RabbitMQ for this test alone: until it has memory again it takes nobody's messages."""
     model = f"model-{uuid.uuid4().hex[:8]}"
-    with ExitStack() as stack:
-        try:
-            rabbitmq = stack.enter_context(running(RabbitServer))
-        except ServerMissing as missing:
-            skip_or_fail(str(missing))
+    with installed(running(RabbitServer)) as rabbitmq:
         sender = Hints(rabbitmq.url)
         sender.send(model, [(1, 0)])
         rabbitmq.control("set_vm_memory_high_watermark", "0.00001")

@@ -1,4 +1,4 @@
-"""Mate retrieval: splits by concept, sweeps, and maps measured on documents that did not teach them."""
+"""Mate retrieval: splits by concept, sweeps, the ridge, and maps measured on documents that did not teach them."""
 
 import json
 from pathlib import Path
@@ -7,17 +7,21 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from encoders.document import EncoderSpec
+from encoders.document import EncoderSpec, Float64Array
 from encoders.errors import BadInput, ModelMismatch
 from encoders.maps.mate_scores import over_pairs
 from encoders.maps.parallel import ConceptSplit, Parallel
 from encoders.maps.space_maps import SpaceMaps
 from indexer.collection.settings import Settings
 from indexer.training.aligned_documents import AlignedVectors
-from indexer.training.mapping_training import MappingPlan, learn, write
+from indexer.training.mapping_training import MappingPlan, cautious_ridge, learn, write
 from query.alignment.mate_retrieval import METHODS, learn_comparer, mates_by_method
 from query.cli import run
 from tests.query.synthetic import rotated
+
+FEW = np.array([1.0, 0.5, 1.0, 1.0, 0.9])
+LOST = np.array([0, 0.1, 0.3, 0, -0.1])
+MANY, MANY_LOST = np.tile(FEW, 100), np.tile(LOST, 100)
 
 
 def test_a_split_is_by_concept_three_fifths_one_and_one() -> None:
@@ -130,3 +134,18 @@ def test_a_mapping_killed_in_writing_leaves_the_earlier_one(tmp_path: Path, monk
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
     write(later, tmp_path / "m")
     assert (tmp_path / "m" / "maps.npz").read_bytes() != files["maps.npz"]
+
+
+@pytest.mark.parametrize(
+    ("by_ridge", "ridge"),
+    [
+        ({0.1: FEW - 0.2, 1.0: FEW, 10.0: FEW - LOST}, 10.0),
+        ({0.1: MANY - 0.2, 1.0: MANY, 10.0: MANY - MANY_LOST}, 1.0),
+        ({0.1: FEW - 0.2, 1.0: FEW, 10.0: FEW - [0, 0, 0.3, 0, 0]}, 10.0),
+        ({0.1: FEW, 1.0: FEW}, 1.0),
+        ({0.1: FEW[:1], 1.0: FEW[:1] - 0.5}, 1.0),
+    ],
+    ids=["few concepts can't tell", "many can", "a single concept differs", "equal", "a single concept"],
+)
+def test_few_concepts_choose_a_cautious_ridge(by_ridge: dict[float, Float64Array], ridge: float) -> None:
+    assert cautious_ridge(by_ridge) == ridge

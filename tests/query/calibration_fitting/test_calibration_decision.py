@@ -18,8 +18,14 @@ from query.calibration_fitting.calibration_decision import decide, decide_by_jud
 from query.calibration_fitting.calibration_request import JudgedTopics
 from query.calibration_fitting.language_statistics import CalibrationSamples, draw_samples
 from query.calibration_fitting.ranking_trial import FEWEST, Trial
-from tests.query.calibration_fitting.test_common_space_maps import TwistedEncoder
-from tests.query.calibration_fitting.test_mined_mates import ENCODER, LANGUAGES, MODEL, alone, counterparts
+from tests.query.calibration_fitting.test_mined_mates import (
+    ENCODER,
+    LANGUAGES,
+    MODEL,
+    TwistedEncoder,
+    alone,
+    counterparts,
+)
 from tests.query.synthetic import DIM, TopicEncoder, filled, page
 
 pytestmark = pytest.mark.parts

@@ -15,8 +15,7 @@ from indexer.stores.embedded import EmbeddedStore
 from query.calibration.calibration import Calibration
 from query.calibration_fitting import ranking_trial as trials
 from query.calibration_fitting.ranking_trial import FEWEST, Question, Trial, from_judgements, from_mates
-from tests.query.calibration_fitting.test_common_space_maps import taught
-from tests.query.calibration_fitting.test_mined_mates import ENCODER, LANGUAGES, MODEL, alone, counterparts
+from tests.query.calibration_fitting.test_mined_mates import ENCODER, LANGUAGES, MODEL, alone, counterparts, taught
 from tests.query.synthetic import calls_of, filled
 
 pytestmark = pytest.mark.parts

@@ -1,5 +1,6 @@
-"""The samples that a calibration is fitted to: of what is left when somebody deletes documents meanwhile."""
+"""Samples of documents that somebody deletes meanwhile, and drift: only a new kind of document is seen."""
 
+import shutil
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,17 @@ import pytest
 from ir_measures import Qrel
 
 from encoders.document import Document, unit_rows
+from encoders.methods.vector_parts import VectorParts
+from indexer.stores.embedded import EmbeddedStore
+from query.calibration.calibration import Calibration
+from query.calibration_fitting import recalibration as drifting
 from query.calibration_fitting.calibration_decision import decide, decide_by_judgements
 from query.calibration_fitting.calibration_request import JudgedTopics
-from query.calibration_fitting.language_statistics import draw_samples, fit_statistics
+from query.calibration_fitting.language_statistics import document_moments, draw_samples, fit_statistics
 from query.calibration_fitting.ranking_trial import from_judgements
-from query.calibration_fitting.recalibration import changed_hits, drift
+from query.calibration_fitting.recalibration import changed_hits, drift, with_documents
 from query.report.bias import VectorSample
-from tests.query.synthetic import LosingStore, TopicEncoder, filled, page
+from tests.query.synthetic import DIM, LosingStore, TopicEncoder, filled, page
 
 ENCODER = TopicEncoder(bias=1.0, noise=1.0)
 MODEL = ENCODER.spec.model
@@ -88,3 +93,50 @@ def test_a_large_query_log_leaves_half_of_the_bank_to_the_documents(tmp_path: Pa
     numbers = np.flatnonzero(cosines.max(axis=0) > 0.999)
     assert len(numbers) == 128
     assert max(numbers) > 500
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> EmbeddedStore:
+    """800 documents of each language, about forty topics."""
+    pages = [page(lang, f"t{at % 40}", at) for lang in LANGUAGES for at in range(800)]
+    return filled(tmp_path_factory.mktemp("drift"), ENCODER, pages)
+
+
+def calibrated(large: EmbeddedStore) -> Calibration:
+    return fit_statistics(draw_samples(large, ENCODER), MODEL)
+
+
+@pytest.mark.parts
+def test_two_samples_of_the_same_documents_hardly_drift(large: EmbeddedStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most first tens differ in some document between the samples: by chance."""
+    monkeypatch.setattr(drifting, "SAMPLE", 400)
+    halves = [{lang: large.sample(MODEL, lang, 800, seed=1)[half::2] for lang in LANGUAGES} for half in (0, 1)]
+    one, other = (
+        with_documents(
+            calibrated(large),
+            {lang: document_moments(large, MODEL, VectorParts.equal(DIM), ids) for lang, ids in half.items()},
+        )
+        for half in halves
+    )
+    assert max([(changed > 0).mean() for changed in drifting.changed_hits(large, one, other).values()]) > 0.3
+    assert max(drift(large, one).values()) < 0.15
+
+
+@pytest.mark.parts
+def test_the_largest_languages_are_asked(large: EmbeddedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """16 queries are for two languages."""
+    monkeypatch.setattr(drifting, "QUERIES", 16)
+    shutil.copytree(Path(large.path).parent, tmp_path / "more")
+    more = [page(lang, f"t{at % 40}", 800 + at) for lang in ("ja", "de") for at in range(40)]
+    with closing(filled(tmp_path / "more", ENCODER, more)) as larger:
+        assert drift(larger, calibrated(large)).keys() == {"de", "ja"}
+
+
+@pytest.mark.parts
+def test_only_a_new_kind_of_document_is_drift(large: EmbeddedStore, tmp_path: Path) -> None:
+    active = calibrated(large)
+    shutil.copytree(Path(large.path).parent, tmp_path / "more")
+    with closing(EmbeddedStore(tmp_path / "more", "synthetic")) as looked_at:
+        assert set(drift(looked_at, active).values()) == {0.0}
+        filled(tmp_path / "more", ENCODER, [page("de", "de-minutes", at) for at in range(800)]).close()
+        assert drift(looked_at, active)["de"] > 0.25

@@ -33,6 +33,7 @@ from query.commands.migrate import show_reencoding
 from query.migration import document_reencoding
 from query.migration.document_reencoding import finish_migration
 from query.ranking.searcher import Searcher
+from tests.conftest import Capture, Patch
 from tests.query.conftest import SOURCES, copied, moved
 from tests.query.migration import encoding_again as demo
 from tests.query.ranking.same_ranking import assert_same
@@ -42,7 +43,7 @@ pytestmark = pytest.mark.parts
 
 
 @pytest.fixture
-def home(migrated_by_words: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+def home(migrated_by_words: Settings, tmp_path: Path, monkeypatch: Patch) -> Settings:
     """A copy of the migrated demo by the word model."""
     monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "home"))
     return copied(migrated_by_words.home, tmp_path)
@@ -71,7 +72,7 @@ def killed(settings: Settings, at: int) -> None:
     assert process.returncode == -signal.SIGKILL, process.stderr.decode()
 
 
-def at_the_nth_put(patch: pytest.MonkeyPatch, store: type[Any], at: int, happens: Callable[[], None]) -> list[str]:
+def at_the_nth_put(patch: Patch, store: type[Any], at: int, happens: Callable[[], None]) -> list[str]:
     """Let something happen when a store is about to write for the nth time; returns the ids that it writes."""
     put, calls, written = store.put, list[str](), list[str]()
 
@@ -92,7 +93,7 @@ def leave(settings: Settings) -> None:
 
 
 def test_killed_in_the_middle_every_document_is_found_and_the_same_command_goes_on_to_the_same_bytes(
-    home: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    home: Settings, tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     shutil.copytree(home.home, tmp_path / "undisturbed")
     undisturbed = Settings.read(home=tmp_path / "undisturbed")
@@ -118,7 +119,7 @@ def test_killed_in_the_middle_every_document_is_found_and_the_same_command_goes_
 
 
 def test_at_the_end_it_answers_as_if_it_had_been_indexed_so_and_rollback_goes_back_and_forth(
-    home: Settings, calibrated_by_words: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    home: Settings, calibrated_by_words: Settings, tmp_path: Path, capsys: Capture
 ) -> None:
     encoder = demo.row(home).encoder
     report = finish_migration("demo", home, device="cpu")
@@ -145,7 +146,7 @@ def test_at_the_end_it_answers_as_if_it_had_been_indexed_so_and_rollback_goes_ba
 
 
 def test_left_in_the_middle_the_old_encoder_answers(
-    home: Settings, calibrated_by_words: Settings, monkeypatch: pytest.MonkeyPatch
+    home: Settings, calibrated_by_words: Settings, monkeypatch: Patch
 ) -> None:
     new = demo.migrated_to(home)
     at_the_nth_put(monkeypatch, EmbeddedStore, 2, lambda: leave(home))
@@ -158,7 +159,7 @@ def test_left_in_the_middle_the_old_encoder_answers(
 
 
 def test_no_other_command_changes_it_and_the_new_field_is_calibrated_before_it_is_searched(
-    home: Settings, monkeypatch: pytest.MonkeyPatch
+    home: Settings, monkeypatch: Patch
 ) -> None:
     """Stopped at the switch, the map still answers; and the same command ends as if nothing had stopped it."""
     demo.log_queries(home, "Honig", "Bienen", "Waldbrand")
@@ -190,7 +191,7 @@ def test_no_other_command_changes_it_and_the_new_field_is_calibrated_before_it_i
         assert (searcher.ranking.balance, searcher.calibration.space.query_encoder) == (0.6, None)
 
 
-def test_until_all_is_encoded_the_collection_stays_as_it_is(home: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_until_all_is_encoded_the_collection_stays_as_it_is(home: Settings, monkeypatch: Patch) -> None:
     put, refused = EmbeddedStore.put, list[str]()
 
     def refusing(store: EmbeddedStore, model: str, documents: Sequence[StoredDocument]) -> PutReport:
@@ -208,9 +209,7 @@ def test_until_all_is_encoded_the_collection_stays_as_it_is(home: Settings, monk
     assert (report.run.encoded, demo.row(home).method) == (1, "first")
 
 
-def test_what_cannot_be_encoded(
-    home: Settings, calibrated_by_words: Settings, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_encoded(home: Settings, calibrated_by_words: Settings, capsys: Capture) -> None:
     encoder = demo.row(home).encoder
     with pytest.raises(BadInput, match="demo has not migrated"):
         finish_migration("demo", calibrated_by_words, device="cpu")
@@ -226,7 +225,7 @@ def test_on_elasticsearch_it_is_the_same(
     migrated_by_words: Settings, calibrated_by_words: Settings, elastic_url: str, tmp_path: Path
 ) -> None:
     home = moved(migrated_by_words, "demo", elastic_url, tmp_path / "moved")
-    with pytest.MonkeyPatch.context() as patch:
+    with Patch.context() as patch:
         at_the_nth_put(patch, ElasticStore, 3, Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             finish_migration("demo", home, device="cpu")

@@ -19,10 +19,11 @@ from query.cli import run
 from query.migration.document_reencoding import is_migrating
 from query.migration.query_migration import migrate
 from query.ranking.searcher import Searcher
+from tests.conftest import Capture, Patch
 from tests.query.calibration.earlier import make_earlier
 from tests.query.conftest import copied
 from tests.query.migration.encoding_again import first, log_queries
-from tests.query.migration.test_paired_sample import Cutting
+from tests.query.migration.test_candidate_maps import Cutting
 from trials import DEMO
 
 pytestmark = pytest.mark.parts
@@ -31,7 +32,7 @@ JUDGED = ("--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt
 
 
 @pytest.fixture(autouse=True)
-def _few_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+def _few_queries(monkeypatch: Patch) -> None:
     monkeypatch.setattr("query.migration.overlap._QUERIES", 20)
 
 
@@ -52,7 +53,7 @@ def everything(settings: Settings) -> list[str]:
 
 
 def test_queries_go_to_the_new_encoder_and_rollback_brings_the_old_one_back(
-    calibrated_by_words: Settings, migrated_by_words: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    calibrated_by_words: Settings, migrated_by_words: Settings, tmp_path: Path, capsys: Capture
 ) -> None:
     """The method *first* makes vectors of another model of the same encoder: documents are their first tokens."""
     before, stored = first(calibrated_by_words), everything(calibrated_by_words)
@@ -79,7 +80,7 @@ def test_queries_go_to_the_new_encoder_and_rollback_brings_the_old_one_back(
 
 
 def test_an_encoder_is_known_again_by_its_place_and_refused_if_it_became_another_model(
-    home: Settings, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    home: Settings, words: str, tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     new = tmp_path / "new"
     shutil.copytree(words, new)
@@ -98,9 +99,7 @@ def test_an_encoder_is_known_again_by_its_place_and_refused_if_it_became_another
     assert first(home)
 
 
-def test_rollback_says_by_whom_queries_are_asked(
-    home: Settings, words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rollback_says_by_whom_queries_are_asked(home: Settings, words: str, capsys: Capture) -> None:
     """To one encoder, to it again, and to another: as many migrations as there are encoders are left."""
     before = first(home)
     for method in ("first", "first", "sentences"):
@@ -117,7 +116,7 @@ def test_rollback_says_by_whom_queries_are_asked(
     assert first(home) == before
 
 
-def test_a_dry_run_reports_and_changes_nothing(home: Settings, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_reports_and_changes_nothing(home: Settings, words: str, capsys: Capture) -> None:
     """The overlap is of logged queries where there are some, and what can't migrate gets one sentence."""
 
     def said(*arguments: str, status: int = 0) -> str:
@@ -148,7 +147,7 @@ def test_a_dry_run_reports_and_changes_nothing(home: Settings, words: str, capsy
 
 
 def test_an_encoder_that_says_nothing_is_advised_against_and_nothing_changes(
-    home: Settings, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    home: Settings, words: str, monkeypatch: Patch, capsys: Capture
 ) -> None:
     monkeypatch.setattr("query.migration.query_migration.open_named", lambda *_, **__: Cutting("random", 1))
     engine = connect(home.database)
@@ -165,7 +164,7 @@ def test_an_encoder_that_says_nothing_is_advised_against_and_nothing_changes(
 
 
 def test_a_migration_stays_when_documents_come_and_when_it_is_calibrated(
-    home: Settings, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    home: Settings, words: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """Or given a balance: only what is for its own encoder's vectors on both sides is refused."""
     assert run(["train", "mapping", "-c", "demo", "--languages", "en,de", "-o", str(tmp_path / "m"), "-q"]) == 0

@@ -1,4 +1,4 @@
-"""Requests made at random out of the service's own OpenAPI: none fails, and each answer is as described."""
+"""Requests made at random out of the service's own OpenAPI; collections are made, changed and deleted meanwhile."""
 
 import subprocess
 import sys
@@ -13,6 +13,8 @@ from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
 from query.service.access import Token
 from query.service.service_options import ServiceOptions
+from tests.conftest import fallen
+from trials import long_running
 from trials.servers.service import serving
 from trials.service_attacks import SECRET
 
@@ -39,9 +41,15 @@ def test_every_operation_keeps_what_it_promises(
 
 
 _PARTS = [*b"demo _search _count _msearch %2e%2e %2F _doc %5f * api %ff".split(), b""]
+
+
 _CLAUSE_BODY = b'{"query": {"cross_lingual": {"query": "a"}}}'
+
+
 _BODIES = [_CLAUSE_BODY, b"{}\n" + _CLAUSE_BODY, b"{}", b"[]", b"null", b"[{}]", b"1",
            b'{"a":' * 900 + b"1" + b"}" * 900]  # fmt: skip
+
+
 _TYPES = ["application/json", "text/plain", "application/vnd.elasticsearch+json; compatible-with=9"]
 
 
@@ -58,3 +66,17 @@ def test_no_path_fails(service: httpx.Client, path: list[bytes], method: str, bo
     answer = service.send(request)
     assert answer.status_code < 500
     assert "Traceback" not in answer.text
+
+
+@pytest.mark.long
+def test_a_service_is_right_while_collections_are_made_changed_and_deleted(tmp_path: Path, elastic_url: str) -> None:
+    outcomes = list(long_running.soak(tmp_path, elastic_url, 60))
+    assert fallen(outcomes) == []
+    assert len(outcomes) > 100
+
+
+@pytest.mark.long
+def test_collections_that_were_closed_hold_nothing(tmp_path: Path) -> None:
+    outcomes = long_running.alone(long_running.many_collections, tmp_path, 30)
+    assert len(outcomes) > 30
+    assert not any(outcomes), [outcome for outcome in outcomes if outcome]

@@ -45,7 +45,7 @@ from query.service.refusals import Refused, refusal
 from query.service.search_threads import SearchThreads
 from query.service.service_metrics import Metrics
 from query.service.service_options import ServiceOptions
-from tests.conftest import until
+from tests.conftest import Patch, until
 from trials.documents import write_records
 from trials.servers.elastic import client_of
 from trials.servers.service import serving
@@ -124,9 +124,7 @@ def test_a_search_in_a_collection_that_is_deleted_meanwhile_makes_no_file_in_its
 
 
 @pytest.mark.parametrize("error", [StoreError("away"), RuntimeError("a defect")])
-def test_a_failure_while_counting_leaves_no_store_open(
-    home: Home, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
+def test_a_failure_while_counting_leaves_no_store_open(home: Home, monkeypatch: Patch, error: Exception) -> None:
     home.make()
     home.first_text()
     monkeypatch.setattr(open_collections, "_COUNT_SECONDS", -1.0)
@@ -150,7 +148,7 @@ def test_a_search_is_counted_once_though_the_calibration_is_switched_meanwhile(h
     assert opened.searches == 0
 
 
-def test_threads_that_need_an_encoder_at_once_load_it_once(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_that_need_an_encoder_at_once_load_it_once(home: Home, monkeypatch: Patch) -> None:
     for name in "abcd":
         home.make(name=name)
 
@@ -181,7 +179,7 @@ def test_an_encoder_that_no_collection_needs_any_more_is_let_go(home: Home) -> N
 
 @pytest.mark.parametrize("companion", [[], ["--companion"]])
 def test_an_alias_that_moved_is_answered_from_no_other_index(
-    companion: list[str], elastic_url: str, small: ModelFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    companion: list[str], elastic_url: str, small: ModelFolder, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(open_collections, "_COUNT_SECONDS", 0.0)
     place = urlsplit(elastic_url)
@@ -251,7 +249,7 @@ def test_a_call_that_takes_too_long_is_given_up_and_counted(settings: Settings) 
     ("error", "ends"), [(GpuFailure("the H100 computes nothing any more"), True), (GpuFull("it is full"), False)]
 )
 def test_a_card_that_computes_nothing_any_more_ends_the_process(
-    error: GpuFailure, ends: bool, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    error: GpuFailure, ends: bool, settings: Settings, monkeypatch: Patch
 ) -> None:
     raised = Mock()
     monkeypatch.setattr(signal, "raise_signal", raised)
@@ -314,7 +312,7 @@ def test_a_lone_query_is_encoded_at_once_and_others_in_one_call(encoder: Slow) -
     assert len(encoder.calls) == 2
 
 
-def test_no_more_vectors_are_kept_than_there_is_room_for(encoder: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_vectors_are_kept_than_there_is_room_for(encoder: Slow, monkeypatch: Patch) -> None:
     waiting = QueryBatcher(encoder, Metrics())
     monkeypatch.setattr(query_batcher, "KEPT", 3)
     encoder.may.set()
@@ -331,7 +329,7 @@ def test_only_a_missing_collection_is_not_found_whatever_a_query_says() -> None:
 
 
 def test_a_service_that_began_without_a_cluster_answers_for_an_index_that_is_attached_later(
-    elastic_url: str, small: ModelFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    elastic_url: str, small: ModelFolder, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(collection_watch, "_EVERY", 0.1)
     place = urlsplit(elastic_url)

@@ -17,7 +17,7 @@ from query.ranking.query_encoder import open_query_encoder
 from query.service import collection_watch
 from query.service.collection_watch import CollectionWatch
 from query.service.service_options import ServiceOptions
-from tests.conftest import until
+from tests.conftest import Log, Patch, until
 from tests.query.conftest import copied
 from trials import DEMO
 from trials.documents import write_records
@@ -32,7 +32,7 @@ def readiness(client: httpx.Client) -> dict[str, Any]:
 
 
 @pytest.fixture
-def own(calibrated_by_words: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+def own(calibrated_by_words: Settings, tmp_path: Path, monkeypatch: Patch) -> Settings:
     """A collection that is looked at all the time."""
     monkeypatch.setattr(collection_watch, "_EVERY", 0.01)
     return copied(calibrated_by_words.home, tmp_path)
@@ -55,7 +55,7 @@ def test_it_follows_what_happens(own: Settings) -> None:
         until(lambda: readiness(client)["ready"])
 
 
-def test_a_model_that_does_not_fit_is_not_loaded_over_and_over(own: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_does_not_fit_is_not_loaded_over_and_over(own: Settings, monkeypatch: Patch) -> None:
     loaded = Mock(side_effect=open_query_encoder)
     monkeypatch.setattr("query.service.open_collections.open_query_encoder", loaded)
     right = change(own, model="another")
@@ -69,9 +69,7 @@ def test_a_model_that_does_not_fit_is_not_loaded_over_and_over(own: Settings, mo
         assert loaded.call_count == 2
 
 
-def test_what_stays_broken_is_logged_once(
-    own: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_stays_broken_is_logged_once(own: Settings, monkeypatch: Patch, caplog: Log) -> None:
     look, looks = CollectionWatch._collection_state, []
 
     def counted(watch: CollectionWatch, name: str, previous: str) -> str:

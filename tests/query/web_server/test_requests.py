@@ -23,7 +23,7 @@ from indexer.collection.settings import Settings
 from query.service.access import RateLimiter, Token, TokenFile, read_tokens
 from query.service.service_options import ServiceOptions
 from query.web_server import bounded_connection, request_checks
-from tests.conftest import fallen, until
+from tests.conftest import Log, Patch, fallen, until
 from trials.servers.service import serving
 from trials.service_attacks import (
     ENDLESS,
@@ -96,7 +96,7 @@ def test_headers_and_paths_are_bounded_before_anything_is_asked(service: httpx.C
     assert service.get("/demo/_search?preference=" + "a" * 9000).status_code == 414
 
 
-def test_every_failure_is_answered(service: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_failure_is_answered(service: httpx.Client, monkeypatch: Patch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("secret")
 
@@ -141,7 +141,7 @@ def test_tokens_are_read_from_a_file(file: Path) -> None:
         TokenFile(file)
 
 
-def test_tokens_are_read_again_when_their_file_changes(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_tokens_are_read_again_when_their_file_changes(file: Path, caplog: Log) -> None:
     tokens, before = TokenFile(file, [SINGLE]), file.stat()
     assert list(tokens) == [ME, SINGLE]
     file.write_text(f"me {SECRET[::-1]}\n", encoding="utf-8")
@@ -173,7 +173,7 @@ def test_a_service_whose_file_has_no_token_any_more_is_open_to_nobody(options: S
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no such modes")
-def test_a_tokens_file_that_others_can_read_is_said(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_tokens_file_that_others_can_read_is_said(file: Path, caplog: Log) -> None:
     for mode, said in ((0o600, False), (0o400, False), (0o644, True), (0o640, True)):
         caplog.clear()
         file.chmod(mode)
@@ -222,14 +222,14 @@ def test_large_bodies_are_refused(options: ServiceOptions) -> None:
 CLOSING = b"Host: localhost\r\nConnection: close\r\n"
 
 
-def test_a_body_that_does_not_come_is_not_waited_for(service: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_does_not_come_is_not_waited_for(service: httpx.Client, monkeypatch: Patch) -> None:
     monkeypatch.setattr(request_checks, "_BODY_WITHIN", 0.2)
     answer = sent_raw(service, b"POST /api/search HTTP/1.1\r\n" + CLOSING + b"Content-Length: 9\r\n\r\nhalf")
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b"did not come in time" in answer
 
 
-def test_a_large_body_has_more_time(service: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_body_has_more_time(service: httpx.Client, monkeypatch: Patch) -> None:
     monkeypatch.setattr(request_checks, "_BODY_WITHIN", 0.0)
     monkeypatch.setattr(request_checks, "_BODY_RATE", 1)
     body, headers = json.dumps(ASKED).encode(), {"Content-Type": "application/json"}
@@ -351,7 +351,7 @@ def rest(opened: socket.socket) -> bytes:
     return b"".join(parts)
 
 
-def test_a_request_that_does_not_come_is_not_waited_for(service: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_does_not_come_is_not_waited_for(service: httpx.Client, monkeypatch: Patch) -> None:
     """Nothing, half a head, the rest of a refused body, half a second request."""
     monkeypatch.setattr(bounded_connection, "_HEAD_SECONDS", 0.2)
     for sent, answer, more in (
@@ -385,7 +385,7 @@ def test_pipelined_requests_take_no_memory_and_some_are_answered(service: httpx.
 
 
 @pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> Iterator[ExitStack]:
+def few(monkeypatch: Patch) -> Iterator[ExitStack]:
     """Small bounds: ten connections, six of them of one address, four of these with requests."""
     for name, value in (("_CONNECTIONS", 10), ("_CONNECTIONS_OF_ADDRESS", 6), ("_SPARE", 2)):
         monkeypatch.setattr(bounded_connection, name, value)
@@ -404,9 +404,7 @@ def test_idle_connections_keep_nobody_out(service: httpx.Client, few: ExitStack)
     assert not closed(idle[-1])
 
 
-def test_an_address_without_room_is_told(
-    service: httpx.Client, few: ExitStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_address_without_room_is_told(service: httpx.Client, few: ExitStack, monkeypatch: Patch) -> None:
     monkeypatch.setattr(request_checks, "_BODY_WITHIN", 30.0)
     for _ in range(4):
         few.enter_context(connected(service, "127.0.0.2")).sendall(HALF)
@@ -461,7 +459,7 @@ def answering() -> Iterator[tuple[httpx.Client, ServerState]]:
 
 
 @pytest.mark.parametrize("reads", [False, True], ids=["not read", "read slowly"])
-def test_an_answer_that_is_not_read_in_time_is_given_up(reads: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_is_not_read_in_time_is_given_up(reads: bool, monkeypatch: Patch) -> None:
     monkeypatch.setattr(bounded_connection, "_UNREAD_SECONDS", 0.5)
     monkeypatch.setattr(bounded_connection, "_READ_RATE", 10 * _LARGE)
     with answering() as (client, state), connected(client) as opened:
@@ -490,9 +488,7 @@ def test_connections_whose_answers_are_not_read_make_room(few: ExitStack) -> Non
         few.close()
 
 
-def test_a_connection_beyond_the_bound_is_closed_if_all_are_busy(
-    few: ExitStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_connection_beyond_the_bound_is_closed_if_all_are_busy(few: ExitStack, monkeypatch: Patch) -> None:
     monkeypatch.setattr(bounded_connection, "_HEAD_SECONDS", 600.0)
     with answering() as (client, state):
         for at in range(1, 7):

@@ -1,19 +1,17 @@
 """A cluster's rules of documents and fields hold for callers with their own credentials; what is busy says so."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
 import pytest
 
 from encoders.folder.model_folder import ModelFolder
-from tests.conftest import fallen, skip_or_fail
+from tests.conftest import fallen, installed
 from trials import rights_attacks
 from trials.full_disk import BUSY, busy
 from trials.rights_attacks import BESIDE, BLIND, INDEX, SEARCHERS
 from trials.servers.elastic import ElasticServer, running
-from trials.servers.process import ServerMissing
 from trials.servers.secured import admin
 from trials.servers.service import serving
 
@@ -56,9 +54,5 @@ def test_without_credentials_nobody_runs_a_script(service: httpx.Client) -> None
 @pytest.mark.elastic
 @pytest.mark.long
 def test_what_a_busy_server_refuses_is_tried_again_or_said(tmp_path: Path, default_folder: ModelFolder) -> None:
-    with ExitStack() as stack:
-        try:
-            server = stack.enter_context(running(BUSY))
-        except ServerMissing as missing:
-            skip_or_fail(str(missing))
+    with installed(running(BUSY)) as server:
         assert fallen(busy(server.url, tmp_path)) == []
