@@ -163,7 +163,9 @@ def test_a_vocabulary_without_normaliser_and_words_has_a_table(tmp_path: Path) -
     table = PieceTable(tmp_path / "pieces.db")
     for text in ("abab ba", "aéb 字字 x", "rarer", ""):
         expected = whole.encode(text)
-        assert table.encode([text, "a"])[0] == (expected.ids, expected.offsets)
+        by_pieces = table.encode([text, "a"])
+        assert by_pieces
+        assert by_pieces[0] == (expected.ids, expected.offsets)
     assert table.encode(["a", "a<mask>"]) is None
     assert table.ids(["<pad>", "b", "nothing"]) == [whole.token_to_id("<pad>"), 3]
 
