@@ -26,6 +26,8 @@ JUDGED = 10
 LANGUAGE_FACET = "lang"
 """Name of the facet that counts languages; every other name is a field's."""
 
+_BEFORE = 200
+"""Characters before a passage in which its first sentence may have begun."""
 RERANKED = 30
 """Best hits of a fair ranking that a reranker orders."""
 
@@ -370,19 +372,17 @@ def best_passages(
         return []
     best = np.argsort(-detail.cosines, kind="stable")[:count]
     plain = parts.plain_cosines(unit_rows(passages.vectors[best]), query[None])[:, 0]
+    text, body = document.content, len(document.title) + 1 if document.title else 0  # a hit shows the title anyway
     ranked = []
     for number, cosine in zip(best.tolist(), plain.tolist(), strict=True):
-        # borders for a reader: of whole words, and without a cut-off first sentence if half remains
-        first, last = (int(offset) for offset in passages.offsets[number])
-        start, end = word_around(document.content, first)[0], word_around(document.content, last)[1]
-        if document.title and start == 0 and end > len(document.title) + 1:
-            start = len(document.title) + 1  # a hit shows the title anyway
-        text = document.content[start:end]
-        spans = sentences(text, document.lang)
-        if spans:
-            whole = start == 0 or document.content[start - 1] in "\n.!?。！？" or len(spans) == 1
-            shown = spans[0] if whole or len(text) - spans[1][0] < len(text) // 2 else spans[1]
-            start, end = start + shown[0], start + spans[-1][1]
+        # borders for a reader: of whole words; a sentence that began earlier is left out if half remains, else begun
+        start, end = (word_around(text, int(border))[at] for at, border in enumerate(passages.offsets[number]))
+        start = body if start == 0 and end > body else start + len(text[start:end]) - len(text[start:end].lstrip())
+        early = max(body if start >= body else 0, word_around(text, max(0, start - _BEFORE))[0])
+        spans = [(early + begin, early + stop) for begin, stop in sentences(text[early:end], document.lang)]
+        if spans := [span for span in spans if span[1] > start]:
+            late = spans[0][0] < start and len(spans) > 1 and (end - spans[1][0]) * 2 >= end - start
+            start, end = start if spans[late][0] == early > body else spans[late][0], spans[-1][1]
         compared = float(detail.cosines[number])
-        ranked.append(Passage(document.content[start:end], start, end, cosine, number, compared))
+        ranked.append(Passage(text[start:end], start, end, cosine, number, compared))
     return ranked
