@@ -64,10 +64,11 @@ DIST ?= dist
 dist: $(VENV)/.dev ## the source distribution, and the wheel built from it, in dist/
 	$(BIN)/python -m uv build -q -o $(DIST)
 
-# uv where it is at hand, pip otherwise: the same packages, uv is quicker
+# uv where it is at hand, pip otherwise: the same packages, uv is quicker; an early pip is silent while it installs
 $(VENV)/bin/python:
 	@echo 'Installing Dragoman into $(VENV), once: 540 MB, extras aside (ONNX Runtime, an encoder of 95 MB, NumPy, SciPy …), a minute or two.'
-	uv venv -q $(VENV) --python $(PYTHON) 2>/dev/null || $(PYTHON) -m venv $(VENV)
+	@uv venv -q $(VENV) --python $(PYTHON) 2>/dev/null || { $(PYTHON) -m venv --without-pip $(VENV) && $(BIN)/python -m ensurepip && \
+	$(BIN)/python -m pip install --no-compile -U pip; } || { rm -rf $(VENV); $(PYTHON) -m venv $(VENV); }
 
 INSTALL = $(shell command -v uv >/dev/null 2>&1 && echo "uv pip install --python $(BIN)/python" || echo "$(BIN)/python -m pip install --no-compile")
 UNINSTALL = $(shell command -v uv >/dev/null 2>&1 && echo "uv pip uninstall -q --python $(BIN)/python" || echo "$(BIN)/python -m pip uninstall -q -y")
