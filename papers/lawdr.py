@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from encoders.methods.sentences import Sentences
 from encoders.phrases import counted
 from onnx_export.models import open_sentence
 from papers.data import lett_files, read_commentary
-from papers.lawdr_alignment import VARIANTS, Data, Recalls, Variant, alignment_tables, unit_sentences
+from papers.lawdr_alignment import VARIANTS, Data, Recalls, alignment_tables, unit_sentences
 from papers.lawdr_probe import Probe, sentences_figure
 from papers.table import PaperTable, Table, command_of, documents_in_words, log, option, published
 from query.alignment.gold import stated_pairs
@@ -41,22 +41,15 @@ _NAMES = {
 _POOLING = {"cls": "ST", "mean": "MP"}
 
 
-def paper_column(config: ModelConfig) -> Column | None:
-    """The paper's column of an encoder, by its name and pooling; none if the paper has no figures of it."""
+def paper_column(config: ModelConfig, beside: str | None = None) -> Column | None:
+    """The paper's column of its encoder ``beside``, else of the encoder's name, with the encoder's pooling, if any."""
     encoder = config.name.rpartition("/")[2].lower()
-    name = next((name for name, pattern in _NAMES.items() if re.fullmatch(pattern, encoder)), None)
+    name = beside or next((name for name, pattern in _NAMES.items() if re.fullmatch(pattern, encoder)), None)
     pooling = _POOLING.get(config.pooling)
     return (name, pooling) if name and pooling else None
 
 
 _FIGURES = published("lawdr")
-
-
-def published_recall(task: str, inputs: Inputs, column: Column, variant: Variant) -> float:
-    """Recall in per cent (tables 3, 4, 7 and 8; table 5 is a part of table 8)."""
-    row: Sequence[float] = _FIGURES["recall"][task][inputs][VARIANTS.index(variant)]
-    columns: Sequence[str] = _FIGURES["columns"]
-    return row[columns.index(" ".join(column))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +72,9 @@ class AlignmentTables(Table):
     inputs: Literal[Inputs, "both"] = option("Read single sentences, or as many together as fit.", default="single")
     unnormalised: bool = option("Add up sentences' vectors as they are, not scaled to unit length.")
     plot: Path | None = option(plot_option("Draw the sentences by language, figure 1"))
+    beside: str | None = option(
+        "Print the paper's figures of this encoder.  [default: --encoder]", type=click.Choice(_NAMES)
+    )
     encoder: str = option(default_encoder_option())
     device: Device = option(device_option)
 
@@ -103,7 +99,8 @@ class AlignmentTables(Table):
             encode = method.sentence_vectors if self.unnormalised else partial(unit_sentences, method)
             vectors = partial(cached.sentences, "unnormalised" if self.unnormalised else "unit", encode)
             recalls, probes = alignment_tables(data, asked_rank, vectors, method.spec.dim, self.console)
-            tables = _Tables(read, paper_column(sentence.folder.config), method.spec, data, self.console)
+            column = paper_column(sentence.folder.config, self.beside)
+            tables = _Tables(read, column, method.spec, data, self.console)
             shown: dict[str, Any] = {"inputs": read, "paper_column": list(tables.column) if tables.column else None}
             shown["recall"] = [tables.show_recall(recall, engine, numbers) for recall in recalls]
             results.append({**shown, "probes": [tables.show_probe(*probe) for probe in probes.items()]})
@@ -148,11 +145,14 @@ class _Tables:
             our_data=f"{source}; documents: {documents_in_words(recall.documents)}; taken out: {taken_out}",
         )
         variants = []
-        for variant in VARIANTS:
+        for number, variant in enumerate(VARIANTS):
             settings = {"rank": recall.rank} if variant.debiased else {}
             about = (f"lawdr, {recall.task}, {self.inputs}", variant.name, self.spec, recall.documents)
             numbers.append(log(engine, *about, recall.runs(variant), topics, settings=settings))
-            paper = published_recall(recall.task, self.inputs, self.column, variant) if self.column else None
+            published_row = dict(
+                zip(_FIGURES["columns"], _FIGURES["recall"][recall.task][self.inputs][number], strict=True)
+            )
+            paper = published_row[" ".join(self.column)] if self.column else None
             ours = recall.recall(variant)
             table.add([variant.name], [paper], [ours])
             variants.append({**asdict(variant), "evaluation": numbers[-1], "paper": paper, "ours": round(ours, 3)})
@@ -180,11 +180,8 @@ class _Tables:
         if probe.smallest is None:
             self.console.say(f"no rank tried came below {probe.bar:.0%}")
         by_rank = {str(rank): round(value, 6) for rank, value in probe.by_rank.items()}
-        ours = {
-            "bar": round(probe.bar, 6),
-            "by_rank": by_rank,
-            "accuracies": [round(value, 3) for value in probe.accuracies],
-        }
+        accuracies = [round(value, 3) for value in probe.accuracies]
+        ours = {"bar": round(probe.bar, 6), "by_rank": by_rank, "accuracies": accuracies}
         return {"languages": langs, **table.data_json(), "paper": paper, "rank": probe.smallest, **ours}
 
 
