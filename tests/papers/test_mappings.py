@@ -4,11 +4,15 @@ import bz2
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
+from encoders.maps.mate_scores import ranks_by_pair
+from encoders.maps.parallel import ConceptSplit, Parallel
 from papers.data import read_jrc, read_wikicomp
+from papers.mappings import learn_shift
 from tests.papers.conftest import Ask
 from trials import DEMO
 
@@ -97,6 +101,22 @@ def test_the_papers_figures_stand_beside_ours(
     assert all(0 <= one["rate"] <= one["mrr"] <= 1 for one in [*acquis["points"], *wikipedia["points"]])
     assert picture.stat().st_size > 1000
     ask(*asked[:2], status=2)
+
+
+def test_shift_takes_the_difference_of_the_languages_means_out_of_the_documents() -> None:
+    chance = np.random.default_rng(0)
+    sides = {lang: (chance.standard_normal((50, 6)) + move).astype(np.float32) for lang, move in (("en", 1), ("de", 4))}
+    sides["fr"] = sides["en"] + np.float32(3)
+    split = ConceptSplit.of(Parallel([str(row) for row in range(50)], sides), 0)
+    found = ranks_by_pair(learn_shift(split, 0), split.test)
+    assert set(found["en", "fr"]) == set(found["fr", "en"]) == {1}
+    for (lang, other), mate_ranks in found.items():
+        taught, tested = split.training.rows, split.test.rows
+        pairs = zip(taught[lang], taught[other], strict=True)
+        moved = np.mean([there - here for here, there in pairs], axis=0)
+        documents = [row / np.linalg.norm(row) for row in tested[other] - moved]
+        cosines = np.array([[query @ row for row in documents] for query in tested[lang]])
+        assert mate_ranks.tolist() == (cosines >= np.diag(cosines)[:, None]).sum(axis=1).tolist()
 
 
 @pytest.mark.torch

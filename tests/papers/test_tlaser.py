@@ -89,12 +89,6 @@ def test_a_document_can_be_its_first_words(tmp_path: Path, encoder: object, monk
     ask(*command, "--words", "3", "--method", "sentences", status=2)
 
 
-@pytest.mark.torch
-def test_the_papers_classifier_can_be_chosen(tmp_path: Path, encoder: object, ask: Ask) -> None:
-    command = [*_documents(tmp_path / "docs.jsonl", english=60), "--splits", "1", "--json"]
-    assert ask(*command, "--classifier", "feed-forward").json["splits"][0]["same"] > 0.5
-
-
 def test_few_documents_are_tested_and_learnt_from_where_they_can_be(tmp_path: Path, encoder: object, ask: Ask) -> None:
     command = _documents(tmp_path / "docs.jsonl", english=60, german=6)
     captured = ask(*command, "--json")
