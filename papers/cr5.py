@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,8 +41,9 @@ class Cr5Tables(Table):
     """Document retrieval on Wikipedia, sentences of Europarl, words of Dinu et al.
 
     DIR of --wikipedia has sparse_matrices and word_indices, as the authors publish them. Sentences and words are of the
-    first two languages; the paper's are en,it. For sentences the paper takes idf and the ridge from
-    300,000 others of Europarl; here both are the articles'.
+    first two languages; the paper's are en,it. For sentences the paper takes idf from 300,000 others of Europarl; here
+    it is the articles'. Of several --ridge each task chooses as in the paper: by as many other articles held out, by
+    the sentences after the candidates, by the words of --dictionary-training.
     """
 
     wikipedia: Path = option("The paper's articles, unpacked.", required=True, metavar="DIR")
@@ -61,10 +62,12 @@ class Cr5Tables(Table):
         "For --pairs pairwise: greatest number of concepts in common that training takes (table 1, d).", metavar="N"
     )
     plot: Path | None = option(plot_option("Draw precision at k of documents, figure 2"))
-    ridge: float | None = option("[default: by cross-validation over concepts]")
+    ridge: tuple[float, ...] = option("λ; may be repeated.  [default: by cross-validation over concepts]")
+    teaching: Path | None = option("Words to choose λ by.", "--dictionary-training", "teaching", metavar="FILE")
 
     def compute(self) -> None:  # noqa: D102
-        training = Cr5Settings(self.dimensions, self.ridge, self.pairs, tuple(normalise(code) for code in self.pivots))
+        pivots = tuple(normalise(code) for code in self.pivots)
+        training = Cr5Settings(self.dimensions, next(iter(self.ridge), None), self.pairs, pivots)
         if bool(self.pivots) != training.has_pivots:
             raise click.UsageError("--pairs transitive and --pivot belong together; give both")
         if self.intersection and self.pairs != "pairwise":
@@ -73,13 +76,15 @@ class Cr5Tables(Table):
         missing = [lang for lang in self.languages if lang not in data.languages]
         if missing or len(self.languages) < 2:
             raise click.UsageError(f"--languages takes two or more of {', '.join(data.languages)}")
-        first, second = self.languages[:2]
-        texts = read_europarl(self.europarl, first, second) if self.europarl else None
-        entries = read_dictionary(self.dictionary, first, second) if self.dictionary else None
+        langs = (self.languages[0], self.languages[1])
+        texts = read_europarl(self.europarl, *langs) if self.europarl else None
+        entries = read_dictionary(self.dictionary, *langs) if self.dictionary else None
+        held_out = read_dictionary(self.teaching, *langs) if self.teaching else {}
+        if self.ridge[1:] and ((entries and not held_out) or (texts and len(texts[0]) <= self.candidates)):
+            raise click.UsageError("several --ridge need --dictionary-training, and fewer --candidates than sentences")
         engine = self.open_log()
-        model, results = protocols.retrieve_documents(
-            data, self.languages, training, self.queries, self.candidates, self.console, self.intersection
-        )
+        sizes = (self.queries, self.candidates, self.console, self.intersection, self.ridge)
+        models, results = protocols.retrieve_documents(data, self.languages, training, *sizes)
         title, trained_as = f"Documents, {self.pairs} training", str(self.pairs)
         if self.intersection:
             title += f", {self.intersection:,} concepts in common"
@@ -90,10 +95,14 @@ class Cr5Tables(Table):
             self.console.say(f"drawn: {self.plot}")
         trained = self.languages[:2] if self.pairs == "pairwise" else self.languages
         if texts and self.europarl:
-            results = protocols.retrieve_sentences(model, (first, second), texts, 2 * self.queries, self.candidates)
+            sentences = partial(protocols.retrieve_sentences, langs)
+            counts = 2 * self.queries, self.candidates
+            others = [side[self.candidates :] for side in texts]
+            results = sentences(texts, *counts, protocols.chosen(models, partial(sentences, others, *counts)))
             numbers += self._show(engine, "sentences", "Sentences of Europarl", self.europarl, results, trained)
         if entries and self.dictionary:
-            results = protocols.retrieve_words(model, (first, second), entries, 1500)
+            words = partial(protocols.retrieve_words, langs)
+            results = words(entries, 1500, protocols.chosen(models, partial(words, held_out, 1500)))
             numbers += self._show(engine, "words", "Words", self.dictionary, results, trained)
         self.say_logged(numbers)
 
@@ -110,12 +119,9 @@ class Cr5Tables(Table):
         """Log and print a task's table; ``training`` is the paper's, of documents alone. Returns the evaluations."""
         candidates = {result.langs[1]: result.candidates for result in results}
         encoder = EncoderSpec(f"cr5-{self.pairs}", "cr5", self.dimensions, tuple(self.languages), "", "")
-        settings: dict[str, Any] = {
-            "dimensions": self.dimensions,
-            "ridge": self.ridge or "by cross-validation",
-            "pivots": [normalise(code) for code in self.pivots],
-            **({"intersection": self.intersection} if self.intersection else {}),
-        }
+        settings: dict[str, Any] = {"dimensions": self.dimensions, "ridge": self.ridge or "by cross-validation"}
+        settings |= {"pivots": [normalise(code) for code in self.pivots]}
+        settings |= {"intersection": self.intersection} if self.intersection else {}
         evaluations: dict[str, int] = {}
         for ranked_by in RANKED_BY:
             runs = runs_of_pairs({result.langs: result.scores(ranked_by) for result in results})
@@ -126,7 +132,8 @@ class Cr5Tables(Table):
         our_data = f"{source.name}; {asked} queries a pair among {documents_in_words(candidates)}"
         our_data += ", those not used in training first" if training else ""
         our_data += f"; trained on {', '.join(trained)}"
-        our_data += "; idf and ridge are the articles'" if task == "sentences" else ""
+        idf = "idf is" if self.ridge[1:] else "idf and ridge are"
+        our_data += f"; {idf} the articles'" if task == "sentences" else ""
         table = PaperTable(
             f"{title}, in %",
             ["ours P@1 5 10"],

@@ -1,8 +1,9 @@
 """Document, sentence and word retrieval by the protocols of the Cr5 paper, sections 4.2 to 4.4."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations, islice, permutations
 from typing import Literal, get_args
 
@@ -14,7 +15,7 @@ from encoders.cr5.bag_corpus import Corpus
 from encoders.cr5.cr5_model import Cr5Model
 from encoders.cr5.cr5_settings import Cr5Settings
 from encoders.cr5.estimator import Cr5
-from encoders.document import Document, FloatArray, unit_rows
+from encoders.document import Document, FloatArray, IntArray, unit_rows
 from encoders.errors import BadInput
 from papers.data import Wikipedia
 from papers.table import mean_scores
@@ -26,6 +27,7 @@ Direction = tuple[str, str]
 RankedBy = Literal["cosine", "csls"]
 RANKED_BY: Sequence[RankedBy] = get_args(RankedBy)
 RANKS = (1, 5, 10)
+_Concepts = Mapping[tuple[str, ...], AbstractSet[str]]  # by pair of languages, and one of them
 _NEIGHBOURS = 10
 _BLOCK = 256
 
@@ -97,40 +99,61 @@ def retrieve_documents(
     most: int,
     console: Console,
     intersection: int | None = None,
-) -> tuple[Cr5Model, list[Retrieved]]:
+    ridges: Sequence[float | None] = (),
+) -> tuple[Sequence[Cr5Model], list[Retrieved]]:
     """Table 1: train without the queries' concepts, and rank each query's article among those of the other language.
 
     ``queries`` concepts of each pair of languages are asked, at most ``most`` articles of a language are ranked, those
     not learnt from first, and the languages of a model have at most ``intersection`` concepts in common in training.
-    Returns the model of the first two languages, which is that of all unless training is pairwise, and the results.
+    Of several ``ridges`` as many further concepts of each pair choose one. Returns a model for each, of the first two
+    languages, which is that of all unless training is pairwise, and the results.
     """
     concepts = {lang: set(data.concepts(lang)) for lang in langs}
-    held_out = _held_out(concepts, queries, settings.seed)
+    held_out = _held_out(concepts, 2 * queries if ridges[1:] else queries, settings.seed)
+    asked = {pair: _drawn(some, queries, np.random.default_rng(settings.seed)) for pair, some in held_out.items()}
     left_out = set().union(*held_out.values())
-    models: list[Cr5Model] = []
+    models: list[Sequence[Cr5Model]] = []
     results = []
     for group in combinations(langs, 2 if settings.pairs == "pairwise" else len(langs)):
         common = set.intersection(*(concepts[lang] - left_out for lang in group))
         untaught = left_out | (common - _drawn(common, intersection, np.random.default_rng(settings.seed)))
         corpus = _corpus(data, {lang: concepts[lang] for lang in group}, untaught, console)
-        fitted = Cr5(settings).fit(corpus, console)
-        model = fitted.model_
-        models.append(model)
-        if untrained := [lang for lang in group if lang not in model.vocabularies]:
+        fits = [Cr5(replace(settings, ridge=ridge)).fit(corpus, console) for ridge in ridges or [settings.ridge]]
+        models.append([fit.model_ for fit in fits])
+        if untrained := [lang for lang in group if lang not in models[-1][0].vocabularies]:
             raise BadInput(
                 f"no article in {' and '.join(untrained)} is left to train with; leave it out of --languages, or take "
                 "other --pairs"
             )
-        for pair in combinations(group, 2):
-            sides = {}
-            for lang in pair:
-                taught = set().union(*(concepts[taught_lang] for taught_lang in group if taught_lang != lang))
-                candidates = _candidates(held_out[pair], concepts[lang], taught - untaught, most)
-                sides[lang] = _encoded(data, model, lang, candidates)
-            first, second = (fitted.concept_numbers_[lang] for lang in pair)
-            in_common = len(np.intersect1d(first, second, assume_unique=True))
-            results += _both_directions(sides, held_out[pair], in_common)
+        candidates: dict[tuple[str, ...], set[str]] = {}
+        for lang in group:
+            taught = set().union(*(concepts[taught_lang] for taught_lang in group if taught_lang != lang))
+            for pair in (pair for pair in combinations(group, 2) if lang in pair):
+                candidates[*pair, lang] = _candidates(held_out[pair], concepts[lang], taught - untaught, most)
+        ranked = partial(_ranked_articles, data, fits[0].concept_numbers_, candidates)
+        choosing = {pair: held_out[pair] - asked[pair] for pair in combinations(group, 2)}
+        results += ranked({pair: asked[pair] for pair in choosing}, chosen(models[-1], partial(ranked, choosing)))
     return models[0], results
+
+
+def _ranked_articles(
+    data: Wikipedia, numbers: Mapping[str, IntArray], candidates: _Concepts, asked: _Concepts, model: Cr5Model
+) -> list[Retrieved]:
+    """Both directions of each pair of languages; ``numbers`` are of the concepts that teach, by language."""
+    results = []
+    for pair, concepts in asked.items():
+        sides = {lang: _encoded(data, model, lang, candidates[*pair, lang]) for lang in pair}
+        in_common = len(np.intersect1d(numbers[pair[0]], numbers[pair[1]], assume_unique=True))
+        results += _both_directions(sides, concepts, in_common)
+    return results
+
+
+def chosen(models: Sequence[Cr5Model], search: Callable[[Cr5Model], Sequence[Retrieved]]) -> Cr5Model:
+    """The model, of several λ, by which most of a search's queries find their equivalent first by cosine."""
+    if len(models) == 1:
+        return models[0]
+    found = [np.mean([precision(result.ranks["cosine"])[0] for result in search(model)]) for model in models]
+    return models[int(np.argmax(found))]
 
 
 def _both_directions(
@@ -184,16 +207,16 @@ def _candidates(query_concepts: set[str], concepts: set[str], taught_concepts: s
     return query_concepts | set(distractors[: max(count - len(query_concepts), 0)])
 
 
-def _encoded(data: Wikipedia, model: Cr5Model, lang: str, wanted_concepts: set[str]) -> tuple[FloatArray, list[str]]:
+def _encoded(data: Wikipedia, model: Cr5Model, lang: str, concepts: AbstractSet[str]) -> tuple[FloatArray, list[str]]:
     """Vectors and concepts of a language's candidates, in the order of its articles."""
-    wanted = [(name, model.ids(words, lang)) for name, words in data.articles(lang) if name in wanted_concepts]
+    wanted = [(name, model.ids(words, lang)) for name, words in data.articles(lang) if name in concepts]
     bags = [bag for _, bag in wanted]
     blocks = [unit_rows(model.sums(bags[start : start + 1000])) for start in range(0, len(bags), 1000)]
     return np.concatenate([np.zeros((0, model.dim), np.float32), *blocks]), [name for name, _ in wanted]
 
 
 def retrieve_sentences(
-    model: Cr5Model, langs: tuple[str, str], texts: tuple[Sequence[str], Sequence[str]], queries: int, candidates: int
+    langs: Direction, texts: Sequence[Sequence[str]], queries: int, candidates: int, model: Cr5Model
 ) -> list[Retrieved]:
     """Table 3: each sentence's translation among all candidates of the other language, both directions."""
     names = [str(number + 1) for number in range(min(candidates, len(texts[0])))]
@@ -204,23 +227,21 @@ def retrieve_sentences(
     return _both_directions(sides, set(names[:queries]))
 
 
-def retrieve_words(
-    model: Cr5Model, langs: tuple[str, str], dictionary: Mapping[str, set[str]], queries: int
-) -> list[Retrieved]:
+def retrieve_words(langs: Direction, entries: Mapping[str, set[str]], queries: int, model: Cr5Model) -> list[Retrieved]:
     """Table 4: each word's translation among the words of the other language; a word without vector is not found."""
     reverse: dict[str, set[str]] = {}
-    for word, translations in dictionary.items():
+    for word, translations in entries.items():
         for translation in translations:
             reverse.setdefault(translation, set()).add(word)
     places = {lang: {word: row for row, word in enumerate(model.vocabularies[lang])} for lang in langs}
     vectors = {lang: unit_rows(model.words_of(lang)[1]) for lang in langs}
     results = []
-    for (lang, other), entries in ((langs, dictionary), (langs[::-1], reverse)):
-        words = list(entries)[:queries]
+    for (lang, other), dictionary in ((langs, entries), (langs[::-1], reverse)):
+        words = list(dictionary)[:queries]
         rows = np.array([places[lang].get(word, -1) for word in words])
         asked = np.where(rows[:, None] >= 0, vectors[lang][rows], np.float32(0))
         equivalents = [
-            {places[other][entry] for entry in entries[word] if entry in places[other]} if row >= 0 else set()
+            {places[other][entry] for entry in dictionary[word] if entry in places[other]} if row >= 0 else set()
             for word, row in zip(words, rows.tolist(), strict=True)
         ]
         ranks = equivalents_ranks(asked, vectors[other], equivalents, source=vectors[lang])

@@ -2,8 +2,7 @@
 
 **Cr5's Wikipedia** (the authors' archive, unpacked): ``sparse_matrices/sparse_matrix_LL.txt.gz`` has a line ``concept
 word count`` for each word of each article; the lines of an article are consecutive. ``word_indices/word_index_LL.tsv``
-has lines ``number word``; its words differ in case and are folded when read. The folder may be the one that contains
-these two folders, or the one that contains ``matlab_input`` with them.
+has lines ``number word``; its words differ in case and are folded when read. ``matlab_input`` may contain both.
 
 **Europarl**: ``europarl-v7.it-en.it`` and ``europarl-v7.it-en.en``; lines of the same number are translations.
 **Tatoeba**, as in LASER's repository: ``tatoeba.deu-eng.deu`` and ``tatoeba.deu-eng.eng``, in the same way.
@@ -198,9 +197,8 @@ def read_commentary(path: Path) -> Iterator[Commentary]:
     """News commentary from the folder of its documents, from a TSV file, or from each TSV file of a folder."""
     if not (path.is_file() or path.is_dir()):
         raise BadInput(f"{path} does not exist; name the folder of news commentary, or a .tsv.gz file of it")
-    corpora = [
-        [file] for file in ([path] if path.is_file() else sorted(path.iterdir())) if COMMENTARY.search(file.name)
-    ]
+    files = [path] if path.is_file() else sorted(path.iterdir())
+    corpora = [[file] for file in files if COMMENTARY.search(file.name)]
     if path.is_file() and not corpora:
         raise BadInput(f"{path} doesn't say its languages; it should be named as news-commentary-v14.de-en.tsv.gz is")
     if not corpora:

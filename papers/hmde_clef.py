@@ -160,9 +160,7 @@ def clef_options(*, required: bool) -> Decorator:
         click.option("--documents", metavar="LANG=PATH", help="Documents of each language.", **by_language),
         click.option("--qrels", type=FILLED, metavar="LANG=FILE", help="Judgements of these documents.", **by_language),
         click.option("--topics", type=PATH, metavar="FILE", help="Topics in all query languages.", **several),
-        click.option(
-            "--langs", default="", metavar="LANG,…", help="Query languages.  [default: those of the documents, and en]"
-        ),
+        click.option("--langs", default="", metavar="LANG,…", help="Query languages.  [default: the documents', en]"),
     )
 
 
@@ -180,13 +178,9 @@ def _retrieval_data(
     files = {lang: [Path(file) for file in lang_files] for lang, lang_files in qrels.items()}
     judgements = {lang: read_qrels(lang_files) for lang, lang_files in files.items()}
     selected_topics = [topic for file in topics for topic in read_topics(file) if topic.lang in query_langs]
-    return RetrievalData(
-        documents,
-        topics_by_pair(selected_topics, judgements),
-        judgements,
-        ", ".join(file.name for file in topics),
-        (file_hash(*topics), file_hash(*(file for lang_files in files.values() for file in lang_files))),
-    )
+    names, by_pair = ", ".join(file.name for file in topics), topics_by_pair(selected_topics, judgements)
+    hashes = file_hash(*topics), file_hash(*(file for lang_files in files.values() for file in lang_files))
+    return RetrievalData(documents, by_pair, judgements, names, hashes)
 
 
 def _by_language(_context: click.Context, option: click.Parameter, values: Sequence[str]) -> dict[str, list[str]]:

@@ -201,10 +201,8 @@ class ClassificationTable(Table):
 
         def as_json(by_split: BySplit) -> dict[str, Any]:
             mean, of_others = Accuracy.of(by_split, langs), Accuracy.of(by_split, others) if others else (None, None)
-            return {
-                "languages": {lang: Accuracy.of(by_split, [lang])._asdict() for lang in langs},
-                **dict(zip(("others", "others_spread", "mean", "mean_spread"), (*of_others, *mean), strict=True)),
-            }
+            means = dict(zip(("others", "others_spread", "mean", "mean_spread"), (*of_others, *mean), strict=True))
+            return {"languages": {lang: Accuracy.of(by_split, [lang])._asdict() for lang in langs}, **means}
 
         stated = {mode: as_json(by_split) for mode, by_split in modes.items()}
         about = {"draws": self.draws or 1, "splits": self.splits, "encoder": name, "train": taught}

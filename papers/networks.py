@@ -14,20 +14,15 @@ from encoders.maps.parallel import ConceptSplit
 from onnx_export.training.device import seed_torch
 
 IntArray = npt.NDArray[np.intp]
-HIDDEN = 500
-"""Number of NCA's ELU units."""
+_Sides = tuple[FloatArray, FloatArray]
+_Classified = tuple[FloatArray, IntArray]
+HIDDEN = 500  # NCA's ELU units
 
 
 class Nca:
     """One direction of NCA: from rows of one space to centred rows of another (Tashu et al. 2024, 3.2.3)."""
 
-    def __init__(
-        self,
-        training: tuple[FloatArray, FloatArray],
-        validation: tuple[FloatArray, FloatArray],
-        seed: int = 0,
-        epochs: int = 250,
-    ) -> None:
+    def __init__(self, training: _Sides, validation: _Sides, seed: int = 0, epochs: int = 250) -> None:
         """Train the network from X to Y, (n, dim x) and (n, dim y) aligned rows.
 
         The mean of the training rows is subtracted, and rows are divided by a number per side, so that coordinates have
@@ -86,9 +81,7 @@ def predict(network: torch.nn.Module, vectors: FloatArray) -> IntArray:
     return classes
 
 
-def train_classifier(
-    training: tuple[FloatArray, IntArray], development: tuple[FloatArray, IntArray], epochs: int = 500
-) -> torch.nn.Sequential:
+def train_classifier(training: _Classified, development: _Classified, epochs: int = 500) -> torch.nn.Sequential:
     """Train the feed-forward classifier, on vectors and classes from 0, with the settings of LASER's script."""
     vectors, classes = (torch.from_numpy(np.ascontiguousarray(values)) for values in training)
     seed_torch(1)

@@ -32,13 +32,11 @@ from query.report.language_pairs import PairTable
 
 FIGURES = published("tlaser")
 """Accuracies of the paper's encoders on MLDoc in %, by table."""
+_AVERAGES = ["cross", "same", "all"]
 _BATCH = 512
 
 Corpus = Mapping[str, Mapping[Part, Sequence[Document]]]
 """Labelled documents by language and part."""
-
-
-_AVERAGES = ["cross", "same", "all"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,16 +169,9 @@ class TlaserTables(Table):
             means.add([system], [], values, f"{speed:,}" if speed else "")
         means.add([ours], [], [_percent(value) for value in averages(pair_table).values()], "")
         means.show(self.console)
-        self.console.show(
-            {
-                "task": "MLDoc",
-                **means.data_json(),
-                "paper": FIGURES["averages"],
-                "paper_words_per_second": FIGURES["words_per_second"],
-                **{f"paper_{part}": FIGURES[part] for part in ("english", "laser_pairs", "pairs", "bilingual")},
-                "splits": [_as_json(pair_table)],
-            }
-        )
+        names = ("words_per_second", "english", "laser_pairs", "pairs", "bilingual")
+        stated = {"paper": FIGURES["averages"], **{f"paper_{name}": FIGURES[name] for name in names}}
+        self.console.show({"task": "MLDoc", **means.data_json(), **stated, "splits": [_as_json(pair_table)]})
 
     def _classify_documents(self, documents: Sequence[Document], encoder: CachedEncoder) -> None:
         """Print means and deviations over splits by concept: of each pair of languages, and of the averages."""
