@@ -118,9 +118,12 @@ def study(
         evaluations[name] = evaluate_collection(
             collection, topic_set, settings, of_name, ranking=ranking, device=device, console=console
         )
+    runs = {name: str(evaluation.number) for name, evaluation in evaluations.items()}
+    psq = [run.name for run in evaluations[FAIR].scored_runs.runs if run.kind in ("psq", "psq-pooled")]
+    runs |= {"PSQ": f"{runs[FAIR]}.{psq[-1]}"} if psq else {}  # the pooled run is the last
     with open_database(settings.database) as engine:
-        for name, evaluation in evaluations.items():
-            run_id, file = str(evaluation.number), folder / f"{name.replace(' ', '-')}.run.txt"
+        for name, run_id in runs.items():
+            file = folder / f"{name.replace(' ', '-')}.run.txt"
             write_lines(file, evaluation_log.export(engine, run_id))
             write_lines(Path(f"{file}.qrels"), evaluation_log.export_judgements(engine, run_id, topic_set.qrels))
     _write_page(folder, f"A study of {collection}", evaluations)
@@ -190,14 +193,10 @@ def _write_page(folder: Path, title: str, evaluations: Mapping[str, Evaluation])
         "judged, ranked fairly; the others count as not relevant."
     )
     numbers = ", ".join(f"{evaluation.number} {name}" for name, evaluation in evaluations.items())
-    facts = {"Topics": evaluations[FAIR].topic_set.name, "Evaluations": numbers}
-    page = ReportPage(
-        title,
-        finding(main),
-        None,
-        note,
-        facts,
-        [table.section() for table in study_tables] + drawn,
-        f"{now():%Y-%m-%d}",
-    )
+    settings = evaluations[FAIR].setup.settings
+    facts = {"Topics": evaluations[FAIR].topic_set.name, "Encoder": settings["encoder"], "Evaluations": numbers}
+    facts["Documents"] = ", ".join(f"{lang} {count:,}" for lang, count in settings["languages"].items())
+    facts |= {"PSQ ranks by": ", ".join(settings["lexicons"])} if "lexicons" in settings else {}
+    sections = [table.section() for table in study_tables] + drawn
+    page = ReportPage(title, finding(main), None, note, facts, sections, f"{now():%Y-%m-%d}")
     write_lines(folder / "study.html", [render(page)])
