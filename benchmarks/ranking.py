@@ -66,7 +66,7 @@ ROWS: Mapping[str, Ranker] = {
 
 
 def parts(name: str, documents: Sequence[StoredDocument], every: int) -> list[Part]:
-    """The collection as it is; unless it is mixed itself, three mixed collections and a thin one of its documents."""
+    """The collection as it is; if it is mixed itself, by kinds of answers; else three mixed and a thin one of it."""
     topics, qrels = _judged(name, documents)
     qids = set(sorted({topic.qid for topic in topics})[::every])
     topics = [topic for topic in topics if topic.qid in qids]
@@ -89,10 +89,10 @@ def parts(name: str, documents: Sequence[StoredDocument], every: int) -> list[Pa
         return part(f"{name}, {title}", [item for members in left.values() for item in members], alone)
 
     if name == "bible":
-        whole = part(name, documents)
         single = {members[0].document.doc_id for members in concepts.values() if len(members) == 1}
-        answers = _answers(whole.qrels)
-        return [replace(whole, alone=[query.doc_id for query in whole.queries if answers[query.doc_id] <= single])]
+        alone, others = ([qrel for qrel in qrels if (qrel.doc_id in single) == is_alone] for is_alone in (True, False))
+        kinds = {name: qrels, f"{name}, answers alone": alone, f"{name}, answers with counterparts": others}
+        return [_part(title, documents, topics, judged, langs, ()) for title, judged in kinds.items()]
     return [part(name, documents), *(mixed(f"mixed {seed}", 0.5, seed) for seed in SEEDS), mixed("thin", 1.0, SEEDS[0])]
 
 

@@ -118,7 +118,6 @@ def test_it_learns_what_frozen_ones_can_not(exported: ModelFolder, small_model: 
     assert told["languages"]["de"]["accuracy"] < 75
     assert told["fine_tuned"]["languages"]["de"]["accuracy"] > 85
     assert "epoch 1: loss" in captured.err
-    ask("hmde-mldoc", "--mldoc", str(stories), "--epochs", "3", status=2)  # it belongs to --fine-tuned
 
 
 def test_trainings_over_several_lower_encoders_are_fine_tuned(

@@ -246,9 +246,6 @@ def test_data_that_can_not_be_classified_is_refused(tmp_path: Path, ask: Ask) ->
     assert "has no document with the field label" in refused.err
     with pytest.raises(BadInput, match=r"has no english.train.1000 or the like"):
         read_mldoc(tmp_path)
-    (tmp_path / "english.dev").write_text("no label here\n")
-    with pytest.raises(BadInput, match=r"english.dev.*has no class before a tab"):
-        read_mldoc(tmp_path)
     side = Labelled(unit_rows(np.eye(4, dtype=np.float32)), np.array(["x"] * 4))
     with pytest.raises(BadInput, match="have the label 'x' alone"):
         classify(side, side, {"en": side}, [1.0])

@@ -111,11 +111,10 @@ def test_shift_takes_the_difference_of_the_languages_means_out_of_the_documents(
     found = ranks_by_pair(learn_shift(split, 0), split.test)
     assert set(found["en", "fr"]) == set(found["fr", "en"]) == {1}
     for (lang, other), mate_ranks in found.items():
-        taught, tested = split.training.rows, split.test.rows
-        pairs = zip(taught[lang], taught[other], strict=True)
+        pairs = zip(split.training.rows[lang], split.training.rows[other], strict=True)
         moved = np.mean([there - here for here, there in pairs], axis=0)
-        documents = [row / np.linalg.norm(row) for row in tested[other] - moved]
-        cosines = np.array([[query @ row for row in documents] for query in tested[lang]])
+        documents = [row / np.linalg.norm(row) for row in split.test.rows[other] - moved]
+        cosines = np.array([[query @ row for row in documents] for query in split.test.rows[lang]])
         assert mate_ranks.tolist() == (cosines >= np.diag(cosines)[:, None]).sum(axis=1).tolist()
 
 

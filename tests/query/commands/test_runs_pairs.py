@@ -166,6 +166,5 @@ def test_the_walk_of_a_paper_gives_its_tables(
         file = folder / f"{system.replace(' ', '-')}.run.txt"
         judgements = list(ir_measures.read_trec_qrels(f"{file}.qrels"))
         figures = ir_measures.pytrec_eval.calc_aggregate(measures, judgements, ir_measures.read_trec_run(str(file)))
-        assert figures == {
-            name: pytest.approx(float(systems[system, str(name)]["mean"]), abs=1e-6) for name in measures
-        }
+        means = {name: float(systems[system, str(name)]["mean"]) for name in measures}
+        assert figures == pytest.approx(means, abs=1e-6)

@@ -11,7 +11,7 @@ from encoders.printable import one_line
 from query.evaluation.drawing import difference_figure, save_figure
 from query.measures.significance import compare, corrected
 from query.report import bias
-from query.report.figures import balance_figure, inline_svg, languages_figure, pairs_figure
+from query.report.figures import inline_svg, languages_figure, pairs_figure
 from query.report.language_pairs import FirstHits, PairTable, shares_by_pair
 
 
@@ -70,10 +70,3 @@ def test_a_topic_may_be_named_as_it_likes(qid: str, tmp_path: Path) -> None:
     assert html.escape(one_line(qid), quote=False)[:20] in " ".join(shown)
     assert not re.search("[\x1b\u202e]|<script", svg)
     save_figure(difference_figure([comparison]), tmp_path / "figure.png")
-
-
-def test_a_picture_is_the_same_each_time(tmp_path: Path) -> None:
-    shares = {0.0: 0.9, 1.0: 0.1}
-    first, second = (inline_svg(lambda: balance_figure(shares, 1.0, 0.1), "dial", "x & <y>") for _ in range(2))
-    assert first == second
-    assert 'aria-label="x &amp; &lt;y&gt;"' in first
