@@ -289,10 +289,10 @@ class Life:
         shutil.copytree(self._scratch / f"before-{number}", self.machine.folder)
 
     def attempt(self, number: int, *, power: bool = False) -> str:
-        """Kill a command at a change of any kind, or after it, and lose the ``power`` too; returns what fell."""
+        """Kill a command at a change of any kind, or lose the ``power`` there or after it; returns what fell."""
         self.begin(number)
         step, kinds, (before, after) = self.steps[number], self._kinds[number], self._states[number]
-        drawn = self._chance.choice(sorted({*kinds}))
+        drawn = self._chance.choice(sorted({*kinds} if power else {*kinds} - {"end"}))
         lost_at = self._chance.choice([at for at, kind in enumerate(kinds) if kind == drawn])
         with ExitStack() as stack:
             disk = stack.enter_context(closing(Disk(self.machine.folder, self._chance))) if power else None
