@@ -31,7 +31,7 @@ import json, os, sys
 from query.cli import root, run
 import encoders.methods.method_registry, indexer.index_sources, indexer.stores.embedded, onnx_export.cr5_folder
 import query.calibration_fitting.calibration_fit, query.migration.document_reencoding, query.migration.query_migration
-
+import elasticsearch.helpers, indexer.stores.attached.companion_index, sqlalchemy.dialects.postgresql.psycopg, psycopg
 for name in root.list_commands(None):
     root.get_command(None, name)
 for line in sys.stdin:
