@@ -209,7 +209,7 @@ class ServerIndex:
             refused: cluster_errors.SearchRefused | None = None
             for number, response in zip(waiting, self._msearch([bodies[number] for number in waiting]), strict=True):
                 if "error" not in response:
-                    answers[number] = [self._with_id(hit) for hit in response["hits"]["hits"]]
+                    answers[number] = self._with_ids(response["hits"]["hits"])
                     continue
                 reason = cluster_errors.reason(response)
                 if reason.startswith("index_not_found_exception"):
@@ -232,10 +232,10 @@ class ServerIndex:
         responses: list[dict[str, Any]] = answer["responses"]
         return responses
 
-    def _with_id(self, hit: dict[str, Any]) -> dict[str, Any]:
-        """A hit with ``_id``, if need be from the id column. Raises NotAllowed: the server hides the column."""
-        if "_id" in hit:
-            return {**hit, "_id": self.id_of(hit)}
-        if self.id_field not in hit.get("fields", {}):
-            raise cluster_errors.NotAllowed(f"{self.server} hides {self.id_field} of {self.name} from this user")
-        return {**hit, "_id": hit["fields"][self.id_field][0]}
+    def _with_ids(self, hits: Hits) -> Hits:
+        """Give hits their ``_id``, if need be from the id column. Raises NotAllowed: the server hides the column."""
+        for hit in hits:
+            if "_id" not in hit and self.id_field not in hit.get("fields", {}):
+                raise cluster_errors.NotAllowed(f"{self.server} hides {self.id_field} of {self.name} from this user")
+            hit["_id"] = self.id_of(hit) if "_id" in hit else hit["fields"][self.id_field][0]
+        return hits
