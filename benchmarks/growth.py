@@ -43,12 +43,12 @@ from query.ranking.searcher import Searcher
 from trials.servers.elastic import client_of, running
 
 DIM = 384
-_OF_PAGES = "en de fr it es ru fi ja zh cs da el hu id ko nl pl pt sv tr vi".split()  # noqa: SIM905 - shorter to read
+_OF_PAGES = "en de fr it es ru fi ja zh cs da el hu id ko nl pl pt sv tr".split()  # noqa: SIM905 - shorter to read
 _MORE_LANGUAGES = (
-    "nb uk ro bg hr sk sl et lv lt ga cy mt sq mk sr bs is eu ca gl af sw zu xh am ha yo ig so mg ms ar tl th lo km "
+    "vi nb uk ro bg hr sk sl et lv lt ga cy mt sq mk sr bs is eu ca gl af sw zu xh am ha yo ig so mg ms ar tl th lo km "
     "my mn ka hy az kk ky uz tk tg fa ps ur hi bn pa gu mr ne si ta te"
 )
-_PAGES, _PASSAGES = 200, 8  # pages of a language, and passages of each, that vectors are mixed of
+_PAGES, _PASSAGES = 280, 8  # maximum pages of a language, and passages of each, that vectors are mixed of
 _BATCH = 1_000  # documents made at once; each size is a multiple
 _PUT = 500
 _LARGER = 1 / 0.87  # times that a language has more documents than the next, down to the twentieth
@@ -76,17 +76,17 @@ class Shape:
 
 
 def encode_pages(file: Path) -> None:
-    """Write vectors and passages of pages in all languages about the same concepts, and of their titles as queries."""
+    """Write vectors and passages of pages in each language, ordered by concept, and of their titles as queries."""
     encoder, arrays = open_encoder(find_model(DEFAULT, Console()), device="cpu"), {}
-    records = {lang: {record["concept"]: record for record in harness.read("lohelp", lang)} for lang in _OF_PAGES}
-    concepts = sorted(set.intersection(*map(set, records.values())))[:_PAGES]
-    for lang, of_language in records.items():
-        pages = harness.documents([of_language[concept] for concept in concepts], lang)
+    for lang in _OF_PAGES:
+        pages = harness.documents(list(harness.read("lohelp", lang))[::3][:_PAGES], lang)
+        pages.sort(key=lambda page: str(page.fields["concept"]))
         titles = [Document("query", lang, page.title or page.content[:60]) for page in pages]
         encoded = encoder.encode_documents(pages)
         passages = [np.resize(of_page.without_title().vectors, (_PASSAGES, DIM)) for of_page in encoded.passages]
         arrays |= {f"{lang} document": encoded.vectors, f"{lang} passage": np.stack(passages)}
         arrays[f"{lang} query"] = encoder.encode_queries(titles)
+        arrays[f"{lang} concepts"] = np.array([page.fields["concept"] for page in pages])
     np.savez(file, allow_pickle=False, **arrays)
 
 
@@ -98,7 +98,11 @@ class Mixed:
         self.langs = [*_OF_PAGES, *_MORE_LANGUAGES.split()][: shape.languages]
         self.spec = EncoderSpec(DEFAULT, "segments", DIM, (), "synthetic", "synthetic")
         with np.load(pages) as arrays:
-            self._pages = {name: arrays[name].astype(np.float32) for name in arrays.files}
+            names = {lang: arrays[f"{lang} concepts"] for lang in _OF_PAGES}
+            self._pages = {name: arrays[name] for name in arrays.files}
+        concepts = np.unique(np.concatenate(list(names.values())))
+        near = {lang: np.searchsorted(of_lang, concepts) for lang, of_lang in names.items()}
+        self._near = {lang: np.minimum(rows, len(names[lang]) - 1) for lang, rows in near.items()}
         more = _rows(chance.standard_normal((len(self.langs), DIM))) * _LANGUAGE
         self._of_language = np.where(np.arange(len(self.langs))[:, None] < len(_OF_PAGES), 0, more).astype(np.float32)
         shares = _LARGER ** -np.minimum(np.arange(len(self.langs)), 19)
@@ -111,13 +115,14 @@ class Mixed:
         self._chances = lru_cache(_BATCH)(lambda block: np.random.default_rng((7, block)).random((_BATCH, 3)))
 
     def _mixed(self, kind: str, number: int, language: int) -> FloatArray:
-        """What the two pages of a document's subject have of a kind, mixed; the last page is no less likely."""
+        """What the two pages of a document's subject have of a kind, mixed."""
         subject = number // len(self.langs) if self.shape.counterparts else number
         first, second, share = self._chances(subject // _BATCH)[subject % _BATCH]
-        pages = self._pages[f"{_OF_PAGES[language % len(_OF_PAGES)]} {kind}"]
-        weight = np.float32(0.6 + 0.4 * share)
-        mixed = weight * pages[int(first * len(pages))] + (1 - weight) * pages[int(second * len(pages))]
-        return np.asarray(mixed + self._of_language[language])
+        lang, weight = _OF_PAGES[language % len(_OF_PAGES)], np.float32(0.6 + 0.4 * share)
+        pages, rows = self._pages[f"{lang} {kind}"], self._near[lang]  # by concept the page, or the next
+        mixed = weight * unit_rows(np.atleast_2d(pages[rows[int(first * len(rows))]]))
+        mixed += (1 - weight) * unit_rows(np.atleast_2d(pages[rows[int(second * len(rows))]]))
+        return np.asarray((mixed + self._of_language[language]).squeeze())
 
     def languages(self, start: int) -> Any:
         """(batch,) languages, by number, of the documents from a number on."""
