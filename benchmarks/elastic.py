@@ -112,10 +112,8 @@ def corrected_vectors(calibration: Calibration, store: VectorStore) -> dict[str,
 
 def by_type(source: CalibratedStore, server: str, longest: int, types: Sequence[str]) -> list[str]:
     """A table of what each type of index finds and costs."""
-    if longest:
-        source = source.for_passages()
-    exact: dict[str, CorrectedVectors] = {}
-    rows = []
+    source = source.for_passages() if longest else source
+    exact, rows = dict[str, CorrectedVectors](), list[list[str]]()
     for index_type in types:
         url = f"{server}/bench?vectors={index_type}&replicas=0"
         with harness.Stopwatch() as watch:
