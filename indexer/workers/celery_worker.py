@@ -281,7 +281,7 @@ def _run_celery_worker(app: Any, pool: _Pool, model: str) -> int:
             record_unread(engine, model)
 
     def begin(**_: Any) -> None:
-        if pool.plan.concurrency == 1:  # this process is the worker, and has begun
+        if pool.plan.processes == 1:  # this process is the worker, and has begun
             return
         leave_to_parent()
         try:

@@ -1,4 +1,7 @@
-"""A worker with an encoder that behaves as a test likes: BEHAVIOUR MODEL CONCURRENCY GRACE LEASE LANES [json]."""
+"""A worker with an encoder that behaves as a test likes: BEHAVIOUR MODEL CONCURRENCY GRACE LEASE LANES [json].
+
+A concurrency of 0 is none: the default of ``dragoman worker``.
+"""
 
 import os
 import signal
@@ -66,7 +69,7 @@ def main() -> int:
     vars(celery_worker).update(_load=load, _spec_elsewhere=lambda _: spec, make_models=lambda *_: None)
     chunk_worker._PAUSE, chunk_worker._SWEEP = 0.1, 0.2
     plan = celery_worker.WorkerPlan(
-        "acting", None, "cpu", int(concurrency), float(lease), float(grace), lanes=int(lanes)
+        "acting", None, "cpu", int(concurrency) or None, float(lease), float(grace), lanes=int(lanes)
     )
     return celery_worker.serve(plan, Settings.read(), Console(json=bool(log)))
 

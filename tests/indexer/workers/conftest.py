@@ -155,7 +155,7 @@ class Field:
         return made
 
     def act(
-        self, behaviour: str, *, concurrency: int = 1, grace: float = 30, lease: float = 60, lanes: int = 1,
+        self, behaviour: str, *, concurrency: int = 0, grace: float = 30, lease: float = 60, lanes: int = 1,
         json: bool = False,
     ) -> subprocess.Popen[str]:  # fmt: skip
         """Start ``dragoman worker`` with an encoder that behaves so; what it says goes into ``log``."""

@@ -267,7 +267,7 @@ def test_a_worker_asked_to_end_with_time_enough_finishes_its_chunk(busy: Field) 
 
 @pytest.mark.parametrize(
     ("how", "processes", "lanes"),
-    [*((signal.SIGTERM, processes, lanes) for processes, lanes in ((1, 1), (2, 1), (1, 2))), (signal.SIGHUP, 1, 1)],
+    [*((signal.SIGTERM, processes, lanes) for processes, lanes in ((1, 1), (2, 1), (1, 2))), (signal.SIGHUP, 0, 1)],
 )
 def test_sighup_and_sigterm_end_workers_alike(on_redis: Field, how: int, processes: int, lanes: int) -> None:
     """Every process is asked at once. Celery would begin anew at SIGHUP, and its pool break off what a child is at."""
