@@ -7,7 +7,7 @@ of its mates, and half of the mean difference to them and itself: the largest al
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -24,12 +24,15 @@ LIFTERS = 150
 """Best candidates of a query, by vectors, that are mates of others: a mean of fewer is too high."""
 RAMP = np.float32(0.4)
 """Range of cosines below a collection's bar over which a mate's weight grows from 0 to 1."""
-SAME = 0.25
-"""Least mean of a hit's cosines with the members of a subject that has a mate of it (docs/decisions/0005)."""
+SAME, _AGREEMENT = 0.6, 0.5
+"""Least mean sameness of a hit and the members of a subject that has a mate of it, and what agreement adds to it, from
+0 to this (docs/decisions/0005)."""
 ALIKE, ALIKE_PIECES, _COMPARED = 0.93, 0.6, 500
 """Near-duplicates in one language: least plain cosine, and least share of common pieces of four characters in their
 first ``_COMPARED`` characters. Cosines alone can't tell: texts that differ in a number have .93, as have two articles.
 """
+_BLOCK = 256
+"""Hits whose sameness with all is computed at once."""
 _GAIN = np.float32(0.98)
 """Share of what mates add: the whole would leave the versions of a subject without an order."""
 
@@ -107,19 +110,16 @@ def subjects(
     """
     row_of, langs = np.argsort(ranks), documents.langs
     first = _first_alike(documents, row_of, read)
-    pairs = _pairs(documents, first) if mates else {}
     members = [[int(row_of[rank]) for rank in group] for group in groups]
     group_of = {row: number for number, rows in enumerate(members) for row in rows}
-    for row in row_of[first[row_of] == row_of].tolist():
-        if row in group_of:
-            continue
-        nearness: dict[int, float] = {}  # by subject
-        for number in {group_of[mate] for mate in pairs.get(row, ()) if mate in group_of}:
-            if langs[row] not in {langs[other] for other in members[number]}:
-                of_subject, own = documents.vectors[members[number]], documents.vectors[[row]]
-                nearness[number] = float(documents.vector_parts.cosines(of_subject, own).mean())
-        number = max(nearness, key=nearness.__getitem__, default=-1)
-        if nearness.get(number, -1.0) < SAME + max(0.0, bar - BAR):
+    ungrouped = [row for row in row_of[first[row_of] == row_of].tolist() if row not in group_of]
+    neighbours = _Neighbours.of(documents, first != np.arange(len(first))) if mates and ungrouped else None
+    for row, sameness in zip(ungrouped, neighbours.sameness(ungrouped) if neighbours else ungrouped, strict=True):
+        near = {group_of[mate] for mate in neighbours.mates(row) if mate in group_of} if neighbours else set[int]()
+        near = {number for number in near if langs[row] not in {langs[member] for member in members[number]}}
+        of_subject = {number: float(np.mean(sameness[members[number]])) for number in near}
+        number = max(of_subject, key=of_subject.__getitem__, default=-1)
+        if of_subject.get(number, 0.0) < SAME + 2 * max(0.0, bar - BAR):
             number = len(members)
             members.append([])
         members[number].append(row)
@@ -154,14 +154,50 @@ def _share(pieces: set[str], others: set[str]) -> float:
     return len(pieces & others) / max(1, len(pieces | others))
 
 
-def _pairs(documents: CandidateDocuments, first: Rows) -> dict[int, set[int]]:
-    """By row its mates; those of near-duplicates are those of the ``first`` of these."""
-    every = np.arange(len(first))
-    mates, cosines = _mutual(documents, every, every)
-    pairs: dict[int, set[int]] = {}
-    for row, column in np.argwhere(np.isfinite(cosines)).tolist():
-        pairs.setdefault(int(first[row]), set()).add(int(first[mates[row, column]]))
-    return pairs
+@dataclass(frozen=True)
+class _Neighbours:
+    """For each of n documents the nearest of each of m languages, in its own language itself."""
+
+    language: Rows  # (n,) number of each document's language
+    cosines: FloatArray  # (n, n) cosines of the documents
+    nearest: Rows  # (n, m) rows of the nearest documents
+    best_two: FloatArray  # (2, n, m) cosines of the second nearest, 0 if there is none, and of the nearest
+
+    @classmethod
+    def of(cls, documents: CandidateDocuments, hidden: BoolArray) -> "_Neighbours":
+        cosines = documents.vector_parts.cosines(documents.vectors, documents.vectors)
+        cosines[:, hidden] = -1
+        spans = [span for span in documents.languages.values() if span.start < span.stop]
+        language = np.repeat(np.arange(len(spans)), [span.stop - span.start for span in spans])
+        nearest = np.stack([cosines[:, span].argmax(axis=1) + span.start for span in spans], axis=1)
+        nearest[np.arange(len(language)), language] = np.arange(len(language))
+        best_two = [np.partition(np.pad(cosines[:, span], ((0, 0), (1, 0))), -2)[:, -2:].T for span in spans]
+        return cls(language, cosines, nearest, np.stack(best_two, axis=2))
+
+    def mates(self, row: int) -> list[int]:
+        """The rows that are nearest to a row, and it to them."""
+        nearest = self.nearest[row]
+        return [mate for mate in nearest[self.nearest[nearest, self.language[row]] == row].tolist() if mate != row]
+
+    def sameness(self, rows: Sequence[int]) -> Iterator[FloatArray]:
+        """For each row its (n,) sameness with documents of other languages: cosine, lead and agreement.
+
+        A lead is over the other nearest documents of the two languages. The two agree if they have the same nearest
+        document in third languages, those with several documents; half of the agreement is added if there is none.
+        """
+        several = np.bincount(self.language) > 1
+        for start in range(0, len(rows), _BLOCK):
+            block = np.array(rows[start : start + _BLOCK])
+            of_row = self.language[block]
+            there = self.nearest[block][:, self.language] == np.arange(len(self.language))
+            back = block[:, None] == self.nearest[:, of_row].T
+            next_there = np.where(there, *self.best_two[:, block][:, :, self.language])
+            next_back = np.where(back, *self.best_two[:, :, of_row].swapaxes(1, 2))
+            same = (self.nearest[block][:, None, several] == self.nearest[:, several]).sum(axis=2)
+            in_two = there * several[self.language] + back * several[of_row, None].astype(np.intp)
+            third = several.sum() - several[self.language] - several[of_row, None].astype(np.intp)
+            agreement = np.where(third > 0, (same - in_two) / np.maximum(third, 1), 0.5)
+            yield from 2 * self.cosines[block] - np.maximum(next_there, next_back) + _AGREEMENT * agreement
 
 
 def _mutual(documents: CandidateDocuments, rows: Rows, lifters: Rows) -> tuple[Rows, FloatArray]:
