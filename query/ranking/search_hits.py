@@ -26,8 +26,8 @@ JUDGED = 10
 LANGUAGE_FACET = "lang"
 """Name of the facet that counts languages; every other name is a field's."""
 
-_BEFORE = 200
-"""Characters before a passage in which its first sentence may have begun."""
+_NEAR = 200
+"""Characters around a passage in which its first sentence may begin and its last may end."""
 RERANKED = 30
 """Best hits of a fair ranking that a reranker orders."""
 
@@ -375,14 +375,16 @@ def best_passages(
     text, body = document.content, len(document.title) + 1 if document.title else 0  # a hit shows the title anyway
     ranked = []
     for number, cosine in zip(best.tolist(), plain.tolist(), strict=True):
-        # borders for a reader: of whole words; a sentence that began earlier is left out if half remains, else begun
+        # borders for a reader: of sentences that are near, else of words; a cut-off first sentence goes if half remains
         start, end = (word_around(text, int(border))[at] for at, border in enumerate(passages.offsets[number]))
         start = body if start == 0 and end > body else start + len(text[start:end]) - len(text[start:end].lstrip())
-        early = max(body if start >= body else 0, word_around(text, max(0, start - _BEFORE))[0])
-        spans = [(early + begin, early + stop) for begin, stop in sentences(text[early:end], document.lang)]
-        if spans := [span for span in spans if span[1] > start]:
+        early = max(body if start >= body else 0, word_around(text, max(0, start - _NEAR))[0])
+        around = text[early : word_around(text, end + _NEAR)[1]]
+        spans = [(early + begin, early + stop) for begin, stop in sentences(around, document.lang)]
+        if spans := [span for span in spans if span[0] < end and span[1] > start]:
             late = spans[0][0] < start and len(spans) > 1 and (end - spans[1][0]) * 2 >= end - start
-            start, end = start if spans[late][0] == early > body else spans[late][0], spans[-1][1]
+            start = start if spans[late][0] == early > body else spans[late][0]
+            end = end if spans[-1][1] == early + len(around) < len(text) else spans[-1][1]
         compared = float(detail.cosines[number])
         ranked.append(Passage(text[start:end], start, end, cosine, number, compared))
     return ranked
