@@ -161,7 +161,7 @@ class _Neighbours:
     language: Rows  # (n,) number of each document's language
     cosines: FloatArray  # (n, n) cosines of the documents
     nearest: Rows  # (n, m) rows of the nearest documents
-    best_two: FloatArray  # (2, n, m) cosines of the second nearest, 0 if there is none, and of the nearest
+    best_two: FloatArray  # (2, n, m) cosines of the second nearest, at least half of the nearest's, and of it
 
     @classmethod
     def of(cls, documents: CandidateDocuments, hidden: BoolArray) -> "_Neighbours":
@@ -169,9 +169,10 @@ class _Neighbours:
         cosines[:, hidden] = -1
         spans = [span for span in documents.languages.values() if span.start < span.stop]
         language = np.repeat(np.arange(len(spans)), [span.stop - span.start for span in spans])
-        nearest = np.stack([cosines[:, span].argmax(axis=1) + span.start for span in spans], axis=1)
+        parts = [cosines[:, span] for span in spans]
+        nearest = np.stack([part.argmax(axis=1) + span.start for part, span in zip(parts, spans, strict=True)], axis=1)
         nearest[np.arange(len(language)), language] = np.arange(len(language))
-        best_two = [np.partition(np.pad(cosines[:, span], ((0, 0), (1, 0))), -2)[:, -2:].T for span in spans]
+        best_two = [np.partition(np.insert(part, 0, part.max(axis=1) / 2, axis=1), -2)[:, -2:].T for part in parts]
         return cls(language, cosines, nearest, np.stack(best_two, axis=2))
 
     def mates(self, row: int) -> list[int]:
