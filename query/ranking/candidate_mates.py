@@ -112,14 +112,16 @@ def subjects(
     first = _first_alike(documents, row_of, read)
     members = [[int(row_of[rank]) for rank in group] for group in groups]
     group_of = {row: number for number, rows in enumerate(members) for row in rows}
-    ungrouped = [row for row in row_of[first[row_of] == row_of].tolist() if row not in group_of]
-    neighbours = _Neighbours.of(documents, first != np.arange(len(first))) if mates and ungrouped else None
-    for row, sameness in zip(ungrouped, neighbours.sameness(ungrouped) if neighbours else ungrouped, strict=True):
-        near = {group_of[mate] for mate in neighbours.mates(row) if mate in group_of} if neighbours else set[int]()
+    rows = [row for row in row_of[first[row_of] == row_of].tolist() if row not in group_of]
+    least = SAME + 2 * max(0.0, bar - BAR)
+    nothing = itertools.repeat((first[:0], first[:0]), len(rows))
+    joins = _mates_and_sameness(documents, first, rows) if mates and rows else nothing
+    for row, (of_row, sameness) in zip(rows, joins, strict=True):
+        near = {group_of[mate] for mate in of_row.tolist() if mate in group_of}
         near = {number for number in near if langs[row] not in {langs[member] for member in members[number]}}
         of_subject = {number: float(np.mean(sameness[members[number]])) for number in near}
         number = max(of_subject, key=of_subject.__getitem__, default=-1)
-        if of_subject.get(number, 0.0) < SAME + 2 * max(0.0, bar - BAR):
+        if of_subject.get(number, 0.0) < least:
             number = len(members)
             members.append([])
         members[number].append(row)
@@ -154,51 +156,35 @@ def _share(pieces: set[str], others: set[str]) -> float:
     return len(pieces & others) / max(1, len(pieces | others))
 
 
-@dataclass(frozen=True)
-class _Neighbours:
-    """For each of n documents the nearest of each of m languages, in its own language itself."""
+def _mates_and_sameness(
+    documents: CandidateDocuments, first: Rows, rows: Sequence[int]
+) -> Iterator[tuple[Rows, FloatArray]]:
+    """For each row its mates, and its (n,) sameness with documents of other languages: cosine, lead and agreement.
 
-    language: Rows  # (n,) number of each document's language
-    cosines: FloatArray  # (n, n) cosines of the documents
-    nearest: Rows  # (n, m) rows of the nearest documents
-    best_two: FloatArray  # (2, n, m) cosines of the second nearest, at least half of the nearest's, and of it
-
-    @classmethod
-    def of(cls, documents: CandidateDocuments, hidden: BoolArray) -> "_Neighbours":
-        cosines = documents.vector_parts.cosines(documents.vectors, documents.vectors)
-        cosines[:, hidden] = -1
-        spans = [span for span in documents.languages.values() if span.start < span.stop]
-        language = np.repeat(np.arange(len(spans)), [span.stop - span.start for span in spans])
-        parts = [cosines[:, span] for span in spans]
-        nearest = np.stack([part.argmax(axis=1) + span.start for part, span in zip(parts, spans, strict=True)], axis=1)
-        nearest[np.arange(len(language)), language] = np.arange(len(language))
-        best_two = [np.partition(np.insert(part, 0, part.max(axis=1) / 2, axis=1), -2)[:, -2:].T for part in parts]
-        return cls(language, cosines, nearest, np.stack(best_two, axis=2))
-
-    def mates(self, row: int) -> list[int]:
-        """The rows that are nearest to a row, and it to them."""
-        nearest = self.nearest[row]
-        return [mate for mate in nearest[self.nearest[nearest, self.language[row]] == row].tolist() if mate != row]
-
-    def sameness(self, rows: Sequence[int]) -> Iterator[FloatArray]:
-        """For each row its (n,) sameness with documents of other languages: cosine, lead and agreement.
-
-        A lead is over the other nearest documents of the two languages. The two agree if they have the same nearest
-        document in third languages, those with several documents; half of the agreement is added if there is none.
-        """
-        several = np.bincount(self.language) > 1
-        for start in range(0, len(rows), _BLOCK):
-            block = np.array(rows[start : start + _BLOCK])
-            of_row = self.language[block]
-            there = self.nearest[block][:, self.language] == np.arange(len(self.language))
-            back = block[:, None] == self.nearest[:, of_row].T
-            next_there = np.where(there, *self.best_two[:, block][:, :, self.language])
-            next_back = np.where(back, *self.best_two[:, :, of_row].swapaxes(1, 2))
-            same = (self.nearest[block][:, None, several] == self.nearest[:, several]).sum(axis=2)
-            in_two = there * several[self.language] + back * several[of_row, None].astype(np.intp)
-            third = several.sum() - several[self.language] - several[of_row, None].astype(np.intp)
-            agreement = np.where(third > 0, (same - in_two) / np.maximum(third, 1), 0.5)
-            yield from 2 * self.cosines[block] - np.maximum(next_there, next_back) + _AGREEMENT * agreement
+    A lead is over the other nearest documents of the two languages, at most half of the cosine. The two agree if they
+    have the same nearest document in third languages with several documents; half agree where there is none.
+    """
+    every, spans = np.arange(len(first)), [span for span in documents.languages.values() if span.start < span.stop]
+    language = np.repeat(np.arange(len(spans)), [span.stop - span.start for span in spans])
+    cosines = documents.vector_parts.cosines(documents.vectors, documents.vectors)
+    cosines[:, first != every] = -1
+    parts = [cosines[:, span] for span in spans]
+    nearest = np.stack([part.argmax(axis=1) + span.start for part, span in zip(parts, spans, strict=True)], axis=1)
+    nearest[every, language] = every
+    two = [np.partition(np.insert(part, 0, part.max(axis=1) / 2, axis=1), -2)[:, -2:].T for part in parts]
+    best_two, several = np.stack(two, axis=2), np.bincount(language) > 1
+    for start in range(0, len(rows), _BLOCK):
+        block = np.array(rows[start : start + _BLOCK])
+        of_row = language[block]
+        there, back = nearest[block][:, language] == every, block[:, None] == nearest[:, of_row].T
+        next_there = np.where(there, *best_two[:, block][:, :, language])
+        next_back = np.where(back, *best_two[:, :, of_row].swapaxes(1, 2))
+        same = (nearest[block][:, None, several] == nearest[:, several]).sum(axis=2)
+        in_two = there * several[language] + back * several[of_row, None].astype(np.intp)
+        third = several.sum() - several[language] - several[of_row, None].astype(np.intp)
+        agreement = np.where(third > 0, (same - in_two) / np.maximum(third, 1), 0.5)
+        sameness = 2 * cosines[block] - np.maximum(next_there, next_back) + _AGREEMENT * agreement
+        yield from zip(map(np.flatnonzero, there & back), sameness, strict=True)
 
 
 def _mutual(documents: CandidateDocuments, rows: Rows, lifters: Rows) -> tuple[Rows, FloatArray]:
