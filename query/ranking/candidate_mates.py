@@ -162,7 +162,7 @@ def _mates_and_sameness(
     """For each row its mates, and its (n,) sameness with documents of other languages: cosine, lead and agreement.
 
     A lead is over the other nearest documents of the two languages, at most half of the cosine. The two agree if they
-    have the same nearest document in third languages with several documents; half agree where there is none.
+    have the same nearest document in third languages with four documents or more; half agree where there is none.
     """
     every, spans = np.arange(len(first)), [span for span in documents.languages.values() if span.start < span.stop]
     language = np.repeat(np.arange(len(spans)), [span.stop - span.start for span in spans])
@@ -172,7 +172,7 @@ def _mates_and_sameness(
     nearest = np.stack([part.argmax(axis=1) + span.start for part, span in zip(parts, spans, strict=True)], axis=1)
     nearest[every, language] = every
     two = [np.partition(np.insert(part, 0, part.max(axis=1) / 2, axis=1), -2)[:, -2:].T for part in parts]
-    best_two, several = np.stack(two, axis=2), np.bincount(language) > 1
+    best_two, several = np.stack(two, axis=2), np.bincount(language) >= 4
     for start in range(0, len(rows), _BLOCK):
         block = np.array(rows[start : start + _BLOCK])
         of_row = language[block]

@@ -22,7 +22,7 @@ from query.ranking.fair_ranker import FairRanker
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.search_hits import Hit
 from query.ranking.searcher import Searcher
-from tests.query.synthetic import DIM, LosingStore, TopicEncoder, filled, page
+from tests.query.synthetic import LosingStore, TopicEncoder, filled, page
 
 LANGS = ("de", "fr", "ja", "ru")
 TWELVE = ("ar", "cs", "de", "en", "es", "fr", "it", "ja", "pt", "ru", "tr", "zh")
@@ -306,24 +306,6 @@ def test_a_store_that_finds_other_hits_mixes_no_subjects(opened: Opened, monkeyp
     assert len(set(ids_shown(heads))) == len(ids_shown(heads))
 
 
-class Apart(TopicEncoder):
-    """An encoder of topics that have nothing in common: topic t7 is the seventh axis."""
-
-    def _sentence(self, text: str, lang: str) -> FloatArray:
-        row = super()._sentence(text, lang) * np.float32(0.3)
-        row[int(text.split(maxsplit=1)[0][1:]) % DIM] += 1
-        return row
-
-
-def test_documents_without_counterparts_are_subjects_by_themselves(opened: Opened) -> None:
-    """The nearest of other languages are about other things."""
-    searcher = opened([page(LANGS[at % 4], f"t{at}") for at in range(DIM)], Apart(bias=0.5))
-    for topic in ("t3", "t17", "t44"):
-        heads = searcher.search(f"{topic} asked", lang="de", k=20, subjects=True)
-        assert len(heads) == 20
-        assert [head.doc_id for head in heads if head.also] == []
-
-
 def test_near_duplicates_of_a_language_are_one_subject_and_nobody_knows_whether_they_answer(opened: Opened) -> None:
     """Their words are the same but for a number; what is about the same thing in other words is a hit of its own."""
     notice = "t99 the parcel has been registered and will be delivered within three days"
@@ -346,14 +328,27 @@ def test_of_few_documents_nobody_knows_whether_they_answer(opened: Opened, topic
     assert (len(found), found.good is not None) == (3, known)
 
 
-def test_a_stranger_is_nearer_to_the_mean_of_many_versions_than_to_them_and_stays_outside() -> None:
-    cosines = np.full((10, 10), 0.3) + 0.7 * np.eye(10)
-    cosines[9, :9] = cosines[:9, 9] = 0.2
+@pytest.mark.parametrize(
+    ("langs", "cosine", "pairs", "expected"),
+    [
+        ("abcdefghij", 0.3, {(row, 9): 0.2 for row in range(9)}, [[*range(9)]]),
+        ("aaaabbbbcccc", 0.05, {(0, 4): 0.35, (0, 8): 0.3, (4, 8): 0.3}, [[0, 4, 8]]),
+        ("aaaabbbbcccc", 0.05, {(0, 4): 0.35, (0, 8): 0.3, (4, 9): 0.3, (5, 8): 0.06, (1, 9): 0.06}, []),
+    ],
+    ids=["a stranger is nearer to the mean of versions than to them", "third languages agree", "they disagree"],
+)
+def test_a_subject_is_of_versions_that_are_near_to_each_other_and_have_the_same_neighbours(
+    langs: str, cosine: float, pairs: dict[tuple[int, int], float], expected: list[list[int]]
+) -> None:
+    cosines = cosine + (1 - cosine) * np.eye(len(langs))
+    for (row, column), of_pair in pairs.items():
+        cosines[row, column] = cosines[column, row] = of_pair
     vectors = np.linalg.cholesky(cosines).astype(np.float32)
-    languages = {f"l{row}": slice(row, row + 1) for row in range(10)}
-    documents = CandidateDocuments(list(languages), languages, vectors, vectors, VectorParts.equal(10))
-    groups, _ = subjects(documents, np.arange(10), [], BAR, lambda _: [], mates=True)
-    assert groups == [list(range(9)), [9]]
+    languages = {lang: slice(langs.index(lang), langs.rindex(lang) + 1) for lang in langs}
+    parts = VectorParts.equal(len(langs))
+    documents = CandidateDocuments([f"{row}" for row in range(len(langs))], languages, vectors, vectors, parts)
+    groups, _ = subjects(documents, np.arange(len(langs)), [], BAR, lambda _: [], mates=True)
+    assert [group for group in groups if len(group) > 1] == expected
 
 
 def test_without_mates_each_document_is_a_subject(opened: Opened) -> None:
