@@ -114,8 +114,8 @@ def subjects(
     group_of = {row: number for number, rows in enumerate(members) for row in rows}
     rows = [row for row in row_of[first[row_of] == row_of].tolist() if row not in group_of]
     least = SAME + 2 * max(0.0, bar - BAR)
-    nothing = itertools.repeat((first[:0], first[:0]), len(rows))
-    joins = _mates_and_sameness(documents, first, rows) if mates and rows else nothing
+    joins: Iterator[tuple[Rows, FloatArray]] = itertools.repeat((first[:0], documents.vectors[:0, 0]), len(rows))
+    joins = _mates_and_sameness(documents, first, rows) if mates and rows else joins
     for row, (of_row, sameness) in zip(rows, joins, strict=True):
         near = {group_of[mate] for mate in of_row.tolist() if mate in group_of}
         near = {number for number in near if langs[row] not in {langs[member] for member in members[number]}}
