@@ -104,9 +104,8 @@ def test_the_papers_figures_stand_beside_ours(
 
 
 def test_shift_takes_the_difference_of_the_languages_means_out_of_the_documents() -> None:
-    chance = np.random.default_rng(0)
-    sides = {lang: (chance.standard_normal((50, 6)) + move).astype(np.float32) for lang, move in (("en", 1), ("de", 4))}
-    sides["fr"] = sides["en"] + np.float32(3)
+    first, second = (np.random.default_rng(seed).standard_normal((50, 6), np.float32) for seed in range(2))
+    sides = {"en": first, "de": second + np.float32(4), "fr": first + np.float32(3)}
     split = ConceptSplit.of(Parallel([str(row) for row in range(50)], sides), 0)
     found = ranks_by_pair(learn_shift(split, 0), split.test)
     assert set(found["en", "fr"]) == set(found["fr", "en"]) == {1}
