@@ -37,6 +37,8 @@ _MIN_CHANGED_SHARE = 0.1
 """Share of the documents that must have changed since the last look at the calibration, while an index is followed."""
 _PAUSES = (60.0, 3600.0)
 """First and longest pause after a calibration failed, in seconds; each failure doubles it."""
+_REST = 9
+"""Times that a look at the calibration took until the next: rewrites of a small index would wait for looks."""
 
 
 @click.command("attach", cls=Command)
@@ -186,14 +188,14 @@ class _CalibrationUpkeep:
         # The stated store is the server of the index, not the collection's store.
         self.settings = replace(settings, store_stated=False)
         self.last_report: AttachReport | None = None
-        self.changed = 0
-        self.calibrated = False
-        self.pause = self.not_before = 0.0
+        self.changed, self.calibrated = 0, False
+        self.pause = self.not_before = self.rested = 0.0
 
     def update(self, report: AttachReport) -> None:
         self.changed += report.encoded + report.removed
         if not (self.enabled and report.languages and time.monotonic() >= self.not_before and self._is_due(report)):
             return
+        began = time.monotonic()
         try:
             upkeep = keep_calibrated(self.name, self.settings, device=self.device, console=self.console)
         except Exception:
@@ -201,6 +203,7 @@ class _CalibrationUpkeep:
             self.not_before = time.monotonic() + self.pause
             raise
         self.last_report, self.changed, self.pause = report, 0, 0.0
+        self.rested = time.monotonic() + _REST * (time.monotonic() - began)
         show_upkeep(upkeep, self.name, self.console)
 
     def _is_due(self, report: AttachReport) -> bool:
@@ -209,4 +212,5 @@ class _CalibrationUpkeep:
                 self.calibrated = is_calibrated(self.name, self.settings)
             return bool(self.changed) or not self.calibrated
         new_languages = report.languages.keys() - self.last_report.languages.keys()
-        return bool(new_languages) or self.changed > _MIN_CHANGED_SHARE * sum(report.languages.values())
+        enough = self.changed > _MIN_CHANGED_SHARE * sum(report.languages.values())
+        return bool(new_languages) or (enough and time.monotonic() >= self.rested)

@@ -17,7 +17,6 @@ _MIN_FILTERED = 2_400
 """The same where a filter leaves candidates out; 200 lost 5 % more of the exact ten best."""
 _MIN_RESCORED = 50
 """Minimum candidates that a shard rescores exactly; with fewer, quantisation error decides the top ten."""
-
 _BBQ_OVERSAMPLE = 3.0
 """Rescored candidates of a bbq index, as multiples of k: the servers' own default, which version 8.18 lacks."""
 
@@ -69,10 +68,7 @@ def candidates(
 
 
 def lexical_bodies(layout: Layout, fields: Sequence[VectorFields], query: LexicalQuery) -> list[dict[str, Any] | None]:
-    """The body of a search for each text and language; None if the text has no terms in the language.
-
-    ``fields`` are those of the query's models.
-    """
+    """A body for each text and language, None without terms; ``fields`` are those of the query's models."""
     return [_lexical_body(layout, fields, query, text, lang) for text in query.texts for lang in query.langs]
 
 

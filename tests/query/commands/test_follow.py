@@ -96,22 +96,24 @@ def test_a_calibration_that_fails_ends_nothing_and_is_made_later(
         assert caplog.records[-1].levelno == logging.ERROR
 
 
-def test_a_calibration_that_fails_is_tried_ever_less_often(follow: Follow, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_or_failing_calibration_is_tried_less_often(follow: Follow, monkeypatch: pytest.MonkeyPatch) -> None:
     told, clock, tries = Followed(most=24 * 120), [0], list[int]()
 
     def sleep(_: float) -> None:
         clock[0] += 30
 
-    def failing(*_: Any, **__: Any) -> None:
+    def calibrate(*_: Any, **__: Any) -> UpkeepReport:
         tries.append(clock[0])
-        raise BadInput("too few documents")
+        if len(tries) > 2:
+            raise BadInput("too few documents")
+        clock[0] += 40
+        return UpkeepReport(None, "it fits")
 
     monkeypatch.setattr(attach_command, "time", SimpleNamespace(sleep=sleep, monotonic=lambda: float(clock[0])))
-    monkeypatch.setattr(told, "calibrate", failing)
+    monkeypatch.setattr(told, "calibrate", calibrate)
     assert follow(told) == 130
-    assert told.looks == told.most + 1
-    assert tries[:4] == [0, 60, 180, 420]
-    assert 24 < len(tries) < 32
+    assert tries[:6] == [0, 400, 800, 860, 980, 1220]
+    assert 24 < len(tries) < 34
 
 
 @pytest.mark.parametrize(
