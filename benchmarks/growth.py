@@ -59,7 +59,7 @@ Figures = dict[str, Any]
 
 def encode_pages(file: Path) -> None:
     """Write vectors and passages of pages in each language, ordered by concept, and of their titles as queries."""
-    encoder, arrays = open_encoder(find_model(DEFAULT, Console()), device="cpu"), {}
+    encoder, arrays = open_encoder(find_model(DEFAULT, Console()), device="cpu"), dict[str, Any]()
     for lang in _OF_PAGES:
         pages = harness.documents(list(harness.read("lohelp", lang))[::3][:_PAGES], lang)
         pages.sort(key=lambda page: str(page.fields["concept"]))
@@ -86,8 +86,8 @@ class Mixed:
         shares = _SMALLER ** np.arange(len(self.langs))
         counts = np.rint(_BATCH * shares / shares.sum()).astype(int)
         counts[0] += _BATCH - counts.sum()
-        languages = np.random.default_rng(0).permutation(np.repeat(np.arange(len(counts)), counts))
-        self.languages = [self.langs[number] for number in languages]  # of the documents of each batch
+        order = np.random.default_rng(0).permutation(np.repeat(np.arange(len(counts)), counts))
+        self.languages = [self.langs[number] for number in order]  # of the documents of each batch
         self._words = np.array([np.base_repr(36**4 + number, 36) for number in range(_VOCABULARY)])
         self._chances = lru_cache(_BATCH)(lambda batch: np.random.default_rng((7, batch)).random((_BATCH, 3)))
 
