@@ -123,10 +123,7 @@ _LANGUAGES = (
     "my", "nb", "ne", "nl", "om", "or", "pa", "pl", "ps", "pt", "ro", "ru", "sa", "sd", "si", "sk", "sl", "so", "sq",
     "sr", "su", "sv", "sw", "ta", "te", "th", "tr", "ug", "uk", "ur", "uz", "vi", "xh", "yi", "zh",
 )  # fmt: skip
-
-
 """XLM-R's pre-training languages, which the model's authors state as the supported languages."""
-
 
 _LAYERS: Mapping[Precision, str] = {
     "fp32": "layers and word embedding in float32",
@@ -134,7 +131,6 @@ _LAYERS: Mapping[Precision, str] = {
     "int8": "linear layers in int8 with a scale an output, word embedding in int8 with a scale a row, fixed ranges",
     "q4": "linear layers and word embedding in 4 bits, 32 weights a scale",
 }
-
 
 _CARD = """\
 # multilingual-E5-small, {precision}

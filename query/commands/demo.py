@@ -45,8 +45,6 @@ class _DemoQuery(NamedTuple):
 
 
 _COMPARED_QUERY = _DemoQuery("眠れない夜に何をすればいいか", "ja", "Japanese: what to do on a sleepless night")
-
-
 _QUERIES = (
     _DemoQuery("Elektroauto weniger Reichweite im Winter", "de", "German: electric car, shorter range in winter"),
     _DemoQuery("من اخترع الطباعة؟", "ar", "Arabic: who invented printing?"),
@@ -138,8 +136,6 @@ _ENCODER_AND_CALIBRATION = (
     "\nEncoder and index are the same in both rankings. An encoder puts texts of one language near each other, "
     "whatever they are about; the calibration takes that out of the query at search time. In pictures, for a browser:\n"
 )
-
-
 _NEXT = {
     f'search "your words" -c {COLLECTION}': "# search it yourself, in any language",
     "index DOCS.jsonl -c NAME": "# your own documents: id, lang, title, text a line",
@@ -149,8 +145,6 @@ _NEXT = {
     "status": "# what is indexed, and what was refused",
     f"delete --all -c {COLLECTION}": "# remove the demo",
 }
-
-
 """Commands to go on with, and what each is for."""
 
 
