@@ -58,7 +58,7 @@ class Gpu:
 
     number: int  # its place among the cards that this process sees, as CUDA counts them
     name: str
-    free: int  # bytes of memory that nobody uses, divided by the processes that share the card
+    free: int  # bytes of memory that nobody uses, at most this process's part of the card
     capability: tuple[int, int]  # compute capability
 
 
@@ -113,7 +113,7 @@ def worker_devices(device: Device) -> list[Device]:
 
 
 def share_gpus(processes: int) -> None:
-    """Count on so many processes on each card, this one among them: each has its part of the free memory."""
+    """Count on so many processes on each card, this one among them: each has its part of the memory."""
     global _sharers  # noqa: PLW0603 - a process learns it once, when it starts
     _sharers = processes
 
@@ -177,7 +177,8 @@ def _usable_gpu(number: int) -> Gpu:
                 f"the {name} has compute capability {capability[0]}.{capability[1]} and CUDA {cuda} needs "
                 f"{least[0]}.{least[1]}; name another"
             )
-        free = int(nvml.nvmlDeviceGetMemoryInfo(handle).free) // _sharers
+        memory = nvml.nvmlDeviceGetMemoryInfo(handle)
+        free = min(int(memory.free), int(memory.total) // _sharers)  # others may have taken their parts
         return Gpu(number, name, free, (capability[0], capability[1]))
 
 

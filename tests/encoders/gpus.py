@@ -40,7 +40,7 @@ class Library:
             "nvmlDeviceGetDeviceHandleFromMigDeviceHandle": lambda handle: handle,
             "nvmlDeviceGetName": lambda handle: handle,
             "nvmlDeviceGetCudaComputeCapability": lambda _: self.capability,
-            "nvmlDeviceGetMemoryInfo": lambda _: SimpleNamespace(free=80 * GIB),
+            "nvmlDeviceGetMemoryInfo": lambda _: SimpleNamespace(free=80 * GIB, total=141 * GIB),
         }
         if name not in functions:
             raise AttributeError(name)

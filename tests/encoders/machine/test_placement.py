@@ -21,7 +21,7 @@ from encoders.inference.session import CPU_TOKEN_BUDGET, CUDA_TOKEN_BUDGET, Onnx
 from encoders.machine import cores, placement
 from encoders.machine.cores import on_all_cores
 from encoders.machine.freed_memory import give_back_memory
-from encoders.machine.placement import CPU, GpuUnavailable, NoCuda, place, worker_devices
+from encoders.machine.placement import CPU, GpuUnavailable, NoCuda, place, share_gpus, worker_devices
 from tests.conftest import Capture, Log, Patch
 from tests.encoders.gpus import GIB, Library, Sessions, install_cards, install_provider
 
@@ -94,6 +94,11 @@ def test_an_older_card_s_bounds_are_said(small: ModelFolder, monkeypatch: Patch)
     assert memory_bounds(gpu, half) == f"80.0 GB free, weights 0.0 GB, 2 batches of at most {batch} tokens"
     with pytest.raises(GpuUnavailable, match=r"the weights are 0\.0 GB, and 0\.0 GB of its memory are free"):
         memory_bounds(replace(gpu, free=9), half)
+    monkeypatch.setattr("encoders.machine.placement._sharers", 1)  # and put back
+    share_gpus(3)
+    shared = place("cuda").gpu
+    assert shared
+    assert shared.free == 141 * GIB // 3  # although others have taken their parts
 
 
 @pytest.mark.parametrize(
