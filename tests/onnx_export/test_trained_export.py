@@ -1,5 +1,6 @@
 """``dragoman export`` of a trained folder: another build of one model, and both builds meet in one collection."""
 
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,11 @@ import pytest
 import torch
 
 from encoders.console import Console
-from encoders.document import Document
+from encoders.document import Document, FloatArray
 from encoders.folder.model_cache import model_cache
 from encoders.folder.model_folder import ModelFolder
 from encoders.hmde.upper import UpperShape
-from encoders.machine.placement import place
+from encoders.machine.placement import CPU, place
 from encoders.methods import lawdr_method as lawdr
 from encoders.methods.density import DensityWeights
 from encoders.methods.method_registry import open_encoder
@@ -28,12 +29,15 @@ from indexer.workers.run_watch import watch_run
 from indexer.workers.shutdown import StopSignal
 from indexer.workers.sweeps import sweep
 from indexer.workers.worker_metrics import Metrics
+from onnx_export.graphs.device_check import DeviceCheck, check_device
+from onnx_export.graphs.parity import read_texts
 from onnx_export.hmde import lower_base as bases
 from onnx_export.hmde.hmde_folder import publish
 from onnx_export.hmde.hmde_settings import Settings as HmdeSettings
 from onnx_export.hmde.upper_model import Upper
 from onnx_export.hmde.weights import read_tensors
 from onnx_export.models import find_model, open_named
+from onnx_export.trained_export import export_trained
 from query.cli import run
 from query.ranking.searcher import Searcher
 from tests.conftest import Capture, Patch
@@ -117,14 +121,19 @@ def test_gpu_workers_write_in_fp16_and_a_service_on_a_cpu_asks_in_int8(
 
 
 def test_the_density_of_a_trained_encoder_is_exported_and_damaged_weights_are_refused(
-    trained: ModelFolder, tmp_path: Path, capsys: Capture
+    trained: ModelFolder, tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     vectors = open_encoder(trained, "sentences", device="cpu").encode_documents(PAGES).vectors
     folder = lawdr.publish(trained, DensityWeights.fit(np.tile(vectors, (3, 1))), tmp_path / "weighted")
-    assert run(["export", str(folder.path), "--precision", "fp32", "-q"]) == 0
+    monkeypatch.chdir(folder.path)
+    assert run(["export", ".", "--precision", "fp32", "-q"]) == 0
     build = ModelFolder.open(model_cache() / "weighted-fp32")
     assert build.config.precision == "fp32"
     same_model(folder, build)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "transformers", None)
+        assert run(["export", str(folder.path), "--precision", "fp16", "-q"]) == 1
+    assert "this needs PyTorch and transformers; install them" in capsys.readouterr().err
     weights = folder.path / "weights.safetensors"
     data = bytearray(weights.read_bytes())
     data[8 + int.from_bytes(data[:8], "little")] ^= 64  # in the first tensor
@@ -142,5 +151,10 @@ def test_a_frozen_encoder_is_the_build_in_the_cache(save_model: SaveModel, tmp_p
     assert run(["export", str(folder.path), "--precision", "fp16", "-q"]) == 1
     assert "export that model first, and then this folder" in capsys.readouterr().err
     assert run(["export", source, "--precision", "fp16", "-q"]) == 0
-    assert run(["export", str(folder.path), "--precision", "fp16", "-o", str(tmp_path / "half"), "-q"]) == 0
-    same_model(folder, ModelFolder.open(tmp_path / "half"))
+    checks: list[DeviceCheck] = []
+
+    def check(draft: ModelFolder, reference: FloatArray) -> None:
+        checks.append(check_device(draft, CPU, read_texts(), reference))
+
+    same_model(folder, export_trained(folder, tmp_path / "half", "fp16", QUIET, check)[0])
+    assert [one.passed for one in checks] == [True]
