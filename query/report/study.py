@@ -119,8 +119,9 @@ def study(
             collection, topic_set, settings, of_name, ranking=ranking, device=device, console=console
         )
     runs = {name: str(evaluation.number) for name, evaluation in evaluations.items()}
-    psq = [run.name for run in evaluations[FAIR].scored_runs.runs if run.kind in ("psq", "psq-pooled")]
-    runs |= {"PSQ": f"{runs[FAIR]}.{psq[-1]}"} if psq else {}  # the pooled run is the last
+    kind: RunKind = "psq-pooled" if evaluations[FAIR].scored_runs.main.kind == "pooled" else "psq"
+    psq = [run.name for run in evaluations[FAIR].scored_runs.runs if run.kind == kind]
+    runs |= {"PSQ": f"{runs[FAIR]}.{psq[0]}"} if psq else {}
     with open_database(settings.database) as engine:
         for name, run_id in runs.items():
             file = folder / f"{name.replace(' ', '-')}.run.txt"

@@ -143,10 +143,10 @@ def test_the_walk_of_a_paper_gives_its_tables(
     (tmp_path / "query").mkdir()
     (tmp_path / "query" / "demo").symlink_to(DEMO)
     monkeypatch.chdir(tmp_path)
-    (lexicon := tmp_path / "de-en.tsv").write_text("Fluss\triver\nHochwasser\tflood\n", encoding="utf-8")
-    for program, *arguments in commands():
-        assert program == "dragoman"
-        dragoman(*arguments, *(["--lexicon", f"de-en={lexicon}"] if arguments[0] == "study" else []))
+    (file := tmp_path / "words.tsv").write_text("Fluss\triver\nflood\tHochwasser\n", encoding="utf-8")
+    lexicons = ["--lexicon", f"de-en={file}", "--lexicon", f"en-de={file}"]
+    for _, *arguments in commands():
+        dragoman(*arguments, *(lexicons if arguments[0] == "study" else []))
     folder, named = tmp_path / "study", {*RANKINGS, "PSQ"}
     systems = {(row["system"], row["measure"]): row for row in rows_of(folder / "systems.csv")}
     assert {system for system, _ in systems} == named
