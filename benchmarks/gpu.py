@@ -1,8 +1,7 @@
 """On a GPU: tokens a second beside sentence-transformers and the card's limit, and pages a second by a worker.
 
-Estimated to take ten minutes on one H100; ``--device cpu --documents 1 --rounds 1`` tries the command itself. Needs
-the extra ``gpu``, torch for CUDA and sentence-transformers; for the worker Elasticsearch, PostgreSQL and Redis, or
-``--no-worker``. ``--all`` runs each check that needs a GPU, within fifteen minutes; it was never run on one.
+``--device cpu --documents 1 --rounds 1`` tries the command itself. Needs the extra ``gpu``, sentence-transformers, and
+servers or ``--no-worker``. ``--all`` runs all that needs a GPU, within fifteen minutes; it was never run on one.
 """
 
 import subprocess
@@ -122,7 +121,6 @@ def by_worker(texts: list[Document], gpu: Gpu | None, model: str, processes: int
 
 def everything(home: Path, device: str) -> list[str]:
     """Run each check in a process of its own, whose time is bounded; the table says how each ended."""
-    gpu = place(device).gpu
     config = transformers.Qwen3Config(
         vocab_size=250_037, hidden_size=1024, num_hidden_layers=28, num_attention_heads=16, num_key_value_heads=8,
         intermediate_size=3072, head_dim=128,
@@ -149,7 +147,7 @@ def everything(home: Path, device: str) -> list[str]:
             subprocess.run([*program, *arguments], cwd=ROOT, timeout=seconds, check=False)
         ends.append([name, f"{watch.seconds:.0f} of {seconds} s"])
     texts, model = harness.help_pages(60), open_named(DEFAULT, None, Console(), device=device).spec.model
-    workers = [by_worker(texts, gpu, model, processes) for processes in (1, 2, 4)]
+    workers = [by_worker(texts, place(device).gpu, model, processes) for processes in (1, 2, 4)]
     return [*harness.table("step | time", ends), "", *workers]
 
 

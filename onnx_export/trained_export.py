@@ -63,9 +63,11 @@ def export_trained(
         check_lower = None if is_hmde(folder) else check_on_gpu
         lower, report = _lower_build(folder, Path(scratch) / "lower", precision, console, check_lower, force=force)
         if not is_hmde(folder):
+            texts = folder.path / TRAINING_TEXTS
+            keys = texts.read_bytes() if texts.is_file() else b""  # the target may be the folder itself
             made = lawdr.publish(lower, lawdr.load_density(folder), target)
-            if (folder.path / TRAINING_TEXTS).is_file():
-                shutil.copyfile(folder.path / TRAINING_TEXTS, target / TRAINING_TEXTS)
+            if keys:
+                (target / TRAINING_TEXTS).write_bytes(keys)
             return made, report
         from onnx_export.hmde.hmde_folder import publish  # noqa: PLC0415 - torch
         from onnx_export.hmde.weights import load_upper  # noqa: PLC0415
@@ -113,6 +115,8 @@ def _from_weights(
     tensors, metadata = read_tensors(folder.path / WEIGHTS)
     if not (lower := weights_of(tensors, "lower")):
         return None
+    if "lower" not in metadata:
+        raise BadInput(f"{folder.path} was trained by an earlier version and can't be exported; train it again")
     settings = replace(folder.config, precision=precision)
     try:
         module, recipe = module_of(metadata["lower"], lower)

