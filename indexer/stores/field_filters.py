@@ -8,6 +8,8 @@ from typing import Any
 
 from encoders.errors import BadInput
 
+TO_INSTEAD = "; choose the documents' languages by --to, in Python and JSON to"
+"""What a filter by ``lang`` is told: a document's language is no field."""
 BOUNDS = ("gte", "lte")
 """Names of bounds: a value is at least this, or at most this."""
 _LARGEST = sys.float_info.max

@@ -174,6 +174,8 @@ def test_languages_and_fields_bound_what_is_found_and_a_document_never_finds_its
     assert {hit.document.fields["label"] for hit in searcher.similar(DOC, filters={"label": "home"})} == {"home"}
     with pytest.raises(BadInput, match="no document has the field 'nothing'"):
         searcher.similar(DOC, filters={"nothing": "home"})
+    with pytest.raises(BadInput, match="the field 'lang'; choose the documents' languages by --to"):
+        searcher.similar(DOC, filters={"lang": "de"})
     with pytest.raises(BadInput, match="k is 0"):
         searcher.similar(DOC, k=0)
     for mates in (True, False):
