@@ -186,6 +186,7 @@ def _open_for_indexing(
                 collections.register(engine, name, settings, reference, encoder.spec)
             elif request.rebuild and not request.has_rebuilt(engine, collection, encoder.spec.model):
                 generation = generations.begin(engine, name, settings, reference, encoder.spec).number
+                collection = collections.require(engine, name)  # its indices' kind may be another now
                 store = collection.open_store(settings, generation=generation, make=True, database_id=database_id)
             else:
                 generation = collection.generation
@@ -206,7 +207,7 @@ def _find(engine: sa.Engine, request: _IndexRequest, name: str, settings: Settin
     """The collection to index into; None if it is new. Raises BadInput: the request can't be for this collection."""
     collection = collections.find(engine, name)
     if collection:
-        collection.check_store(settings)
+        collection.check_store(settings, rebuild=request.rebuild)
         collection.refuse_attached(
             f"its documents come from there (dragoman attach -c {name}); index into another collection with -c"
         )

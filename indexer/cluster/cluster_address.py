@@ -102,6 +102,14 @@ class Address:
         return cls(urlunsplit((parts.scheme, _host(parts.netloc), "", "", "")), **options)
 
 
+def are_same_indices(url: str, other: str) -> bool:
+    """Whether two URLs are of the same stores on a server, whatever kind, shards and replicas new indices have."""
+    if not all(urlsplit(each).scheme in SCHEMES for each in (url, other)):
+        return False
+    first, second = map(Address.parse, (url, other))
+    return (first.server, first.prefix, first.field) == (second.server, second.prefix, second.field)
+
+
 def check_object(field: str, vectors: str) -> None:
     """Check the names of Dragoman's object field and of the vectors' type. Raises BadInput: a name is invalid."""
     if not _FIELD.fullmatch(field):

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from encoders.document import EncoderSpec
 from encoders.errors import BadInput, ModelMismatch
 from encoders.phrases import did_you_mean
+from indexer.cluster.cluster_address import are_same_indices
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.ledger import index_runs
@@ -67,10 +68,10 @@ class Collection(Base):
         """URL of the collection's stores."""
         return self.store or settings.home_store
 
-    def check_store(self, settings: Settings) -> None:
-        """Raise ``BadInput`` if a store is stated that is not the collection's: it was fixed on creation."""
+    def check_store(self, settings: Settings, *, rebuild: bool = False) -> None:
+        """Raise ``BadInput`` if a store is stated that is not the collection's; a ``rebuild`` may change indices."""
         place = self.place(settings)
-        if settings.states_other_store(place):
+        if settings.states_other_store(place) and not (rebuild and are_same_indices(place, settings.store)):
             raise BadInput(
                 f"collection {self.name} lives in {place}, not in {settings.store}; leave --store out, "
                 "or name another collection with -c"

@@ -43,13 +43,19 @@ class Generation:
 
 
 def begin(engine: sa.Engine, name: str, settings: Settings, encoder: str, spec: EncoderSpec | Collection) -> Generation:
-    """The generation to build: an interrupted rebuild's by the same model, or a new one in another model's place."""
+    """The generation to build: an interrupted rebuild's by the same model, or a new one in another model's place.
+
+    New indices are of the kind that the settings state, if they state a store.
+    """
     row = collections.require(engine, name)
     generation = Generation(**row.building) if row.building else None
     if generation is None or generation.model != spec.model:
         generation = Generation(1 + max(row.generations), encoder, spec.method, spec.model, spec.dim)
-        with transaction(engine) as session:
-            session.get_one(Collection, name).building = asdict(generation)
+    with transaction(engine) as session:
+        row = session.get_one(Collection, name)
+        row.building = asdict(generation)
+        if settings.states_other_store(row.place(settings)):
+            row.store = settings.store
     drop_unnamed(engine, name, settings)
     return generation
 

@@ -116,6 +116,28 @@ def places(settings: Settings) -> list[int]:
     return sorted(int(name.partition("@")[2] or 1) for name in names)
 
 
+@pytest.mark.elastic
+def test_a_rebuild_changes_the_kind_of_an_index(elastic_url: str, source: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    flat, graph, elsewhere = (
+        Settings.read(home=home, store=f"{elastic_url}{ending}")
+        for ending in ("", "?vectors=int8_hnsw", "x?vectors=flat")
+    )
+    index(flat, source)
+    for other, changes in ((graph, {}), (elsewhere, {"rebuild": True})):
+        with pytest.raises(BadInput, match="collection c lives in"):
+            index(other, source, **changes)
+    interrupt(graph, source, generations, "switch", "windows")
+    index(Settings.read(home=home), source, rebuild=True)
+    server, _, prefix = elastic_url.rpartition("/")
+    with client_of(server) as client:
+        mappings = client.indices.get_mapping(index=f"{prefix}-*").body
+    kinds = {int(name[-6:]): "int8_hnsw" in json.dumps(mapping) for name, mapping in mappings.items()}
+    assert kinds == {1: False, 2: True}
+    roll_back(Settings.read(home=home))
+    assert stored(graph)[0] == sorted(TEXTS)
+
+
 def test_an_interrupted_rebuild_changes_nothing_and_goes_on(settings: Settings, source: Path) -> None:
     index(settings, source)
     before = stored(settings)
