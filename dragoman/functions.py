@@ -22,7 +22,7 @@ from indexer.workers.run_watch import watch_run
 from query.calibration_fitting import calibration_fit as fitting
 from query.calibration_fitting.calibration_fit import CalibrationReport
 from query.calibration_fitting.calibration_request import CalibrationRequest, JudgedTopics
-from query.calibration_fitting.recalibration import finish_indexing
+from query.calibration_fitting.recalibration import calibrating_before_switch, finish_indexing
 from query.collections.collection_status import describe
 from query.collections.removal import remove_collection, remove_documents
 from query.evaluation.collection_evaluation import Evaluation, evaluate_collection
@@ -97,7 +97,8 @@ def index(
         if settings.broker:
             report = watch_run(indexing.index_by_workers(names, collection, **stated), settings, console)
         else:
-            report = indexing.index(names, collection, device=device, **stated)
+            before = calibrating_before_switch(device, console) if calibrate else None
+            report = indexing.index(names, collection, device=device, before_switch=before, **stated)
     if not report.encoded and not report.unchanged:
         reason = f" ({report.refused[0].place}: {report.refused[0].text})" if report.refused else ""
         raise BadInput(f"nothing of the sources could be indexed into {collection}{reason}")

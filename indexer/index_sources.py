@@ -1,6 +1,6 @@
 """Index sources into a collection by name: opens encoder, store and ledger, and passes them to the pipeline."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,6 +36,9 @@ from indexer.workers.hints import Hints
 from indexer.workers.sweeps import send_hints
 from onnx_export.models import DEFAULT, absolute, open_named
 
+BeforeSwitch = Callable[[sa.Engine, str, VectorStore, Encoder], None]
+"""What is done with a collection's name, its built store and encoder, before searches meet these."""
+
 
 def index(
     sources: Sequence[str],
@@ -49,6 +52,7 @@ def index(
     prune: bool = False,
     rebuild: bool = False,
     on_duplicate: OnDuplicate = "error",
+    before_switch: BeforeSwitch | None = None,
     console: Console = QUIET,
 ) -> pipeline.IndexReport:
     """Read, encode and store the documents of sources; an interrupted run over the same sources resumes.
@@ -57,10 +61,10 @@ def index(
     collection is created. By default ``encoder`` and ``method`` are the collection's, or else the default encoder and
     its default method; ``A + B`` combines encoders, and their methods. With ``prune``, documents missing from the
     sources are removed. With ``rebuild``, a new generation is built from these sources alone, with another encoder or
-    method if given; it replaces the searched generation at the end. If several documents have one id, nothing is
-    indexed, or with ``on_duplicate`` the last or the first of the highest revision counts. Raises ModelMismatch: the
-    vectors are another encoder's or method's; BadInput: a source or an option can't be used, ids stand more than once,
-    or an earlier version gave the files other ids; DragomanError: reading, encoding or storing failed.
+    method if given; it replaces the searched generation at the end, after ``before_switch``. If several documents have
+    one id, nothing is indexed, or with ``on_duplicate`` the last or the first of the highest revision counts. Raises
+    ModelMismatch: the vectors are another encoder's or method's; BadInput: a source or an option can't be used, ids
+    stand more than once, or an earlier version gave the files other ids; DragomanError: reading or storing failed.
     """
     settings = settings or Settings.read()
     names = _absolute(sources)
@@ -73,6 +77,8 @@ def index(
             checkpoints=settings.checkpoints(collection), console=console,
         )  # fmt: skip
         if rebuild and store.count():
+            if before_switch:
+                before_switch(engine, collection, store, loaded)
             generations.switch(engine, collection, settings)
     return report
 

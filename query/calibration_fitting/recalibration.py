@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import sqlalchemy as sa
 
 from encoders.console import QUIET, Console
-from encoders.document import unit_rows
+from encoders.document import Encoder, unit_rows
 from encoders.machine.cores import on_all_cores
 from encoders.machine.placement import Device
 from encoders.methods.moments import PartMoments
@@ -28,6 +29,9 @@ from query.calibration_fitting.document_samples import draw_each
 from query.calibration_fitting.language_statistics import SAMPLE, ShrunkMeans, document_moments
 from query.calibration_fitting.open_collection import OpenCollection
 from query.ranking.fair_ranker import FairRanker
+
+if TYPE_CHECKING:
+    from indexer.index_sources import BeforeSwitch
 
 DRIFT = 0.25
 """Least drift of a language that makes a collection be calibrated again; drift of unchanged documents is below half of
@@ -70,6 +74,24 @@ def finish_indexing(
                 collections.hold(session, collection, as_searched=False)
                 session.get_one(Collection, name).checked_run = checked[-1].id
     return report
+
+
+def calibrating_before_switch(device: Device = "auto", console: Console = QUIET) -> "BeforeSwitch":
+    """Calibrate a rebuilt collection whose model has no calibration, so that no search meets it without."""
+
+    def calibrate(engine: sa.Engine, name: str, store: VectorStore, encoder: Encoder) -> None:
+        row = collections.require(engine, name)
+        if row.building and all(
+            known.model != encoder.spec.model for known in calibration_table.all_calibrations(engine, name)
+        ):
+            built = dict(row.building)
+            # as the collection will be; this is no row of the database
+            switched = Collection(name=name, store=row.store, generation=built.pop("number"), **built)
+            opened = OpenCollection(engine, switched, store, device, console, row)
+            opened.encoder = encoder
+            calibrate_open(opened, CalibrationRequest())
+
+    return calibrate
 
 
 def is_calibrated(name: str, settings: Settings) -> bool:

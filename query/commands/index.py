@@ -15,7 +15,7 @@ from indexer.indexing.duplicates import ON_DUPLICATE
 from indexer.readers.records.source import ReadOptions
 from indexer.workers.run_watch import watch_run
 from onnx_export.models import DEFAULT
-from query.calibration_fitting.recalibration import finish_indexing
+from query.calibration_fitting.recalibration import calibrating_before_switch, finish_indexing
 from query.commands.options import completion
 from query.commands.options.common_options import collection_option, common_options_and_broker
 from query.commands.options.encoder_options import device_option
@@ -99,7 +99,8 @@ def command(
         report = watch_run(ledger, settings, console)
     else:
         with console.if_interrupted(_HINT):
-            report = index(sources, name, device=device, console=console, **stated)
+            before = None if no_calibration else calibrating_before_switch(device, console)
+            report = index(sources, name, device=device, before_switch=before, console=console, **stated)
     show_index_report(report, name, console)
     if not report.encoded and not report.unchanged:
         raise BadInput(f"nothing of the sources could be indexed; see why: dragoman status -c {name}")

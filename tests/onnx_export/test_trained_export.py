@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from encoders.console import Console
+from encoders.console import QUIET
 from encoders.document import Document, FloatArray
 from encoders.folder.model_cache import model_cache
 from encoders.folder.model_folder import ModelFolder
@@ -46,7 +46,6 @@ from tests.onnx_export.conftest import SaveModel
 from trials.servers.redis import RedisServer
 
 pytestmark = pytest.mark.torch
-QUIET = Console(quiet=True)
 SAID = {"settings": {"frozen": False}, "documents": 60, "languages": {"de": 20}, "best": 4, "steps": 12}
 SAID |= {"validated": False, "lower": "small"}
 TEXT = "The river rose {0} metres. Farmers sold {0} goats."

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from encoders.console import Console
+from encoders.console import QUIET
 from encoders.document import Document
 from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
@@ -28,7 +28,6 @@ from tests.onnx_export.conftest import SaveModel
 from tests.papers.conftest import Ask
 
 pytestmark = [pytest.mark.torch, pytest.mark.train]
-QUIET = Console(quiet=True)
 UPPER = UpperShape(64, layers=1, heads=1, feed_forward=32)
 SAID = {"lower": "small", "settings": {"frozen": False}, "documents": 60, "languages": {"de": 20}, "best": 4}
 SAID |= {"steps": 12, "score": 0.5, "untrained": 0.4, "validated": True}

@@ -9,7 +9,7 @@ import pytest
 import torch
 import transformers
 
-from encoders.console import Console
+from encoders.console import QUIET
 from encoders.document import Document, FloatArray
 from encoders.errors import BadInput
 from onnx_export.huggingface.hub_layout import choose_pooling, read_layout
@@ -60,9 +60,6 @@ def test_the_last_of_the_best_epochs_on_development_is_kept() -> None:
     assert [weights.shape for weights, _ in (first, second, last)] == [(6, 10), (10, 8), (8, 3)]
     states = np.tanh(np.tanh(rows(20, 6, 0) @ first[0] + first[1]) @ second[0] + second[1]) @ last[0] + last[1]
     np.testing.assert_array_equal(predict(network, rows(20, 6, 0)), np.argmax(states, axis=1))
-
-
-QUIET = Console(quiet=True)
 
 
 def tokens(model: Any, *lengths: int) -> tuple[Any, Any]:

@@ -107,7 +107,8 @@ def show_upkeep(upkeep: "UpkeepReport", name: str, console: Console) -> None:
     """Show in a sentence how fair searches are after documents changed; why: ``dragoman status --calibration``."""
     report = upkeep.report
     if not report:
-        console.say(f"{name} keeps its calibration: {upkeep.reason}")
+        fair = "" if upkeep.own_language is None else f". {fairness_sentence(upkeep)}"
+        console.say(f"{name} keeps its calibration: {upkeep.reason}{fair}")
         return
     values = {**calibration_json(report.stored, name), "reason": upkeep.reason, "own_language": upkeep.own_language}
     mates = report.stored.summary.mates

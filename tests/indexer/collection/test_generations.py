@@ -80,7 +80,7 @@ def delete(settings: Settings) -> None:
 
 def interrupt(settings: Settings, source: Path, target: object, name: str, method: str = "first") -> None:
     """Begin a rebuild whose process is interrupted in a function, before the function does anything."""
-    with pytest.MonkeyPatch.context() as patch:
+    with Patch.context() as patch:
         patch.setattr(target, name, interrupted)
         with pytest.raises(KeyboardInterrupt):
             index(settings, source, method=method, rebuild=True)

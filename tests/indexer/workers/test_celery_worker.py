@@ -430,7 +430,7 @@ def test_a_worker_makes_no_queues_but_its_own_and_logs_json_lines_only(rabbitmq:
 
 
 @pytest.mark.long
-def test_a_rabbitmq_without_memory_is_said_to_take_no_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rabbitmq_without_memory_is_said_to_take_no_messages(monkeypatch: Patch) -> None:
     """A RabbitMQ for this test alone: until it has memory again it takes nobody's messages."""
     model = f"model-{uuid.uuid4().hex[:8]}"
     with installed(running(RabbitServer)) as rabbitmq:
@@ -468,7 +468,7 @@ def test_a_rabbitmq_without_memory_is_said_to_take_no_messages(monkeypatch: pyte
         ("kafka:secret@127.0.0.1:{port}", "the broker must be RabbitMQ or Redis, which are known to keep messages"),
     ],
 )
-def test_an_unreachable_broker_is_said_without_a_password(url: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_broker_is_said_without_a_password(url: str, told: str, monkeypatch: Patch) -> None:
     monkeypatch.setattr(hints, "_CONNECT_RETRIES", 1)
     port = free_port()
     with pytest.raises((BadInput, StoreError)) as refused:

@@ -74,7 +74,7 @@ def test_a_run_that_stands_still_says_why_and_what_to_do(field: Field) -> None:
 @contextmanager
 def looking_on(field: Field) -> Iterator[None]:
     looking = threading.Thread(target=wait_for, args=(field.engine, 1, Console(), field.settings), daemon=True)
-    with pytest.MonkeyPatch.context() as patch:
+    with Patch.context() as patch:
         patch.setattr("indexer.workers.run_watch._VIEW", 0.05)
         looking.start()
         yield

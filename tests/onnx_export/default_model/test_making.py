@@ -155,7 +155,7 @@ def half(default_folder: ModelFolder) -> tuple[Path, ParityReport]:
 @pytest.mark.parts
 def test_a_card_s_documents_meet_cpu_queries(settings: Settings, default_folder: ModelFolder, capsys: Capture) -> None:
     source = [str(DEMO / "docs.de.jsonl"), str(DEMO / "docs.ja.jsonl")]
-    with pytest.MonkeyPatch.context() as patch:
+    with Patch.context() as patch:
         install_cards(patch, Library(["H100"]))
         sessions = install_provider(patch)
         index(source, "demo", settings=settings, device="auto", console=Console())
