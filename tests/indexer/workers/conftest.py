@@ -18,7 +18,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from encoders.console import QUIET
+from encoders.console import Console
 from encoders.document import Document, Encoded, Encoder
 from encoders.inference.session import GraphFailure
 from indexer.collection import collection as collections
@@ -46,6 +46,7 @@ from trials.servers.postgres import PostgresServer
 from trials.servers.redis import RedisServer
 
 E = TypeVar("E", bound=FakeEncoder)
+QUIET = Console(quiet=True)
 
 
 def _database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
