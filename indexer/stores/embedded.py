@@ -29,7 +29,7 @@ from indexer.stores.contract import (
     VectorQuery,
     in_order,
 )
-from indexer.stores.field_filters import TO_INSTEAD
+from indexer.stores.field_filters import missing_field
 from indexer.stores.matrix import VectorMatrix
 from indexer.stores.read_cache import ReadCache
 from indexer.stores.sqlite_file import SqliteFile
@@ -276,8 +276,7 @@ class EmbeddedStore:
             )
         if missing is not None:
             shown = f" (the fields: {', '.join(fields)})" if fields else ", and none has any field"
-            shown = TO_INSTEAD if missing == "lang" else did_you_mean(missing, fields) + shown
-            raise BadInput(f"no document has the field {missing!r}{shown}")
+            raise missing_field(missing, did_you_mean(missing, fields) + shown)
 
     def value_path(self, name: str) -> str:
         return name

@@ -8,14 +8,19 @@ from typing import Any
 
 from encoders.errors import BadInput
 
-TO_INSTEAD = "; choose the documents' languages by --to, in Python and JSON to"
-"""What a filter by ``lang`` is told: a document's language is no field."""
 BOUNDS = ("gte", "lte")
 """Names of bounds: a value is at least this, or at most this."""
 _LARGEST = sys.float_info.max
 _DIGIT = re.compile(r"\d")
 _DATE = re.compile(r"\d{4}(-\d\d){1,2}")
 """A month or a day, which as an upper bound takes in all of its times, as in Elasticsearch's dates."""
+
+
+def missing_field(name: str, advice: str) -> BadInput:
+    """The error for a field that no document has; a document's language is no field, and has advice of its own."""
+    if name == "lang":
+        advice = "; choose the documents' languages by --to, in Python and JSON to"
+    return BadInput(f"no document has the field {name!r}{advice}")
 
 
 def require_filters(filters: Any) -> None:

@@ -86,9 +86,10 @@ def serve(plan: WorkerPlan, settings: Settings, console: Console) -> int:
     if devices[0].startswith("cuda") and (devices != [plan.device] or sharers > 1):
         make_models(plan.reference, console, place(devices[0]))  # once, before several processes need them
         logger.info("starts %s on each of %s", counted(sharers, "process", "processes"), counted(len(devices), "GPU"))
-        cards = [(device, f"{device} {place_of}") for device in devices for place_of in range(1, sharers + 1)]
+        cards = [(device, f"{device} {process}") for device in devices for process in range(1, sharers + 1)]
         plans = {name: plan.on_gpu(device, number, sharers) for number, (device, name) in enumerate(cards)}
-        return run_for_each_card({name: partial(_serve_card, one, settings, console) for name, one in plans.items()})
+        work = {name: partial(_serve_card, card_plan, settings, console) for name, card_plan in plans.items()}
+        return run_for_each_card(work)
     plan = _checked(plan, console)
     make_models(plan.reference, console, place(plan.device))  # once, before several processes need them
     if plan.metrics_address:

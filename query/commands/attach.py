@@ -38,7 +38,7 @@ _MIN_CHANGED_SHARE = 0.1
 _PAUSES = (60.0, 3600.0)
 """First and longest pause after a calibration failed, in seconds; each failure doubles it."""
 _REST = 9
-"""Times that a look at the calibration took until the next: rewrites of a small index would wait for looks."""
+"""Rest after a look at the calibration, in times that it took: else a busy small index waits for looks alone."""
 
 
 @click.command("attach", cls=Command)

@@ -64,8 +64,8 @@ def command(
     texts in twelve languages, on the CPU, and with --device on a GPU too, which must not wait for the CPU. If it fails,
     nothing is written, unless forced.
     """
+    from onnx_export.hmde.trained_export import export_trained, trained_folder  # noqa: PLC0415 - as above
     from onnx_export.huggingface.hub_export import export_model  # noqa: PLC0415 - onnx, which --help does not need
-    from onnx_export.trained_export import export_trained, trained_folder  # noqa: PLC0415 - as above
 
     placement = _placement(device, precision, console)
     checks: list[dict[str, Any]] = []

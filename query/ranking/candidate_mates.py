@@ -31,6 +31,8 @@ ALIKE, ALIKE_PIECES, _COMPARED = 0.93, 0.6, 500
 """Near-duplicates in one language: least plain cosine, and least share of common pieces of four characters in their
 first ``_COMPARED`` characters. Cosines alone can't tell: texts that differ in a number have .93, as have two articles.
 """
+_JUDGING = 4
+"""Least hits of a third language by which two hits are said to agree or not."""
 _BLOCK = 256
 """Hits whose sameness with all is computed at once."""
 _GAIN = np.float32(0.98)
@@ -172,7 +174,7 @@ def _mates_and_sameness(
     nearest = np.stack([part.argmax(axis=1) + span.start for part, span in zip(parts, spans, strict=True)], axis=1)
     nearest[every, language] = every
     two = [np.partition(np.insert(part, 0, part.max(axis=1) / 2, axis=1), -2)[:, -2:].T for part in parts]
-    best_two, several = np.stack(two, axis=2), np.bincount(language) >= 4
+    best_two, several = np.stack(two, axis=2), np.bincount(language) >= _JUDGING
     for start in range(0, len(rows), _BLOCK):
         block = np.array(rows[start : start + _BLOCK])
         of_row = language[block]

@@ -34,10 +34,10 @@ from onnx_export.graphs.parity import read_texts
 from onnx_export.hmde import lower_base as bases
 from onnx_export.hmde.hmde_folder import publish
 from onnx_export.hmde.hmde_settings import Settings as HmdeSettings
+from onnx_export.hmde.trained_export import export_trained
 from onnx_export.hmde.upper_model import Upper
 from onnx_export.hmde.weights import read_tensors
 from onnx_export.models import find_model, open_named
-from onnx_export.trained_export import export_trained
 from query.cli import run
 from query.ranking.searcher import Searcher
 from tests.conftest import Capture, Patch

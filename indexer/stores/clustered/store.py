@@ -33,7 +33,7 @@ from indexer.stores.contract import (
     VectorQuery,
     in_order,
 )
-from indexer.stores.field_filters import TO_INSTEAD, within
+from indexer.stores.field_filters import missing_field, within
 
 _MAX_ID_BYTES = 512
 _MAX_LANGUAGES = 10_000
@@ -293,8 +293,7 @@ class ServerStore:
                     index=self.index, size=0, query=query, terminate_after=1, allow_partial_search_results=False
                 )
             if not answer["hits"]["total"]["value"]:
-                advice = TO_INSTEAD if name == "lang" else "; see to its name"
-                raise BadInput(f"no document has the field {name!r}{advice}")
+                raise missing_field(name, "; see to its name")
 
     def value_path(self, name: str) -> str:
         """The path in a document's fields of the values that a filter by this field compares with. Raises BadInput."""

@@ -14,6 +14,7 @@ from query.commands.options import completion
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 PORT = click.IntRange(1, 65535)
+_YEAR = 31_536_000.0  # seconds
 
 
 class Number(click.FloatRange):
@@ -29,7 +30,7 @@ class Number(click.FloatRange):
 
 def seconds(least: float) -> Number:
     """The type of a time in seconds, at most a year: no clock adds up longer times."""
-    return Number(least, 31_536_000.0)
+    return Number(least, _YEAR)
 
 
 class Address(click.ParamType[tuple[str, int]]):
