@@ -24,8 +24,10 @@ def with_passages(
 ) -> CandidatesWithPassages:
     """Documents with their (n,) stored passages, corrected; a document without passages is its own segment."""
     dim = documents.raw.shape[1]
-    has_title = np.array([passages.has_title for passages in stored], dtype=np.bool_)
     counts = np.array([len(passages.vectors) for passages in stored], dtype=np.intp)
+    offsets = np.concatenate([np.zeros((0, 2), np.int32), *(passages.offsets for passages in stored)])
+    has_title = counts > 1  # and the last passage begins at 0, as ``Passages.has_title`` says
+    has_title[has_title] = offsets[np.cumsum(counts)[has_title] - 1, 0] == 0
     borders = np.concatenate(([0], np.cumsum(np.maximum(counts, 1))))
     vectors = np.empty((int(borders[-1]), dim), dtype=np.float32)
     filled = np.repeat(counts > 0, np.maximum(counts, 1))
@@ -33,7 +35,7 @@ def with_passages(
     vectors[~filled] = documents.raw[counts == 0]
     spans = passage_rows_by_language(documents.languages, borders)
     corrected = calibration.correct_documents(unit_rows(vectors), spans, share, "passage", query_lang=query_lang)
-    lengths = opening_lengths([passages.offsets for passages in stored], has_title)
+    lengths = opening_lengths(offsets, counts, has_title)
     return CandidatesWithPassages(
         documents.doc_ids,
         documents.languages,
@@ -49,11 +51,13 @@ def with_passages(
     )
 
 
-def opening_lengths(offsets: Sequence[Int32Array], has_title: BoolArray) -> Rows:
-    """(n,) number of segments in each opening: the first, and, without overlap, others up to ``_WINDOW`` characters."""
-    counts = np.array([len(of_document) for of_document in offsets], dtype=np.intp)
+def opening_lengths(offsets: Int32Array, counts: Rows, has_title: BoolArray) -> Rows:
+    """(n,) number of segments in each opening: the first, and, without overlap, others up to ``_WINDOW`` characters.
+
+    ``offsets`` are those of all passages, (p, 2), ``counts`` how many of them each document has.
+    """
     borders = np.concatenate(([0], np.cumsum(counts)))
-    starts, ends = np.concatenate([np.zeros((0, 2), np.int32), *offsets]).T
+    starts, ends = offsets.T
     within = np.concatenate(([0], np.cumsum(ends <= _WINDOW)))
     lengths = within[borders[1:] - has_title] - within[borders[:-1]]
     several = np.flatnonzero(counts - has_title > 1)

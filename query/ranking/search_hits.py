@@ -379,11 +379,12 @@ def best_passages(
         start, end = (word_around(text, int(border))[at] for at, border in enumerate(passages.offsets[number]))
         start = body if start == 0 and end > body else start + len(text[start:end]) - len(text[start:end].lstrip())
         early = max(body if start >= body else 0, word_around(text, max(0, start - _NEAR))[0])
-        around = text[early : word_around(text, end + _NEAR)[1]]
+        early, late = max(early, text.rfind("\n", early, start)), word_around(text, end + _NEAR)[1]
+        around = text[early : text.find("\n", end, late) + 1 or late]  # a line break ends a sentence
         spans = [(early + begin, early + stop) for begin, stop in sentences(around, document.lang)]
         if spans := [span for span in spans if span[0] < end and span[1] > start]:
-            late = spans[0][0] < start and len(spans) > 1 and (end - spans[1][0]) * 2 >= end - start
-            start = start if spans[late][0] == early > body else spans[late][0]
+            second = spans[0][0] < start and len(spans) > 1 and (end - spans[1][0]) * 2 >= end - start
+            start = start if spans[second][0] == early > body else spans[second][0]
             end = end if spans[-1][1] == early + len(around) < len(text) else spans[-1][1]
         compared = float(detail.cosines[number])
         ranked.append(Passage(text[start:end], start, end, cosine, number, compared))
