@@ -94,10 +94,12 @@ def index(
         "prune": prune, "rebuild": rebuild, "on_duplicate": on_duplicate, "console": console,
     }  # fmt: skip
     with source_names(sources, collection, settings, options) as names:
+        before = calibrating_before_switch(device, console) if calibrate else None
         if settings.broker:
-            report = watch_run(indexing.index_by_workers(names, collection, **stated), settings, console)
+            ledger = indexing.index_by_workers(names, collection, **stated)
+            report = watch_run(ledger, settings, console)
+            indexing.switch_built(ledger.run, settings, before, device, console)
         else:
-            before = calibrating_before_switch(device, console) if calibrate else None
             report = indexing.index(names, collection, device=device, before_switch=before, **stated)
     if not report.encoded and not report.unchanged:
         reason = f" ({report.refused[0].place}: {report.refused[0].text})" if report.refused else ""

@@ -83,6 +83,27 @@ def index(
     return report
 
 
+def switch_built(
+    run: IndexRun, settings: Settings, before_switch: BeforeSwitch | None, device: Device = "auto",
+    console: Console = QUIET,
+) -> None:  # fmt: skip
+    """Search the generation that workers built in a run with another model, after ``before_switch``."""
+    with open_database(settings.database) as engine:
+        row, database_id = collections.require(engine, run.collection), read_database_id(engine)
+        if not row.building or row.building["number"] != run.generation:
+            return  # the run was no rebuild, or the workers have switched
+        with (
+            collection_lock(row.name, engine),
+            closing(row.open_store(settings, generation=run.generation, database_id=database_id)) as store,
+        ):
+            refuse_while_workers(engine, row.name)
+            if store.count():
+                if before_switch:
+                    encoder = open_named(row.building["encoder"], row.building["method"], console, device=device)
+                    before_switch(engine, row.name, store, encoder)
+                generations.switch(engine, row.name, settings)
+
+
 def index_by_workers(
     sources: Sequence[str],
     collection: str,

@@ -123,9 +123,10 @@ def active_runs(engine: sa.Engine, model: str | None = None) -> list[IndexRun]:
 
 
 def end_run(engine: sa.Engine, settings: Settings, run: IndexRun, console: Console) -> None:
-    """End a run whose chunks are all done: prune and publish the store, switch to a rebuilt generation.
+    """End a run whose chunks are all done: prune and publish the store, switch to a rebuilt generation of one model.
 
-    A late worker finds the run over and changes nothing. Raises StoreError: it failed; repeat the call.
+    ``switch_built`` switches to another model, whose calibration is made before. A late worker finds the run over and
+    changes nothing. Raises StoreError: it failed; repeat the call.
     """
     collection = collections.find(engine, run.collection)
     if collection is None:
@@ -136,7 +137,8 @@ def end_run(engine: sa.Engine, settings: Settings, run: IndexRun, console: Conso
         pruned = pruning.prune(ledger, store, console) if run.prune else 0
         if store.count():  # an empty index must not take the place of the searched one
             store.publish()
-            if collection.building and collection.building["number"] == run.generation:
+            built = collection.building or {}
+            if (built.get("number"), built.get("model")) == (run.generation, collection.model):
                 generations.switch(engine, collection.name, settings)
     shutil.rmtree(settings.checkpoints(run.collection), ignore_errors=True)  # those of documents that were refused
     ledger.finish(pruned)

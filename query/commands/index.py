@@ -10,7 +10,7 @@ from encoders.machine.placement import Device
 from encoders.methods.combined_encoder import SEPARATOR
 from encoders.methods.method_registry import METHODS
 from indexer.collection.settings import Settings
-from indexer.index_sources import index, index_by_workers
+from indexer.index_sources import index, index_by_workers, switch_built
 from indexer.indexing.duplicates import ON_DUPLICATE
 from indexer.readers.records.source import ReadOptions
 from indexer.workers.run_watch import watch_run
@@ -93,13 +93,16 @@ def command(
     """
     encoder, method = SEPARATOR.join(encoders) or None, SEPARATOR.join(methods) or None
     stated: dict[str, Any] = {"settings": settings, "options": options, "encoder": encoder, "method": method, **choices}
+    before = None if no_calibration else calibrating_before_switch(device, console)
     if settings.broker:
         with console.if_interrupted(_HINT):
             ledger = index_by_workers(sources, name, console=console, **stated)
-        report = watch_run(ledger, settings, console)
+        again = "the same command calibrates and searches what was rebuilt" if choices["rebuild"] else ""
+        report = watch_run(ledger, settings, console, again)
+        with console.if_interrupted(_HINT):
+            switch_built(ledger.run, settings, before, device, console)
     else:
         with console.if_interrupted(_HINT):
-            before = None if no_calibration else calibrating_before_switch(device, console)
             report = index(sources, name, device=device, before_switch=before, console=console, **stated)
     show_index_report(report, name, console)
     if not report.encoded and not report.unchanged:

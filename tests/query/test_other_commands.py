@@ -20,6 +20,7 @@ from query.cli import run
 from query.collections.removal import remove_collection
 from query.evaluation import evaluation_log
 from query.migration import document_reencoding
+from tests.indexer.workers.site import Site
 from tests.query.conftest import SOURCES, Command
 from trials.command import TOPICS
 
@@ -44,9 +45,7 @@ def delete(home: Settings) -> None:
 
 
 def rebuild(home: Settings) -> None:
-    with open_database(home.database) as engine:
-        encoder = collections.require(engine, "demo").encoder
-    index([str(SOURCES[0])], "demo", settings=home, encoder=encoder, device="cpu", rebuild=True)
+    index([str(SOURCES[0])], "demo", settings=home, encoder=row(home).encoder, device="cpu", rebuild=True)
 
 
 def before(monkeypatch: pytest.MonkeyPatch, place: object, name: str, act: Callable[[], object]) -> None:
@@ -103,9 +102,16 @@ def test_a_migration_left_at_its_end(home: Settings, word_model: ModelFolder, mo
     assert row(home).model == old
 
 
-@pytest.mark.parametrize("moment", ["switch", "drop_unnamed", "keep_calibrated", "hold"])
-def test_a_rebuild_killed_at_its_end_is_completed(home: Settings, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
+@pytest.mark.parametrize("moment", ["switch", "switch by workers", "drop_unnamed", "keep_calibrated", "hold"])
+def test_a_rebuild_killed_at_its_end_is_completed(
+    home: Settings, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, moment: str
+) -> None:
     command = [*INDEX, "--rebuild", "--method", "first"]
+    if moment == "switch by workers":
+        site = Site(home.home.parent, request.getfixturevalue("redis").url)
+        request.addfinalizer(site.close)
+        site.start("worker", "-c", "demo", "--method", "first", "--device", "cpu", "--home", str(home.home))
+        command, moment = [*command, "--broker", site.settings.broker], "switch"
     place = {"keep_calibrated": recalibration, "hold": collections}.get(moment, generations)
     after = {"drop_unnamed": (generations, "switch"), "hold": (recalibration, "keep_calibrated")}.get(moment)
     if after:  # it is called at the beginning, too

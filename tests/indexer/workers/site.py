@@ -19,12 +19,8 @@ class Site:
         self.processes: list[subprocess.Popen[str]] = []
 
     def start(self, *arguments: str, program: Sequence[str] = ("-m", "query.cli")) -> subprocess.Popen[str]:
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "DRAGOMAN_HOME": str(self.settings.home),
-            "DRAGOMAN_BROKER": self.settings.broker,
-        }
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "DRAGOMAN_HOME": str(self.settings.home)}
+        environment["DRAGOMAN_BROKER"] = self.settings.broker
         with (self.folder / f"{len(self.processes)}.log").open("w") as log:
             process = subprocess.Popen(
                 [sys.executable, *program, *arguments],
