@@ -98,6 +98,7 @@ def switch_built(
         ):
             refuse_while_workers(engine, row.name)
             if store.count():
+                store.publish()
                 if before_switch:
                     encoder = open_named(row.building["encoder"], row.building["method"], console, device=device)
                     before_switch(engine, row.name, store, encoder)

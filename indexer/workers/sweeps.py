@@ -135,10 +135,12 @@ def end_run(engine: sa.Engine, settings: Settings, run: IndexRun, console: Conso
     database_id = read_database_id(engine)
     with closing(collection.open_store(settings, generation=run.generation, database_id=database_id)) as store:
         pruned = pruning.prune(ledger, store, console) if run.prune else 0
-        if store.count():  # an empty index must not take the place of the searched one
+        building = collection.building or {}
+        built = building if building.get("number") == run.generation else None
+        # an empty index must not take the place of the searched one
+        if store.count() and (built is None or built["model"] == collection.model):
             store.publish()
-            built = collection.building or {}
-            if (built.get("number"), built.get("model")) == (run.generation, collection.model):
+            if built:
                 generations.switch(engine, collection.name, settings)
     shutil.rmtree(settings.checkpoints(run.collection), ignore_errors=True)  # those of documents that were refused
     ledger.finish(pruned)
