@@ -1,5 +1,6 @@
 """The program of the command ``dragoman``: its own packages come first, then the command is imported and run."""
 
+import gc
 import os
 import sys
 from importlib.machinery import PathFinder
@@ -17,6 +18,7 @@ where other work has the cores each product waits for it: a search takes ten tim
 def main() -> None:
     """Run the command, also where the user's own modules have names of Dragoman's packages."""
     put_own_packages_first()
+    gc.disable()  # until the command is imported
     if sys.argv[1:2] not in ([name] for name in _ON_ALL_CORES):
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy reads it when it is imported
     from query.cli import main as command  # noqa: PLC0415 - not before the path is in order

@@ -15,8 +15,8 @@ from indexer.cluster.cluster_address import are_same_indices
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
 from indexer.ledger import index_runs
-from indexer.ledger.attach_ledger import AttachedIndex
 from indexer.ledger.database import Base, now, read_database_id, transaction
+from indexer.ledger.tables import AttachedIndex
 from indexer.stores.attached.attached_address import Attachment, is_attached
 from indexer.stores.collection_names import check_collection_name
 from indexer.stores.contract import VectorStore

@@ -12,7 +12,7 @@ from indexer.ledger.database import Base, now, transaction
 from indexer.ledger.findings import Finding
 from indexer.ledger.index_runs import RunLedger
 from indexer.ledger.ledger import PAGE
-from indexer.ledger.tables import DONE, RUNNING, FindingRow, IndexRun
+from indexer.ledger.tables import DONE, RUNNING, AttachedIndex, FindingRow, IndexRun
 
 
 class Checkpoint(Base):
@@ -25,16 +25,6 @@ class Checkpoint(Base):
     seq_no: Mapped[int] = mapped_column(sa.BigInteger)
     history: Mapped[str] = mapped_column(default="")
     """Id of the numbering that ``seq_no`` belongs to; empty if it was unknown when the row was written."""
-
-
-class AttachedIndex(Base):
-    """An index into which vectors of a collection were put, by its own name: an alias may point elsewhere by now."""
-
-    __tablename__ = "attached_indices"
-
-    collection: Mapped[str] = mapped_column(primary_key=True)
-    uuid: Mapped[str] = mapped_column(primary_key=True)
-    name: Mapped[str]
 
 
 def remember(engine: sa.Engine, collection: str, uuid: str, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Tables of the ledger: index runs, chunks, spooled documents, findings, and the ids that a run met."""
+"""Tables of the ledger: index runs, chunks, spooled documents, findings, ids that a run met, and attached indices."""
 
 import datetime as dt
 
@@ -110,6 +110,16 @@ class SeenDocument(Base):
     key: Mapped[int] = mapped_column(sa.BigInteger, primary_key=True, autoincrement=False)
     chunk: Mapped[int] = mapped_column(default=0)
     """Always 0; an earlier version needed the number of a chunk."""
+
+
+class AttachedIndex(Base):
+    """An index into which vectors of a collection were put, by its own name: an alias may point elsewhere by now."""
+
+    __tablename__ = "attached_indices"
+
+    collection: Mapped[str] = mapped_column(primary_key=True)
+    uuid: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str]
 
 
 REFUSED, REMARK = "refused", "remark"

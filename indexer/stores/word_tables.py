@@ -7,11 +7,12 @@ batch, and resumes if killed; from then on every write to documents writes their
 
 import sqlite3
 from collections.abc import Iterable
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import sqlalchemy as sa
 
-from indexer.text.terms import LexicalIndex
+if TYPE_CHECKING:
+    from indexer.text.terms import LexicalIndex
 
 WITHOUT_WORDS, WITH_WORDS = 1, 2
 """``user_version`` of a file without words, and of a file with words."""
@@ -57,7 +58,7 @@ def add(connection: sa.Connection, documents: Iterable[tuple[int, str, str]]) ->
     for row, lang, text in documents:
         by_lang.setdefault(lang, []).append((row, text))
     for lang, texts in by_lang.items():
-        LexicalIndex(_driver(connection), lang).add(texts)
+        _index(connection, lang).add(texts)
 
 
 def remove(connection: sa.Connection, documents: Iterable[tuple[int, str]]) -> None:
@@ -66,13 +67,15 @@ def remove(connection: sa.Connection, documents: Iterable[tuple[int, str]]) -> N
     for row, lang in documents:
         by_lang.setdefault(lang, []).append(row)
     for lang, rows in by_lang.items():
-        LexicalIndex(_driver(connection), lang).remove(rows)
+        _index(connection, lang).remove(rows)
 
 
 def search(connection: sa.Connection, text: str, lang: str, k: int, among: str | None) -> list[tuple[int, float]]:
     """Rows of one language that share terms with a text, with BM25 scores, best first; only ``among``, a JSON array."""
-    return LexicalIndex(_driver(connection), lang).search(text, k, among)
+    return _index(connection, lang).search(text, k, among)
 
 
-def _driver(connection: sa.Connection) -> sqlite3.Connection:
-    return cast("sqlite3.Connection", connection.connection.driver_connection)
+def _index(connection: sa.Connection, lang: str) -> "LexicalIndex":
+    from indexer.text.terms import LexicalIndex  # noqa: PLC0415 - only hybrid searches need its patterns
+
+    return LexicalIndex(cast("sqlite3.Connection", connection.connection.driver_connection), lang)

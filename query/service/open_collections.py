@@ -19,9 +19,8 @@ from encoders.phrases import did_you_mean
 from indexer.cluster.cluster_errors import IndexGone
 from indexer.collection import collection as collections
 from indexer.collection.collection import Collection, NoCollection
-from indexer.ledger.attach_ledger import AttachedIndex
 from indexer.ledger.database import connect
-from indexer.ledger.tables import IndexRun
+from indexer.ledger.tables import AttachedIndex, IndexRun
 from indexer.stores.embedded import EmbeddedStore
 from indexer.text.language_detection import Detector
 from onnx_export.models import open_reranker

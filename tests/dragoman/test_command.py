@@ -1,4 +1,4 @@
-"""The command prepares its process: the way to its own packages, and the threads of matrix products."""
+"""The command prepares its process: the way to its own packages, threads of matrix products, garbage collection."""
 
 import os
 import subprocess
@@ -28,14 +28,14 @@ if __name__ == "__main__":
         print(*pool.map(origin, ["query", "encoders", "helper"]), sep="\\n")
 """
 _THREADS = """
-import sys
+import gc
 from dragoman.command import main
-sys.argv = ["dragoman", {command!r}, "--help"]
 try:
     main()
 finally:
     import numpy, threadpoolctl
-    print({{info["num_threads"] for info in threadpoolctl.threadpool_info() if info["internal_api"] == "openblas"}})
+    pools = threadpoolctl.threadpool_info()
+    print({pool["num_threads"] for pool in pools if pool["internal_api"] == "openblas"}, gc.isenabled())
 """
 
 
@@ -86,9 +86,9 @@ def test_products_of_a_search_are_computed_on_one_core_unless_the_user_says_othe
         pytest.skip("on one core, or without OpenBLAS, there is nothing to choose")
     environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
     environment |= {"OPENBLAS_NUM_THREADS": chosen} if chosen else {}
-    (program := tmp_path / "threads.py").write_text(_THREADS.format(command=command))
-    done = python(program, env=environment, cwd=ROOT)
-    assert done.stdout.splitlines()[-1] == str({threads or cores})
+    (program := tmp_path / "threads.py").write_text(_THREADS)
+    done = python(program, command, "--help", env={**environment, "PYTHONPATH": str(ROOT)}, cwd=ROOT)
+    assert done.stdout.splitlines()[-1] == f"{{{threads or cores}}} True"
 
 
 def test_commands_of_large_products_exist() -> None:

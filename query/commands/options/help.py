@@ -1,5 +1,6 @@
 """Commands and their help: common options stand apart, lists have whole sentences; a group imports what is called."""
 
+import gc
 import importlib
 import os
 from collections.abc import Mapping
@@ -92,6 +93,8 @@ class LazyGroup(Group):
         if cmd_name not in self.lines:
             return None
         module = importlib.import_module(f"{self.package}.{self.modules.get(cmd_name, cmd_name).replace('-', '_')}")
+        gc.freeze()  # modules stay: to look for garbage in them, here and at the end, took a quarter of a short command
+        gc.enable()
         command: click.Command = getattr(module, cmd_name if cmd_name in self.modules else "command")
         command.short_help = self.lines[cmd_name]
         return command
