@@ -78,9 +78,8 @@ class QuantisedRows:
 
         Each language has the same number of queries. Rows of languages without queries get arbitrary numbers.
         """
-        digits = {
-            identity: QueryDigits.of(vectors) for identity, vectors in _distinct_queries(queries, queries).items()
-        }
+        distinct = _distinct_queries(queries, queries)
+        digits = dict(zip(distinct, QueryDigits.of(np.stack(list(distinct.values()))), strict=True))
         query_count = len(next(iter(queries.values())))
         lower, upper = np.empty((2, query_count, self._count), dtype=np.float32)
         for graph in self._graphs:
@@ -139,18 +138,18 @@ class QueryDigits(NamedTuple):
     losses: FloatArray  # (queries, 2) factors; times a row's two norms they bound the error of a product
 
     @classmethod
-    def of(cls, queries: FloatArray) -> QueryDigits:
-        """The digits of (queries, dim) float32."""
-        largest = np.maximum(np.abs(queries).max(axis=1, keepdims=True), np.finfo(np.float32).tiny)
+    def of(cls, queries: FloatArray) -> list[QueryDigits]:
+        """The digits of each array of (arrays, queries, dim) float32."""
+        largest = np.maximum(np.abs(queries).max(axis=2, keepdims=True), np.finfo(np.float32).tiny)
         high_units, low_units = largest / np.float32(LARGEST_DIGIT), largest / np.float32(2 * LARGEST_DIGIT**2)
         high = np.rint(queries / high_units)
         rest = queries - high * high_units
         low = np.rint(rest / low_units)
-        moved = (np.concatenate((high, low)) + LARGEST_DIGIT).astype(np.uint8)
+        moved = (np.concatenate((high, low), axis=1) + LARGEST_DIGIT).astype(np.uint8)
         residuals = rest - low * low_units
-        norms, residual_norms = (np.linalg.norm(rows, axis=1) for rows in (queries, residuals))
-        losses = np.stack((norms + residual_norms, residual_norms + _ROUNDING * norms), axis=1)
-        return cls(moved, high_units, low_units, residuals, losses)
+        norms, residual_norms = (np.linalg.norm(rows, axis=2) for rows in (queries, residuals))
+        losses = np.stack((norms + residual_norms, residual_norms + _ROUNDING * norms), axis=2)
+        return [cls(*of_array) for of_array in zip(moved, high_units, low_units, residuals, losses, strict=True)]
 
 
 def _session(rows: Int8Array) -> onnxruntime.InferenceSession:
@@ -171,6 +170,7 @@ def _session(rows: Int8Array) -> onnxruntime.InferenceSession:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
+    options.enable_cpu_mem_arena = False  # each of many graphs would keep a megabyte, in each process
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     session._model_bytes = None  # noqa: SLF001 - otherwise it keeps the rows twice
     return session

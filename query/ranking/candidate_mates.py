@@ -138,7 +138,8 @@ def _first_alike(documents: CandidateDocuments, best_first: Rows, read: ReadDocu
     place = np.argsort(best_first)
     for span in documents.languages.values():
         raw = documents.raw[span]
-        for pair in np.argwhere(np.triu(documents.vector_parts.plain_cosines(raw, raw) >= ALIKE, 1)).tolist():
+        pairs = np.argwhere(documents.vector_parts.plain_cosines(raw, raw) >= ALIKE)
+        for pair in pairs[pairs[:, 0] < pairs[:, 1]].tolist():
             better, worse = sorted((span.start + row for row in pair), key=place.__getitem__)
             near.setdefault(worse, []).append(better)
     rows = sorted({*near, *itertools.chain(*near.values())})

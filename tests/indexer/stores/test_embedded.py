@@ -256,7 +256,7 @@ def test_bounds_hold_for_what_quantising_lost_of_vectors_or_queries_and_for_the_
     lower, upper = (np.stack(of_queries)[rows, rows] for of_queries in zip(*bounds[:50], strict=True))
     products = (residuals.astype(np.float64) * vectors).sum(axis=1)
     assert ((upper - products) < 0.05 * (upper - lower)).all()  # the bound is reached, so a smaller one would not hold
-    left_out = unit_rows(QueryDigits.of(queries[:1]).residuals)[0]
+    left_out = unit_rows(QueryDigits.of(queries[None, :1])[0].residuals)[0]
     along = np.rint(left_out * 127 / np.abs(left_out).max())  # numbers that int8 holds
     _require_bounds(np.stack((along, -along)).astype(np.float32), queries[:1])
     ones = np.concatenate((np.ones((2, DIM), np.float32), -np.ones((2, DIM), np.float32)))
