@@ -383,7 +383,11 @@ class OpenCollections:
 
 
 def _spare_garbage_collector() -> None:
-    """Let later collections look at new objects alone: all take a tenth of a second, in which no thread answers."""
+    """Let later collections look at new objects alone, and rarely: all take a tenth of a second, and no thread answers.
+
+    A search makes hundreds of objects that live a little: by default they cost two collections a search.
+    """
     gc.unfreeze()
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000)
