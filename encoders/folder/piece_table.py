@@ -62,7 +62,7 @@ class PieceTable:
         settings = json.loads(self._select("SELECT value FROM settings")[0][0])
         self.around: tuple[list[int], list[int]] | None = settings["around"]  # of ``special_tokens_around``
         self._layout = settings["layout"]
-        self._unknown, self._rarest = settings["unknown"][0], settings["rarest"][0]
+        self.unknown, self._rarest = settings["unknown"][0], settings["rarest"][0]
         self._longest: int = settings["longest"]
         self._added = {entry["content"]: entry["id"] for entry in self._layout["added_tokens"]}
         self._cutter = self._tokenizer([settings["unknown"]])
@@ -91,8 +91,8 @@ class PieceTable:
             for start in range(len(word))
             for end in range(start + 1, min(start + self._longest, len(word)) + 1)
         }
-        rows = self._rows([self._unknown, self._rarest, *substrings])  # what is unknown scores below the rarest piece
-        rows.sort(key=lambda row: row[0] != self._unknown)
+        rows = self._rows([self.unknown, self._rarest, *substrings])  # what is unknown scores below the rarest piece
+        rows.sort(key=lambda row: row[0] != self.unknown)
         encodings = self._tokenizer([(piece, score) for piece, _, score in rows]).encode_batch(list(texts))
         return [([rows[token][1] for token in encoding.ids], encoding.offsets) for encoding in encodings]
 

@@ -2,7 +2,7 @@
 
 import sqlite3
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import accumulate
@@ -17,6 +17,7 @@ from encoders.document import Int32Array
 from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
 from encoders.folder.piece_table import PieceTable, special_tokens_around
+from encoders.text.fast_tokenizer import BlockTokens, FastTokenizer, fast_tokenizer
 from encoders.text.segmentation import cut_at_blanks
 
 _BLOCK = 50_000
@@ -78,6 +79,8 @@ class Tokenizer:
         With a table of pieces, the whole vocabulary is parsed only for long texts, for several documents at once, or
         after a few short texts that came alone. Raises BadInput: a file can't be read, or is no tokenizer.
         """
+        self.takes_tokie = False  # once the whole vocabulary is read, where its tokens are the same
+        self._fast: FastTokenizer | None = None
         self._path = folder.tokenizer
         self._whole: tokenizers.Tokenizer | None = None
         self._lock = Lock()
@@ -112,22 +115,23 @@ class Tokenizer:
         lead = self._document_lead if lead is None else lead
         if len(texts) == 1 and (tokens := self._tokenize_short(texts)):
             return tokens
-        whole = self._read_whole()
         is_text = [bool(text.strip()) or not lead for text in texts]
         texts = [lead + text for text in texts]
         spans_of_texts = [cut_at_blanks(text, _BLOCK // 2, _BLOCK, " \n") for text in texts]
         flat = [text[start:end] for text, spans in zip(texts, spans_of_texts, strict=True) for start, end in spans]
-        encodings = iter(whole.encode_batch(flat, add_special_tokens=False))
-        blocks_of_texts = [
-            [(start - len(lead), next(encodings), len(text)) for start, _ in spans]
-            for text, spans in zip(texts, spans_of_texts, strict=True)
-        ]
+        blocks = self._encode(flat)
         return [
-            self._joined(
-                [(start, encoding.ids, _spans(encoding, size)) for start, encoding, size in blocks], known=known
-            )
-            for blocks, known in zip(blocks_of_texts, is_text, strict=True)
+            self._joined([(start - len(lead), *next(blocks)) for start, _ in spans], known=known)
+            for spans, known in zip(spans_of_texts, is_text, strict=True)
         ]
+
+    def _encode(self, blocks: Sequence[str]) -> Iterator[BlockTokens]:
+        """The tokens of each block, by ``tokie`` where it can make them."""
+        whole = self._read_whole()
+        by_tokie = [self._fast.encode(block) if self._fast else None for block in blocks]
+        others = [block for block, tokens in zip(blocks, by_tokie, strict=True) if not tokens]
+        encodings = iter(whole.encode_batch(others, add_special_tokens=False))
+        return (tokens or _tokens(next(encodings)) for tokens in by_tokie)
 
     def _read_whole(self) -> tokenizers.Tokenizer:
         with self._lock:
@@ -140,6 +144,8 @@ class Tokenizer:
                 whole.no_truncation()
                 whole.no_padding()
                 _LAST.clear()
+                if self.takes_tokie and self._table:
+                    self._fast = fast_tokenizer(self._path, whole, self._table.unknown)
                 _LAST[key] = self._whole = whole
                 self._file = b""
             return self._whole
@@ -192,9 +198,10 @@ class Tokenizer:
         return np.concatenate((self._document[0], ids, self._document[1]), dtype=np.int32)
 
 
-def _spans(encoding: tokenizers.Encoding, characters: int) -> Callable[[int], Any]:
-    """Start and end of a token of a block; numbers for a long text, as the tokenizer keeps about 140 bytes a token."""
-    return np.array(encoding.offsets, np.int32).__getitem__ if characters > _BLOCK else encoding.token_to_chars
+def _tokens(encoding: tokenizers.Encoding) -> BlockTokens:
+    """A block's tokens; numbers for a long block, as the tokenizer keeps about 140 bytes a token."""
+    is_long = len(encoding) > _BLOCK // 10
+    return encoding.ids, np.array(encoding.offsets, np.int32).__getitem__ if is_long else encoding.token_to_chars
 
 
 def _around_text(before: Sequence[int], after: Sequence[int]) -> tuple[Int32Array, Int32Array]:

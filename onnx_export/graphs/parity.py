@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +14,7 @@ from encoders.folder.model_folder import ModelFolder
 from encoders.hmde.upper import UpperSession
 from encoders.inference.session import OnnxSession
 from encoders.machine.placement import Device
+from encoders.text.fast_tokenizer import GATE_TEXTS
 from encoders.text.tokens import Tokenizer
 
 TOP = 10
@@ -115,9 +115,8 @@ class ParityReport:
 
 
 def read_texts() -> list[GateText]:
-    """Read the gate's texts from the package's file: JSON lines of ``lang``, ``role`` and ``text``."""
-    file = Path(__file__).with_name("texts.jsonl")
-    return [GateText(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
+    """Read the gate's texts from the package's file."""
+    return [GateText(**json.loads(line)) for line in GATE_TEXTS.read_text(encoding="utf-8").splitlines()]
 
 
 def read_report(folder: ModelFolder) -> ParityReport | None:

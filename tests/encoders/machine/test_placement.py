@@ -10,6 +10,7 @@ from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -22,22 +23,16 @@ from encoders.machine import cores, placement
 from encoders.machine.cores import on_all_cores
 from encoders.machine.freed_memory import give_back_memory
 from encoders.machine.placement import CPU, GpuUnavailable, NoCuda, place, share_gpus, worker_devices
+from encoders.methods.sentence import SentenceEncoder
 from tests.conftest import Capture, Log, Patch
 from tests.encoders.gpus import GIB, Library, Sessions, install_cards, install_provider
 
 
 def test_neither_or_both_runtimes_are_refused_with_the_fix(monkeypatch: Patch) -> None:
-    installed: list[str] = []
-
-    def found(name: str) -> object:
-        if name not in installed:
-            raise PackageNotFoundError(name)
-        return object()
-
-    monkeypatch.setattr(placement, "distribution", found)
+    monkeypatch.setattr(placement, "distribution", Mock(side_effect=PackageNotFoundError))
     with pytest.raises(MissingPart, match=r"not installed.*make install EXTRAS=cpu"):
         placement.check_runtime()
-    installed = ["onnxruntime", "onnxruntime-gpu"]
+    monkeypatch.setattr(placement, "distribution", Mock())
     with pytest.raises(MissingPart, match=r"both installed.*keep one"):
         placement.check_runtime()
 
@@ -96,8 +91,7 @@ def test_an_older_card_s_bounds_are_said(small: ModelFolder, monkeypatch: Patch)
         memory_bounds(replace(gpu, free=9), half)
     monkeypatch.setattr("encoders.machine.placement._sharers", 1)  # and put back
     share_gpus(3)
-    shared = place("cuda").gpu
-    assert shared
+    assert (shared := place("cuda").gpu)
     assert shared.free == 141 * GIB // 3  # although others have taken their parts
 
 
@@ -122,14 +116,8 @@ def test_cards_are_counted_as_cuda_counts_them(visible: str, names: list[str], m
     [
         (None, r"nvidia-ml-py is not installed.*make install EXTRAS=gpu"),
         (Library([], failure="Driver Not Loaded"), r"no NVIDIA driver \(Driver Not Loaded\); install driver 580"),
-        (
-            Library(["H100"], driver=12_040),
-            r"driver knows CUDA 12\.4 .* needs 13; install driver 580 or later, or .*=gpu12",
-        ),
-        (
-            Library(["H100"], driver=11_080, runtime="1.26.0"),
-            r"CUDA 11\.8 .* needs 12; install driver 525 or later, or take",
-        ),
+        (Library(["H100"], driver=12_040), r"CUDA 12\.4 .* needs 13; install driver 580 or later, or .*=gpu12"),
+        (Library(["H100"], driver=11_080, runtime="1.26.0"), r"CUDA 11\.8 .* needs 12; install driver 525 .*, or take"),
         (Library(["P100"], capability=(6, 0)), r"the P100 has compute capability 6\.0"),
         (Library([]), "no NVIDIA card 0: it sees none"),
     ],
@@ -243,6 +231,9 @@ def test_queries_are_encoded_together_on_a_card(card: tuple[OnnxSession, Session
     together = session.run(ROWS, 1, alone=True)
     assert sessions.rows == [4]
     assert np.allclose(together, OnnxSession(small, device="cpu").run(ROWS, 1, alone=True), atol=1e-5)
+    half = ModelFolder(small.path, replace(small.config, precision="fp16"))
+    takes = [SentenceEncoder(half, device=device).tokenizer.takes_tokie for device in ("cpu", "cuda")]
+    assert takes == [False, True]
 
 
 def test_work_on_all_cores_meets_and_its_results_are_in_order(monkeypatch: Patch) -> None:

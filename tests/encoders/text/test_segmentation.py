@@ -1,9 +1,11 @@
 """Windows and sentences lose nothing; words are cut by their script; tokens by the table of pieces are the same."""
 
 import shutil
+import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import tokenizers
@@ -16,9 +18,9 @@ from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
 from encoders.folder.piece_table import PieceTable, save_pieces
 from encoders.text.segmentation import sentences, windows
-from encoders.text.tokens import Tokenizer
+from encoders.text.tokens import Tokenizer, Tokens
 from encoders.text.words import pieces, words
-from tests.conftest import opened_once
+from tests.conftest import Patch, opened_once
 
 
 @given(tokens=st.integers(0, 2000), size=st.integers(1, 200), share=st.floats(0, 0.99))
@@ -31,21 +33,19 @@ def test_windows_cover_every_token_and_none_lies_inside_another(tokens: int, siz
         assert next_end > end
 
 
-@pytest.mark.parametrize(
-    ("lang", "text", "expected"),
-    [
-        ("en", "Dr. Smith went home. He slept.", ["Dr. Smith went home.", "He slept."]),
-        ("de", "Das ist z. B. gut. Am 3. Mai kam er.", ["Das ist z. B. gut.", "Am 3. Mai kam er."]),
-        ("zh", "今天下雨。明天会晴吗？我不知道！", ["今天下雨。", "明天会晴吗？", "我不知道！"]),
-        ("zh-Hant", "今天下雨。明天會晴嗎？", ["今天下雨。", "明天會晴嗎？"]),
-        ("ja", "今日は雨です。明日は晴れるでしょう。", ["今日は雨です。", "明日は晴れるでしょう。"]),
-        ("hi", "यह एक वाक्य है। यह दूसरा है।", ["यह एक वाक्य है।", "यह दूसरा है।"]),
-        ("ar", "هل تعلم ذلك؟ لا أعلم.", ["هل تعلم ذلك؟", "لا أعلم."]),
-        ("und", "One here. Two there.", ["One here.", "Two there."]),
-        ("en", "A title\nA sentence.\n\n  Another.  ", ["A title", "A sentence.", "Another."]),
-        ("en", " \n\t ", []),
-    ],
-)
+SENTENCES = [
+    ("en", "Dr. Smith went home. He slept.", ["Dr. Smith went home.", "He slept."]), ("en", " \n\t ", []),
+    ("de", "Das ist z. B. gut. Am 3. Mai kam er.", ["Das ist z. B. gut.", "Am 3. Mai kam er."]),
+    ("zh", "今天下雨。明天会晴吗？我不知道！", ["今天下雨。", "明天会晴吗？", "我不知道！"]),
+    ("zh-Hant", "今天下雨。明天會晴嗎？", ["今天下雨。", "明天會晴嗎？"]),
+    ("ja", "今日は雨です。明日は晴れるでしょう。", ["今日は雨です。", "明日は晴れるでしょう。"]),
+    ("hi", "यह एक वाक्य है। यह दूसरा है।", ["यह एक वाक्य है।", "यह दूसरा है।"]),
+    ("ar", "هل تعلم ذلك؟ لا أعلم.", ["هل تعلم ذلك؟", "لا أعلم."]), ("und", "One. Two there.", ["One.", "Two there."]),
+    ("en", "A title\nA sentence.\n\n  Another.  ", ["A title", "A sentence.", "Another."]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lang", "text", "expected"), SENTENCES)
 def test_sentences_of_many_languages(lang: str, text: str, expected: list[str]) -> None:
     assert [text[start:end] for start, end in sentences(text, lang)] == expected
 
@@ -89,12 +89,11 @@ def test_words_are_folded_and_cut_by_their_script(lang: str, text: str, expected
 def test_pieces_together_are_the_words_of_the_whole(text: str, size: int) -> None:
     found = pieces(text, "ja", size)
     assert (list(found.words), found.places) == (words(text, "ja"), sorted(found.places))
-    assert len(found.ends) == len(found.places)
     assert (found.ends[0], found.ends[-1]) == (0, len(found.words))
     assert (found.places[0], found.places[-1]) == (0, len(text) if found.words else 0)
 
 
-@given(st.text(alphabet="ab Üß\nИж.,\xa0İ", max_size=200), st.integers(1, 9))
+@given(st.text(alphabet="ab Üß\nИж.,\xa0İ\u00ad", max_size=200), st.integers(1, 9))
 def test_a_piece_is_the_words_of_its_place(text: str, size: int) -> None:
     found = pieces(text, "ru", size)
     for (first, last), (start, end) in zip(pairwise(found.ends), pairwise(found.places), strict=True):
@@ -109,11 +108,9 @@ def test_a_mark_that_folds_to_a_letter_keeps_pieces_and_places_together(end: str
     assert len(found.places) == len(found.ends)
 
 
-def test_soft_hyphens_end_no_piece() -> None:
-    text = "\u00adDo\u00adku\u00adment und Da\u00adtei"
-    found = pieces(text, "de", 1)
-    shown = [text[start:end].replace("\u00ad", "") for start, end in pairwise(found.places)]
-    assert shown == ["Dokument ", "und ", "Datei"]
+def _assert_same(tokens: Tokens, expected: Tokens) -> None:
+    assert (tokens.ids.tolist(), tokens.known) == (expected.ids.tolist(), expected.known)
+    assert [*map(tokens.characters, range(len(tokens)))] == [*map(expected.characters, range(len(expected)))]
 
 
 @hypothesis_settings(max_examples=200)
@@ -123,12 +120,26 @@ def test_soft_hyphens_end_no_piece() -> None:
 @example("▁▁ ▁")
 @example("")
 def test_tokens_are_those_of_the_whole_vocabulary(default_folder: ModelFolder, text: str) -> None:
-    whole = opened_once(default_folder).tokenizer
-    (expected,) = whole.tokenize([text, ""])[:1]
     (tokens,) = Tokenizer(default_folder).tokenize([text])
-    assert tokens.ids.tolist() == expected.ids.tolist()
-    assert list(map(tokens.characters, range(len(tokens)))) == list(map(expected.characters, range(len(expected))))
-    assert tokens.known == expected.known
+    _assert_same(tokens, opened_once(default_folder).tokenizer.tokenize([text, ""])[0])
+
+
+@pytest.mark.parametrize("odd", ["", "itself", "warning signs before a volcano erupts"])
+def test_tokie_is_taken_if_its_tokens_are_the_same(default_folder: ModelFolder, monkeypatch: Patch, odd: str) -> None:
+    if odd == "itself":
+        pytest.importorskip("tokie")
+    else:
+        whole = tokenizers.Tokenizer.from_file(str(default_folder.tokenizer))
+        encode = Mock(
+            side_effect=lambda text, **how: Mock(ids=whole.encode(text, **how).ids[:: -1 if text == odd else 1])
+        )
+        monkeypatch.setitem(sys.modules, "tokie", Mock(**{"Tokenizer.from_json.return_value.encode": encode}))
+    tokenizer = Tokenizer(default_folder)
+    tokenizer.takes_tokie = True
+    texts = ["Two lines\nof हिन्दी", "字", "ﬁn  e", "unknown ᚛", "before</s>after", "＜s＞", ""]
+    assert [*map(_assert_same, tokenizer.tokenize(texts), opened_once(default_folder).tokenizer.tokenize(texts))]
+    fast = tokenizer._fast
+    assert [bool(fast and fast.encode(text)) for text in texts] == [odd in {"", "itself"}] * 2 + [False] * 5
 
 
 def test_a_short_text_does_not_read_the_whole_vocabulary_until_a_few_were_read(default_folder: ModelFolder) -> None:
