@@ -1,6 +1,8 @@
 """fp32 graphs → fp16, int8 and 4 bits: contract, sizes, arithmetic; what is beyond half precision stays in float32."""
 
+import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -150,6 +152,17 @@ def test_large_weights_stand_beside_the_graph_for_all_who_may_read_it(source: Pa
     np.testing.assert_array_equal(run(target, ids, mask), run(source, ids, mask))
     save_graph(onnx.load(target), target)
     assert not data.exists()
+
+
+@pytest.mark.long
+def test_more_than_two_gigabytes_of_weights_which_no_message_holds_are_converted(source: Path, tmp_path: Path) -> None:
+    made, word = weights(), "embeddings.word_embeddings.weight"
+    made[word] = np.pad(made[word], ((0, 12_000_000), (0, 0)))
+    save_graph(bert_graph.build(made, replace(SHAPE, vocabulary=len(made[word]))), tmp_path / "fp32.onnx")
+    graph = converted(tmp_path / "fp32.onnx", tmp_path, "fp32")
+    assert graph.with_name("model.onnx.data").stat().st_size > 2**31
+    np.testing.assert_allclose(run(graph, *batch()), run(source, *batch()), atol=1e-6)
+    shutil.rmtree(tmp_path)
 
 
 @pytest.mark.parametrize("precision", ["int8", "fp16"])
