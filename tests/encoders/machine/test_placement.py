@@ -52,7 +52,6 @@ def test_without_onnx_runtime_for_cuda_auto_is_the_cpu_and_says_nothing(monkeypa
         (["H100", "H200"], "cuda:1", "H200", ["cuda:1"]),
         (["H100", "H200"], "auto", "H100", ["auto"]),
         (["H100", "H200"], "cpu", None, ["cpu"]),
-        (["H100"], "cuda", "H100", ["cuda:0"]),
         ([], "auto", None, ["auto"]),
     ],
 )
