@@ -35,9 +35,8 @@ from onnx_export.models import are_for_gpus, make_models, open_named
 
 GPU_LANES = 4
 """Lanes of a process that has a card alone (docs/decisions/0019-devices.md); several processes have half as many."""
-_CORES = 4
-"""Cores that a process on a card feeds it with: reading, tokenising, index terms and bodies of requests hold the
-interpreter's lock for most of their time."""
+_CORES = 2
+"""Cores for each process on a card: the interpreter's lock keeps a process from using more than 1.2 of them."""
 _WAKE = 0.5
 """Seconds after which a wait for a lane is interrupted for signals."""
 _MOST_FAILURES = 3

@@ -81,7 +81,7 @@ def test_each_card_has_the_processes_that_its_cores_feed_each_with_its_own_port(
 
     install_cards(monkeypatch, Library(["H100"] * cards))
     monkeypatch.setattr(celery_worker, "run_for_each_card", run)
-    monkeypatch.setattr(celery_worker, "available_cores", lambda: 16)
+    monkeypatch.setattr(celery_worker, "available_cores", lambda: 8)
     settings = Settings.read(home=tmp_path / "home", broker=redis.url)
     plan = WorkerPlan(str(default_folder.path), None, "cuda", concurrency, metrics_address=("127.0.0.1", 9108))
     assert celery_worker.serve(plan, settings, QUIET) == 0
