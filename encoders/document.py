@@ -69,7 +69,7 @@ class Passages:
     vectors: Int8Array  # (passages, dim) int8; each row is a unit vector times its own scale
     offsets: Int32Array  # (passages, 2) int32, start and end of each segment in characters of ``Document.content``
 
-    @cached_property
+    @property
     def has_title(self) -> bool:
         """Whether the last passage is the title: it begins at 0, where only a first segment begins otherwise."""
         return len(self.offsets) > 1 and not self.offsets[-1, 0]
