@@ -37,12 +37,12 @@ from indexer.stores.sqlite_file import SqliteFile
 _SCHEMAS = (word_tables.WITHOUT_WORDS, word_tables.WITH_WORDS)
 _IDS_AT_ONCE = 10_000
 
-_PASSAGES_BYTES = 2**25
-"""Bytes of passages at which their cache is emptied: those of some twenty thousand pages."""
+_PASSAGES_BYTES = 3 * 2**23
+"""Maximum bytes of cached passages: those of some fifteen thousand pages."""
 _BESIDE_VECTORS = 500
 """Bytes that a document's passages take beside their vectors."""
 _MATCHES_BYTES = 2**26
-"""Bytes of cached matches at which their cache is emptied: those of 450,000 documents."""
+"""Maximum bytes of cached matches: those of 450,000 documents."""
 _MATCH = 150
 """Bytes that a match, a row and an id, takes in the cache."""
 _FILTERS = 16

@@ -12,7 +12,7 @@ class ReadCache(Generic[_Key, _Value]):
     """Values that were read in one state of the file: what one request reads, the next often reads again."""
 
     def __init__(self, size_of: Callable[[_Value], int], limit: int) -> None:
-        self._size_of, self._limit = size_of, limit  # bytes of a value; bytes at which the cache is emptied
+        self._size_of, self._limit = size_of, limit  # bytes of a value; most bytes of all: the oldest go
         self._change_number = -1
         self._values: dict[_Key, _Value] = {}
         self._size = 0
@@ -27,14 +27,15 @@ class ReadCache(Generic[_Key, _Value]):
 
     def add(self, change_number: int, values: Mapping[_Key, _Value]) -> None:
         """Add values that were read in a state of the file; nothing if the cache is of another by now."""
-        size = sum(map(self._size_of, values.values()))
         with self._lock:
+            new = {key: value for key, value in values.items() if key not in self._values}
+            size = sum(map(self._size_of, new.values()))
             if change_number != self._change_number or size > self._limit:
                 return
-            if self._size + size > self._limit:
-                self._empty(change_number)
-            self._values |= values
+            self._values |= new
             self._size += size
+            while self._size > self._limit:
+                self._size -= self._size_of(self._values.pop(next(iter(self._values))))
 
     def _empty(self, change_number: int) -> None:
         self._change_number, self._values, self._size = change_number, {}, 0

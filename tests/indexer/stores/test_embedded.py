@@ -328,17 +328,17 @@ def test_a_put_that_fails_changes_no_documents_and_words(store: EmbeddedStore, m
     assert (found(store, "ocean"), found(store, "river"), store.get(["a"])[0].text) == ([], ["a"], "river")
 
 
-def test_the_cache_of_passages_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_cache_of_passages_drops_the_oldest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     each = item("a", "text").passages.vectors.nbytes + embedded._BESIDE_VECTORS
     monkeypatch.setattr(embedded, "_PASSAGES_BYTES", 3 * each)
     with closing(EmbeddedStore(tmp_path, "cached")) as store:
         store.create(MODEL, 2)
         store.put(MODEL, [item(name, "text") for name in "abcdefg"])
         cache = store._passages
-        for doc_ids, cached in ("ab", "ab"), ("abc", "abc"), ("de", "de"), ("abcdefg", "de"), ("e", "de"):
+        for doc_ids, cached in ("ab", "ab"), ("abc", "abc"), ("de", "cde"), ("abfg", "cde"), ("e", "cde"):
             assert len(store.passages(MODEL, list(doc_ids))) == len(doc_ids)
             assert sorted(doc_id for _, doc_id in cache._values) == list(cached)
-        assert cache._size == 2 * each
+        assert cache._size == 3 * each
     assert not cache._values
 
 
