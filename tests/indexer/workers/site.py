@@ -22,10 +22,8 @@ class Site:
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "DRAGOMAN_HOME": str(self.settings.home)}
         environment["DRAGOMAN_BROKER"] = self.settings.broker
         with (self.folder / f"{len(self.processes)}.log").open("w") as log:
-            process = subprocess.Popen(
-                [sys.executable, *program, *arguments],
-                env=environment, stdout=subprocess.PIPE, stderr=log, text=True,
-            )  # fmt: skip
+            command = [sys.executable, *program, *arguments]
+            process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=log, text=True)
         self.processes.append(process)
         return process
 
