@@ -123,7 +123,7 @@ def active_runs(engine: sa.Engine, model: str | None = None) -> list[IndexRun]:
 
 
 def end_run(engine: sa.Engine, settings: Settings, run: IndexRun, console: Console) -> None:
-    """End a run whose chunks are all done: prune and publish the store, switch to a rebuilt generation of one model.
+    """End a run whose chunks are all done: prune and publish the store, switch to a rebuild by the same model.
 
     ``switch_built`` switches to another model, whose calibration is made before. A late worker finds the run over and
     changes nothing. Raises StoreError: it failed; repeat the call.

@@ -97,7 +97,7 @@ def command(
     if settings.broker:
         with console.if_interrupted(_HINT):
             ledger = index_by_workers(sources, name, console=console, **stated)
-        again = "the same command calibrates and searches what was rebuilt" if choices["rebuild"] else ""
+        again = "the same command calibrates and searches the rebuilt collection" if choices["rebuild"] else ""
         report = watch_run(ledger, settings, console, again)
         with console.if_interrupted(_HINT):
             switch_built(ledger.run, settings, before, device, console)

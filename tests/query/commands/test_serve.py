@@ -69,6 +69,7 @@ def test_it_answers_what_it_has_begun_and_stops_and_says_why(calibrated: Setting
         for one in begun:
             answer = b"".join(iter(lambda: one.recv(65_536), b""))  # noqa: B023 - called at once
             one.close()
+            assert answer.startswith(b"HTTP/1.1 200 ")
             assert json.loads(answer.partition(b"\r\n\r\n")[2])["hits"]
         assert started.wait(60) == 0
     assert f"the service stops at {name}; requests that have begun are still answered\n" in log.read_text()
