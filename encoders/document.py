@@ -6,17 +6,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float32]
-Float64Array = npt.NDArray[np.float64]
-Int8Array = npt.NDArray[np.int8]
-Int32Array = npt.NDArray[np.int32]
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    FloatArray = npt.NDArray[np.float32]
+    Float64Array = npt.NDArray[np.float64]
+    Int8Array = npt.NDArray[np.int8]
+    Int32Array = npt.NDArray[np.int32]
+    IntArray = npt.NDArray[np.int64]
+    BoolArray = npt.NDArray[np.bool_]
+    Rows = npt.NDArray[np.intp]
+else:  # names alone, so that a command without arrays does not load NumPy
+    FloatArray = Float64Array = Int8Array = Int32Array = IntArray = BoolArray = Rows = Any
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,15 @@
 """The largest of many scores."""
 
 import numpy as np
-import numpy.typing as npt
 
-from encoders.document import FloatArray
+from encoders.document import FloatArray, Rows
 
 _SCORES_OF_A_COLUMN = 16
 _FEW = 512
 """Scores that are faster sorted than looked through."""
 
 
-def largest(scores: FloatArray, k: int) -> npt.NDArray[np.intp]:
+def largest(scores: FloatArray, k: int) -> Rows:
     """Indices of the k largest scores, descending, equal scores by index."""
     if k >= len(scores) or len(scores) <= _FEW:
         return np.argsort(-scores, kind="stable")[:k]
@@ -24,9 +23,8 @@ def largest(scores: FloatArray, k: int) -> npt.NDArray[np.intp]:
     return chosen[np.argsort(-scores[chosen], kind="stable")]
 
 
-def low_threshold(scores: FloatArray, k: int) -> np.float32:
+def low_threshold(scores: FloatArray, k: int) -> float:
     """The k-th largest of columns' maxima, for more than k scores: k scores reach it, and few more if k is small."""
     columns = max(k, len(scores) // _SCORES_OF_A_COLUMN)
     of_columns = scores[: len(scores) // columns * columns].reshape(-1, columns).max(axis=0)
-    threshold: np.float32 = np.partition(of_columns, columns - k)[columns - k]
-    return threshold
+    return float(np.partition(of_columns, columns - k)[columns - k])

@@ -1,5 +1,7 @@
 """Linear maps of documents and queries into spaces where vectors are compared, as stored in a mapping's folder."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field

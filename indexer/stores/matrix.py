@@ -8,15 +8,12 @@ from functools import cached_property
 from itertools import islice
 
 import numpy as np
-import numpy.typing as npt
 
-from encoders.document import BoolArray, FloatArray, IntArray
+from encoders.document import BoolArray, FloatArray, IntArray, Rows
 from encoders.machine.freed_memory import give_back_memory
 from encoders.top_scores import largest, low_threshold
 from indexer.stores.contract import NearestDocuments
 from indexer.stores.quantised_rows import QuantisedRows, RowBlock, compared_rows, row_blocks
-
-Rows = npt.NDArray[np.intp]
 
 _SCORES = 8_000_000
 """Maximum scores in memory: queries are taken in blocks so that queries × documents stays below it."""

@@ -8,11 +8,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from encoders.document import FloatArray, Int8Array, int8_rows
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import onnxruntime
 
 _MOST_ROWS = 20_000
@@ -21,7 +21,7 @@ _ENOUGH_ROWS = 4_000
 """Rows from which calling a graph takes little beside its products."""
 LARGEST_DIGIT = 63
 """A query's digits are −63 to 63, in a graph 0 to 126: 2 · 126 · 127 fits the 16 bits of older processors."""
-_ROUNDING = np.float32(1e-6)
+_ROUNDING = 1e-6
 """Allowance for float32's rounding, as a share of the norms' product: not proven, but ten times the error seen."""
 
 

@@ -4,6 +4,8 @@ Within one target language the correction of documents is a correction of the qu
 takes a corrected query; lengths of corrected documents and the margin are computed on the candidates.
 """
 
+from __future__ import annotations
+
 import io
 import json
 import zipfile
@@ -42,11 +44,13 @@ Means = Mapping[VectorKind, FloatArray]
 """The (dim,) mean of each kind of vectors, which is taken out of them."""
 
 
-NO_SAMPLE = np.zeros((0, 0), dtype=np.int8)
-
-
 class UnreadableCalibration(StoreError):
     """A stored calibration is damaged, or was made by another version."""
+
+
+def no_sample() -> Int8Array:
+    """What a language has of which no documents were drawn."""
+    return np.zeros((0, 0), dtype=np.int8)
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class LanguageStatistics:
     bank: Int8Array  # (n, dim) int8 pseudo-queries, encoded as queries; only their direction counts
     sources: tuple[str, ...]  # (n,) id of each pseudo-query's document; empty for a query out of a log
     # (m, dim) int8 vectors of documents drawn at random; only their direction counts
-    sample: Int8Array = field(default_factory=lambda: NO_SAMPLE)
+    sample: Int8Array = field(default_factory=no_sample)
 
 
 @dataclass(frozen=True)
@@ -174,7 +178,7 @@ class Calibration:
         """Makes (m, dim) unit vectors of a language's sampled documents without a share of the mean."""
 
         def corrected(lang: str, share: float) -> FloatArray:
-            sample = unit_rows(self.languages[lang].sample if lang in self.languages else NO_SAMPLE)
+            sample = unit_rows(self.languages[lang].sample if lang in self.languages else no_sample())
             return self._without(sample, {lang: slice(0, len(sample))}, share, "document") if len(sample) else sample
 
         return cache(corrected)
@@ -267,7 +271,7 @@ class Calibration:
                     {kind: arrays[f"languages/{lang}/{prefix}mean"] for kind, prefix in _PREFIXES.items()},
                     arrays[f"languages/{lang}/bank"],
                     tuple(entry["sources"]),
-                    arrays.get(f"languages/{lang}/sample", NO_SAMPLE),
+                    arrays.get(f"languages/{lang}/sample", no_sample()),
                 )
                 for lang, entry in header["languages"].items()
             }

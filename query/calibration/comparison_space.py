@@ -3,6 +3,8 @@
 A linear map of one target language's documents is a map of the query, q·(W d) = (Wᵀq)·d, so the index is unchanged.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Self

@@ -14,7 +14,7 @@ from encoders.errors import BadInput
 NEIGHBOURS = 3
 """k of both means; 1 to 10 differ by .001 MAP (docs/decisions/0005)."""
 
-FLOOR = np.float32(0.1)
+FLOOR = 0.1
 """Least mean cosine that a score is divided by. In a tiny collection neighbourhoods are orthogonal to the queries, and
 dividing by nearly 0 would put any document first. Real collections never reach this floor
 (docs/methods/fair-ranking.md)."""

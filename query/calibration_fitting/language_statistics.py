@@ -13,7 +13,7 @@ from encoders.methods.moments import PartMoments
 from encoders.methods.vector_parts import VectorParts
 from encoders.text.segmentation import first_sentence
 from indexer.stores.contract import VectorStore, read_existing
-from query.calibration.calibration import NO_SAMPLE, Calibration, LanguageStatistics, VectorKind
+from query.calibration.calibration import Calibration, LanguageStatistics, VectorKind, no_sample
 from query.calibration_fitting.document_samples import draw_each
 
 SAMPLE = 2000
@@ -142,7 +142,7 @@ def fit_statistics(samples: CalibrationSamples, model: str) -> Calibration:
             {kind: of_kind.means[lang] for kind, of_kind in shrunk.items()},
             samples.bank[lang],
             samples.sources[lang],
-            samples.sample.get(lang, NO_SAMPLE),
+            samples.sample.get(lang, no_sample()),
         )
         for lang, moments in samples.documents.items()
     }

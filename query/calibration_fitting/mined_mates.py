@@ -116,7 +116,7 @@ def _mine(
         if returned and returned.doc_id == doc_id:
             mates.setdefault(doc_id, {})[lang] = nearest.doc_id
             cosines[doc_id, lang] = nearest.cosine
-            margins[doc_id, lang] = nearest.cosine / max((nearest.mean + returned.mean) / 2, float(FLOOR))
+            margins[doc_id, lang] = nearest.cosine / max((nearest.mean + returned.mean) / 2, FLOOR)
     if len(targets) <= 2:
         sure = len(mates) >= max(_FEWEST, _SURE * len(there))
         return MinedMates(sample, targets, mates, None, sure, _bar(cosines.values()), vectors)

@@ -14,9 +14,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from encoders.document import BoolArray, Document, FloatArray
+from encoders.document import BoolArray, Document, FloatArray, Rows
 from encoders.top_scores import largest
-from indexer.stores.matrix import Rows
 from query.calibration.calibration import BAR
 from query.ranking.candidates import CandidateDocuments
 

@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from encoders.document import BoolArray, Document, FloatArray, Passages
+from encoders.document import BoolArray, Document, FloatArray, Passages, Rows
 from encoders.methods.vector_parts import VectorParts
 from indexer.stores.contract import LexicalHits, NearestDocuments
-from indexer.stores.matrix import Rows
 from query.calibration.comparison_space import CorrectedQueries
 from query.ranking.fusion import best_lexical_score, fuse, lexical_scores
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from encoders.document import BoolArray, FloatArray
+from encoders.document import BoolArray, FloatArray, Rows
 from encoders.machine.cores import available_cores
 from encoders.waiting_calls import WaitingCalls
 from indexer.stores.contract import (
@@ -28,7 +28,6 @@ from indexer.stores.contract import (
     VectorStore,
 )
 from indexer.stores.embedded import EmbeddedStore
-from indexer.stores.matrix import Rows
 from query.calibration.calibration import Calibration
 from query.calibration.comparison_space import CorrectedQueries
 from query.calibration.margin import centring, exponent, language_neighbourhoods, margin

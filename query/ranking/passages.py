@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from encoders.document import BoolArray, FloatArray, Int32Array, Passages, unit_rows
+from encoders.document import BoolArray, FloatArray, Int32Array, Passages, Rows, unit_rows
 from encoders.methods.vector_parts import VectorParts
-from indexer.stores.matrix import Rows
 from query.calibration.calibration import Calibration
 from query.ranking.candidates import (
     CandidateDocuments,

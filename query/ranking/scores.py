@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from encoders.document import BoolArray, FloatArray
+from encoders.document import BoolArray, FloatArray, Rows
 from encoders.top_scores import largest
 from indexer.stores.contract import LexicalHits
-from indexer.stores.matrix import Rows
 from query.calibration.margin import best_of_languages
 from query.ranking.candidate_mates import Mates
 from query.ranking.candidates import CandidateDocuments, CosinesByPart

@@ -89,7 +89,4 @@ def test_products_of_a_search_are_computed_on_one_core_unless_the_user_says_othe
     (program := tmp_path / "threads.py").write_text(_THREADS)
     done = python(program, command, "--help", env={**environment, "PYTHONPATH": str(ROOT)}, cwd=ROOT)
     assert done.stdout.splitlines()[-1] == f"{{{threads or cores}}} True"
-
-
-def test_commands_of_large_products_exist() -> None:
     assert set(_ON_ALL_CORES) <= set(root.lines)

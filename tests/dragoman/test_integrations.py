@@ -19,7 +19,6 @@ pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("default")]  # which
 
 @pytest.fixture(scope="module", autouse=True)
 def rivers(tmp_path_factory: pytest.TempPathFactory, default_opened_once: None) -> Iterator[None]:
-    """A collection in a home of its own."""
     rows = [
         {"id": "elbe", "lang": "de", "title": "Hochwasser in Dresden", "text": "Die Elbe steigt.", "year": 2002},
         {"id": "po", "lang": "it", "title": "La piena del Po", "text": "Il fiume è uscito dagli argini.", "year": 1994},

@@ -82,6 +82,15 @@ def test_help_lists_every_command_and_imports_nothing_heavy(dragoman: Command) -
         assert f"dragoman {command}" in dragoman(command, "--help")
 
 
+def test_status_of_a_collection_loads_no_numpy_unless_it_is_used(mini_home: Path) -> None:
+    done = python(
+        "import atexit, sys\nfrom dragoman.command import main\n"
+        "atexit.register(lambda: print('numpy._core' in sys.modules, sys.modules['numpy'].zeros(2)))\n"
+        f"sys.argv[1:] = ['status', '--home', {str(mini_home)!r}]\nmain()"
+    )
+    assert done.stdout.splitlines()[-1] == "False [0. 0.]", done.stderr
+
+
 def test_a_second_interruption_during_the_clean_up_shows_no_traceback(mini_home: Path) -> None:
     done = python(
         "import signal, sqlite3, sys\nfrom query import cli\nfrom query.commands import status\n"

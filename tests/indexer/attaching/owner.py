@@ -105,7 +105,6 @@ class Owner:
         return self.stores[-1]
 
     def close(self) -> None:
-        """Close all that was opened."""
         closing: list[JoinedStore | Owner] = [*self.stores, *self.others]
         for opened in closing:
             opened.close()

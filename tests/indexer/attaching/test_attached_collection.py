@@ -734,7 +734,6 @@ def test_forged_parts_are_mended(in_place: Owner, part: str, caplog: pytest.LogC
 
 @pytest.fixture(scope="module")
 def server(secured: ElasticServer) -> Iterator[ElasticServer]:
-    """The secured server, with two indices of somebody's."""
     with admin(secured) as client:
         for index in ("theirs", "untouched"):
             client.index(index=index, id="a", document={"body": "one", "lang": "en"}, refresh=True)

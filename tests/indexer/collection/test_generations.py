@@ -59,7 +59,6 @@ def row(settings: Settings) -> Collection:
 
 
 def stored(settings: Settings) -> tuple[list[str], list[str]]:
-    """Ids and models of what is searched."""
     with closing(row(settings).open_store(settings)) as store:
         return list(store.ids()), list(store.models())
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from encoders.document import BoolArray, Document, FloatArray, Passages, int8_rows, unit_rows
+from encoders.document import BoolArray, Document, FloatArray, Passages, Rows, int8_rows, unit_rows
 from encoders.errors import StoreError
 from indexer.collection.store_location import StoreLocation
 from indexer.stores import embedded, embedded_tables, quantised_rows, word_tables
@@ -53,7 +53,7 @@ class _Copies:
             self.served += len(next(iter(queries.values())))
             return bounds(copy, queries)
 
-        def counted_near(*arguments: Any) -> matrices.Rows:
+        def counted_near(*arguments: Any) -> Rows:
             rows = near(*arguments)
             self.compared += len(rows)
             return rows

@@ -61,7 +61,6 @@ either_database = pytest.fixture(params=["sqlite", pytest.param("postgresql", ma
 
 
 def new_database(server: PostgresServer) -> str:
-    """URL of an empty database on a server."""
     name = f"test_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(server.url, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")

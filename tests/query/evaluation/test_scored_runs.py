@@ -84,7 +84,6 @@ Evaluate = Callable[..., ScoredRuns]
 
 @pytest.fixture
 def evaluate(tmp_path: Path) -> Iterator[Evaluate]:
-    """Scores the topics of some languages, or others, by a plan."""
     with word_searcher(tmp_path / "store") as searcher:
 
         def evaluated(

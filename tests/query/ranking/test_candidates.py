@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from encoders.document import Document, FloatArray, unit_rows
+from encoders.document import Document, FloatArray, Rows, unit_rows
 from encoders.methods.vector_parts import VectorParts
-from indexer.stores.matrix import Rows
 from query.calibration.calibration import BAR, Bank
 from query.calibration.comparison_space import CorrectedQueries
 from query.ranking import bank_neighbourhoods

@@ -150,7 +150,6 @@ def test_words_count_where_it_is_served_so(calibrated: Settings) -> None:
 
 @pytest.fixture
 def own(calibrated_by_words: Settings, tmp_path: Path) -> Settings:
-    """A calibrated collection, in a home that a test may change."""
     return copied(calibrated_by_words.home, tmp_path)
 
 

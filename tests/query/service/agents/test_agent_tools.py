@@ -42,7 +42,6 @@ QUERY = {"query": "Wie backe ich Brot ohne gekaufte Hefe?", "lang": "de"}
 
 @contextmanager
 def opened(settings: Settings, rerank: str | None = None) -> Iterator[Api]:
-    """The service without HTTP."""
     options, metrics = ServiceOptions(settings, device="cpu", rerank=rerank), Metrics()
     with closing(OpenCollections(options, metrics)) as served, closing(SearchThreads(options, metrics)) as threads:
         yield Api(served, threads, metrics, None, hybrid=False)
