@@ -37,8 +37,8 @@ from indexer.stores.sqlite_file import SqliteFile
 _SCHEMAS = (word_tables.WITHOUT_WORDS, word_tables.WITH_WORDS)
 _IDS_AT_ONCE = 10_000
 
-_PASSAGES_BYTES = 3 * 2**23
-"""Maximum bytes of cached passages: those of some fifteen thousand pages."""
+_PASSAGES_BYTES = 3 * 2**22
+"""Maximum bytes of cached passages: those of some seven thousand pages."""
 _BESIDE_VECTORS = 500
 """Bytes that a document's passages take beside their vectors."""
 _MATCHES_BYTES = 2**26

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 
+from encoders.machine.freed_memory import give_back_memory
 from query.ranking.searcher_opening import EmptyCollection
 from query.service import refusals
 from query.service.api_routes import EMPTY, READY, Api
@@ -14,7 +15,7 @@ _LIST = "the list of collections"
 
 
 class CollectionWatch:
-    """Every few seconds opens and checks the collections, and closes what is not needed any more."""
+    """Every few seconds opens and checks the collections, closes what is not needed, and gives back freed memory."""
 
     def __init__(self, open_collections: OpenCollections, api: Api, also: Callable[[], None] = lambda: None) -> None:
         """Take the collections, the routes whose ``state`` says which can be searched, and ``also``, done each time."""
@@ -49,6 +50,7 @@ class CollectionWatch:
                     if self._closing.is_set():
                         return
                     self._api.state = {**self._api.state, name: self._collection_state(name, previous)}
+            give_back_memory()  # what searches side by side needed
             if self._closing.wait(_EVERY):
                 return
 
