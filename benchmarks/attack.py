@@ -146,7 +146,7 @@ def attack(arguments: Namespace) -> list[str]:
         fallen = [fall for fall in outcomes if fall]
         counts = len(outcomes), len(outcomes) - len(fallen), len(fallen), watch.seconds
         rows.append([name, *(f"{count:,.0f}" for count in counts)])
-        print(*rows[-1], *fallen[:10], sep="\n", flush=True)
+        print(" | ".join(rows[-1]), *fallen[:10], sep="\n", flush=True)
     if not arguments.only:
         harness.write("Attacks", harness.table("tried | tries | held | fell | s", rows))
     raise SystemExit(any(row[3] != "0" for row in rows))
