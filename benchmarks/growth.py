@@ -12,10 +12,11 @@ import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from functools import lru_cache, partial
 from itertools import pairwise
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Self
 
@@ -107,7 +108,6 @@ class Mixed:
         return unit_rows(vectors + _noise((3, start), vectors.shape, _NOISE))
 
     def batch(self, start: int) -> list[StoredDocument]:
-        """Documents from a number on."""
         numbers, vectors = range(start, start + _BATCH), self.vectors(start)
         shown = np.arange(self.passages) % _PASSAGES
         passages = unit_rows(self._mixed("passage", numbers, self.languages)[:, shown].reshape(-1, DIM))
@@ -194,16 +194,9 @@ class CpuTime:
         self.seconds = client + self.server
 
 
-_SEARCHED = """
-import json, sys
-from benchmarks.growth import searched
-print(json.dumps(searched(*json.loads(sys.argv[1]))))
-"""
-
-
-def searched(pages: str, documents: int, languages: int, passages: int, store_url: str, home: str) -> Figures:
+def searched(pages: Path, documents: int, languages: int, passages: int, store_url: str, home: str) -> Figures:
     """Calibrate a filled store in an empty home, and search it."""
-    mixed, settings = Mixed(Path(pages), documents, languages, passages), Settings.read(home, store_url)
+    mixed, settings = Mixed(pages, documents, languages, passages), Settings.read(home, store_url)
     figures = calibrated(settings, mixed)
     with harness.Stopwatch() as first:
         searcher = Searcher.open(_COLLECTION, settings, encoder=mixed)
@@ -306,7 +299,8 @@ def grown(arguments: Namespace) -> Iterator[Figures]:
                     **(of_server(store, documents) if isinstance(store, ElasticStore) else {}),
                 }
             home = stack.enter_context(new_folder())
-            figures |= harness.measure_apart(_SEARCHED, json.dumps([str(arguments.pages), *shape, url, home]))
+            with ProcessPoolExecutor(1, get_context("spawn")) as apart:  # its memory is its own
+                figures |= apart.submit(searched, arguments.pages, *shape, url, home).result()
             if isinstance(store, EmbeddedStore):
                 figures["disk, kB a document"] = store.path.stat().st_size / documents / 1000
             print(json.dumps(figures), flush=True)

@@ -10,7 +10,6 @@ import os
 import platform
 import re
 import statistics
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -105,14 +104,6 @@ def _command() -> str:
     return " ".join([f"python -m benchmarks.{module}", *shown])
 
 
-class Table(list[str]):
-    """The lines of a section."""
-
-    def add(self, line: str) -> None:
-        self.append(line)
-        print(line, flush=True)
-
-
 def machine() -> str:
     names = re.findall(r"model name\s*: (.+)", _cpuinfo())
     processor = names[0] if names else platform.machine()
@@ -137,8 +128,6 @@ def _cpuinfo() -> str:
 
 
 class Stopwatch:
-    """Time of a ``with`` block."""
-
     def __enter__(self) -> Self:
         self.seconds, self.cpu = -perf_counter(), -process_time()
         return self
@@ -191,12 +180,6 @@ def peak_memory() -> float:
     return int(kilobytes) / 1024
 
 
-def measure_apart(code: str, *arguments: str) -> Any:
-    """Run code with arguments in its own process, whose memory is its own; returns the JSON that it prints last."""
-    done = subprocess.run([sys.executable, "-c", code, *arguments], check=True, stdout=subprocess.PIPE)
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 def read(collection: str, lang: str, limit: int | None = None) -> Iterator[Record]:
     with gzip.open(DATA / collection / f"docs.{lang}.jsonl.gz", "rt", encoding="utf-8") as lines:
         yield from map(json.loads, islice(lines, limit))
@@ -239,10 +222,6 @@ def topics(collection: str, langs: Sequence[str]) -> tuple[list[Topic], list[Qre
     all_topics = read_topics(folder / f"topics.{kind}.tsv")
     qrels = read_qrels([folder / f"qrels.{kind}.{lang}.txt" for lang in langs])
     return [topic for topic in all_topics if topic.lang in langs], qrels
-
-
-def queries(topics: Iterable[Topic]) -> list[Document]:
-    return [Document(f"{topic.qid}.{topic.lang}", topic.lang, topic.text(("title", "description"))) for topic in topics]
 
 
 def open_searcher(collection: str, home: Path, ranking: RankingOptions | None = None) -> Searcher:

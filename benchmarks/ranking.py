@@ -128,12 +128,12 @@ def _part(
     indexed = [qrel for qrel in qrels if qrel.doc_id in lang_of]
     answers = _answers(indexed)
     queries, stand_alone = [], []
-    for topic, query in zip(topics, harness.queries(topics), strict=True):
+    for topic in topics:
         relevant = answers.get(topic.qid, set())
         is_alone = bool(relevant) and relevant <= set(alone)
         if relevant and not (is_alone and topic.lang in {lang_of[doc_id] for doc_id in relevant}):
-            queries.append(query)
-            stand_alone += [query.doc_id] if is_alone else []
+            queries.append(Document(f"{topic.qid}.{topic.lang}", topic.lang, topic.text(("title", "description"))))
+            stand_alone += [queries[-1].doc_id] if is_alone else []
     judged = [qrel._replace(query_id=f"{qrel.query_id}.{lang}") for lang in langs for qrel in indexed]
     return Part(name, documents, queries, judged, stand_alone)
 
@@ -205,7 +205,7 @@ def _differences(values: Scores, base: Scores, queries: Sequence[str], measure: 
 
 @harness.benchmark("Ranking", home=Path, collections=",".join(COLLECTIONS))
 def measure(arguments: Namespace) -> list[str]:
-    table = harness.Table()
+    section: list[str] = []
     for name in arguments.collections.split(","):
         with harness.open_searcher(name, arguments.home, harness.UNCALIBRATED) as searcher:
             langs, every = COLLECTIONS[name]
@@ -214,6 +214,6 @@ def measure(arguments: Namespace) -> list[str]:
             encoder = harness.StoredEncoder(searcher.encoder)
             for part in parts(name, documents, every):
                 with tempfile.TemporaryDirectory() as folder:
-                    for line in lines(part, *measured(part, encoder, Path(folder))):
-                        table.add(line)
-    return table
+                    section += (of_part := lines(part, *measured(part, encoder, Path(folder))))
+                print(*of_part, sep="\n", flush=True)
+    return section

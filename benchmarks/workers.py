@@ -7,6 +7,8 @@ import tempfile
 import time
 import urllib.request
 from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
@@ -14,6 +16,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from benchmarks import harness
+from encoders.document import Document
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database, open_engine, upgrade
@@ -33,12 +36,12 @@ _CLAIMS = 400
 _MESSAGES = 500
 
 
-def write_pages(folder: Path, documents: int) -> str:
-    """Write the same number of help pages in each of nine languages; returns the file's name."""
+def write_pages(pages: Sequence[Document], copies: int, folder: Path) -> str:
+    """Write copies of pages, each with an id of its own; returns the file's name."""
     records = (
-        {"id": record["id"], "lang": lang, "text": record["text"]}
-        for lang in harness.LANGUAGES
-        for record in harness.read("lohelp", lang, documents // len(harness.LANGUAGES))
+        {"id": f"{page.doc_id}-{copy}", "lang": page.lang, "title": page.title, "text": page.text}
+        for copy in range(copies)
+        for page in pages
     )
     return write_records(records, folder / "pages.jsonl")
 
@@ -77,10 +80,24 @@ def claims(database: str) -> dict[str, list[float]]:
 def index(settings: Settings, source: str, name: str) -> float:
     """Seconds of indexing, by workers where the settings have a broker; a process's start and its end do not count."""
     command = [*DRAGOMAN, "index", source, "-c", name, "--no-calibration", "--device", "cpu", "--json", "-q"]
-    done = subprocess.run(
-        command, env=environment_of(settings), cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
-    )
+    done = subprocess.run(command, env=environment_of(settings), cwd=ROOT, check=True, stdout=subprocess.PIPE)
     return float(json.loads(done.stdout.splitlines()[0])["seconds"])
+
+
+@contextmanager
+def working(command: Sequence[str], processes: int, settings: Settings, **own: str) -> Iterator[None]:
+    """A worker that is ready; afterwards it is asked to end. ``own`` are variables of its environment."""
+    command = [*command, "-q", "--concurrency", str(processes)]
+    engine = open_engine(settings.database)
+    upgrade(engine)
+    with subprocess.Popen(command, env={**environment_of(settings), **own}, cwd=ROOT) as worker:
+        try:
+            while len({worker.id.rpartition("-")[2][:6] for worker in registry.alive(engine)}) < processes:
+                time.sleep(0.2)
+            yield
+        finally:
+            worker.terminate()
+            engine.dispose()
 
 
 def message_seconds(broker: str, model: str) -> float:
@@ -105,31 +122,20 @@ def step_seconds(port: int) -> dict[str, float]:
 
 def race(documents: int, rounds: int, folder: Path, database: str, broker: str) -> list[str]:
     """Lines of the section: the same pages by one process with two threads, and by two workers of one thread each."""
-    source, port = write_pages(folder, documents), free_port()
+    source, port = write_pages(harness.help_pages(documents // len(harness.LANGUAGES)), 1, folder), free_port()
     by_workers = Settings.read(folder / "home", database=database, broker=broker)
     by_process = Settings.read(folder / "alone")
-    with (
-        (folder / "log").open("ab") as log,
-        open_database(database) as engine,
-        subprocess.Popen(
-            [*DRAGOMAN, "worker", "--concurrency", "2", "--device", "cpu", "--metrics-port", str(port)],
-            stdout=log, stderr=log, env=environment_of(by_workers), cwd=ROOT,
-        ) as workers,
-    ):  # fmt: skip
-        try:
-            alone = [index(by_process, source, "round0")]
-            with open_database(by_process.database) as own:
-                model = collections.require(own, "round0").model
-            while len(registry.alive(engine, model)) < 2:
-                time.sleep(0.2)
-            message = message_seconds(broker, model)
-            together = [index(by_workers, source, "round0")]
-            for number in range(1, rounds):
-                alone.append(index(by_process, source, f"round{number}"))
-                together.append(index(by_workers, source, f"round{number}"))
-            steps = step_seconds(port)
-        finally:
-            workers.terminate()
+    alone = [index(by_process, source, "round0")]
+    with open_database(by_process.database) as engine:
+        model = collections.require(engine, "round0").model
+    worker = [*DRAGOMAN, "worker", "--device", "cpu", "--metrics-port", str(port)]
+    with working(worker, 2, by_workers):
+        message = message_seconds(broker, model)
+        together = [index(by_workers, source, "round0")]
+        for number in range(1, rounds):
+            alone.append(index(by_process, source, f"round{number}"))
+            together.append(index(by_workers, source, f"round{number}"))
+        steps = step_seconds(port)
     expected = contents(by_process, "round0")
     for number in range(rounds):
         if len(expected) != documents or contents(by_workers, f"round{number}") != expected:

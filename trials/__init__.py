@@ -1,4 +1,4 @@
-"""What tests and benchmarks share: real servers, trials of accidents, attacks and races, an encoder for tests."""
+"""What tests and benchmarks share. An attack yields one text for each try: empty if it held, else what fell."""
 
 import os
 from pathlib import Path

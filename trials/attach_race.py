@@ -83,7 +83,6 @@ class Writer:
         self.client.index(index=self.index, id=doc_id, document=self.expected[doc_id], **options)
 
     def _update(self, doc_id: str, text: str, number: int) -> None:
-        """Change the text, or another field."""
         changed: dict[str, Any] = {"body": text} if number % 2 else {"number": number}
         before = self.expected.get(doc_id)
         if before is None:
@@ -228,7 +227,6 @@ def _attachment(server: str, prefix: str, *, companion: bool) -> Attachment:
 
 
 def _writers(client: Elasticsearch, index: str, seed: int, per_second: float = 0.0) -> list[Writer]:
-    """Two writers to a new index."""
     client.indices.create(index=index, mappings=_MAPPING, settings={"number_of_shards": 2, "number_of_replicas": 0})
     return [Writer(client, index, name, seed + number, per_second) for number, name in enumerate("ab")]
 

@@ -20,8 +20,6 @@ TOPICS = ["--topics", str(DEMO / "topics.tsv"), "--qrels", str(DEMO / "qrels.txt
 
 
 class Said(NamedTuple):
-    """What a command said."""
-
     status: int
     sentence: str
     output: str

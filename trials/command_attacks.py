@@ -1,7 +1,4 @@
-"""Attacks on commands and homes: numbers, archives and damaged files.
-
-An attack yields one text for each try: empty if the command held, else what fell.
-"""
+"""Attacks on commands and homes: numbers, archives and damaged files."""
 
 import bz2
 import gzip

@@ -58,8 +58,6 @@ Podman 4 has no interval of health checks for the start.
 
 
 class Containers:
-    """The services of Compose, in one folder."""
-
     def __init__(self, folder: Path) -> None:
         if os.geteuid() or not all(Path(program).exists() for program in _PROGRAMS):
             raise ServerMissing(f"no containers for tests: as root, apt-get install {' '.join(_PROGRAMS.values())}")

@@ -70,7 +70,6 @@ class Commands:
         self._process.communicate()
 
     def start(self, command: Sequence[str]) -> int:
-        """Start a command; returns its process."""
         self._input.write(json.dumps(command).encode() + b"\n")
         return int(self.output.readline())
 
@@ -98,14 +97,6 @@ class Step(NamedTuple):
     goes_on: bool = True
 
 
-def home_of(folder: Path) -> Path:
-    return folder / "home"
-
-
-def models_of(folder: Path) -> Path:
-    return folder / "models"
-
-
 def steps(folder: Path, scratch: Path, commands: Commands, *store: str) -> list[Step]:
     """Commands that follow each other in the home of a folder; their encoders and sources are made in ``scratch``.
 
@@ -121,11 +112,11 @@ def steps(folder: Path, scratch: Path, commands: Commands, *store: str) -> list[
         ({**record, "text": record["text"][number % 3 :]} for number, record in enumerate(records[20:])),
         scratch / "changed.jsonl",
     )
-    at = ["-c", "c", "--home", str(home_of(folder)), "-q"]
+    at = ["-c", "c", "--home", str(folder / "home"), "-q"]
     calibrated = ["--device", "cpu", *at]
     index = ["--no-calibration", *calibrated]
     to_narrow = ["migrate", "--encoder", encoders[1], "--device", "cpu", *at]
-    model, mapping = str(models_of(folder) / "cr5"), str(models_of(folder) / "mapping")
+    model, mapping = str(folder / "models" / "cr5"), str(folder / "models" / "mapping")
     made = [
         Step("first index", ["index", *sources, "--encoder", encoders[0], *index, *store]),
         Step("calibrate", ["calibrate", "--balance", "0.5", "--device", "cpu", *at]),
@@ -143,7 +134,7 @@ def steps(folder: Path, scratch: Path, commands: Commands, *store: str) -> list[
     ]
     if find_spec("torch"):
         few = [record for record in records if record["lang"] in {"de", "es"} and record["label"] in {"health", "home"}]
-        source, model = write_records(few, scratch / "few.jsonl"), str(models_of(folder) / "hmde")
+        source, model = write_records(few, scratch / "few.jsonl"), str(folder / "models" / "hmde")
         shape = ["--held-out", "0", "--steps", "2", "--batch", "4", "--evaluate", "1", "--segmentation", "sentences"]
         made.append(Step("train hmde", ["train", "hmde", source, "-q", *shape, "-o", model]))
     return made
@@ -151,7 +142,7 @@ def steps(folder: Path, scratch: Path, commands: Commands, *store: str) -> list[
 
 def check_models(folder: Path) -> None:
     """Read every model of a folder. Raises DragomanError: a file is not as it was written."""
-    for model in models_of(folder).glob("[!.]*"):
+    for model in (folder / "models").glob("[!.]*"):
         if model.name == "mapping":
             SpaceMaps.read(model)
         elif model.suffix != ".training":  # which the same command goes on with
@@ -160,12 +151,12 @@ def check_models(folder: Path) -> None:
 
 def state(folder: Path, database: str | None = None) -> dict[str, Any]:
     """All that commands are to leave in a folder, but for times; the ``database`` is in the home by default."""
-    models = models_of(folder)
+    home, models = folder / "home", folder / "models"
     files = [file for file in models.glob("[!.]*/**/*") if file.is_file()]
     left: dict[str, Any] = {str(file.relative_to(models)): file.read_bytes() for file in files}
-    if not (database or (home_of(folder) / "dragoman.db").exists()):
+    if not (database or (home / "dragoman.db").exists()):
         return left
-    settings = Settings.read(home=home_of(folder), database=database)
+    settings = Settings.read(home=home, database=database)
     with open_database(settings.database) as engine:
         with reading(engine) as connection:
             for row in connection.execute(sa.select(CalibrationRow.__table__)):

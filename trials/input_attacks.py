@@ -1,7 +1,4 @@
-"""Wrong inputs of every command and option: each is refused by a sentence and a status, and in time.
-
-An attack yields one text for each try: empty if the command held, else what fell.
-"""
+"""Wrong inputs of every command and option: each is refused by a sentence and a status, and in time."""
 
 import shutil
 import socket
@@ -43,8 +40,6 @@ _READ = frozenset({
 """Options and arguments that name files, folders or things that are looked up."""
 _EVERYWHERE = frozenset({"--home", "--store", "--database", "--broker"})
 _TRIED_EVERYWHERE = frozenset({"status", "index", "search"})  # commands that try the options which every command shares
-
-
 _ENDLESS = ("serve", "worker")
 
 

@@ -30,8 +30,6 @@ from trials.servers.service import process
 MEMORY, OWN_MEMORY, DESCRIPTORS, THREADS = "memory in MB", "MB without mapped files", "descriptors", "threads"
 BOUNDS: Mapping[str, float] = {MEMORY: 24.0, DESCRIPTORS: 2.0, THREADS: 1.0}
 """How much more than before a process may use: what leaks at each change of a collection passes these bounds soon."""
-
-
 LANGUAGES = ("de", "en", "fr")
 _WORDS = {lang: [f"{lang}{number:03d}" for number in range(80)] for lang in LANGUAGES}
 _DOCUMENTS = 75  # documents of a new collection: a migration takes a sample of at least 50
@@ -93,8 +91,6 @@ class _TimeIsOver(Exception):
 
 @dataclass
 class Soak:
-    """What owners and callers share."""
-
     url: str
     home: Path
     encoders: tuple[Path, Path]

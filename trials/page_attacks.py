@@ -1,7 +1,4 @@
-"""Attacks on the search page and on reports, in a real browser: documents and addresses that are not what they seem.
-
-An attack yields one text for each try: empty if the page held, else what fell.
-"""
+"""Attacks on the search page and on reports, in a real browser: documents and addresses that are not what they seem."""
 
 import json
 import shutil
@@ -90,7 +87,6 @@ def _without_controls(text: str) -> str:
 
 
 def chromium() -> str | None:
-    """Path of the browser; none where it is not installed."""
     return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 

@@ -280,11 +280,9 @@ class Life:
         return home_life.state(self.machine.folder)
 
     def keep(self, number: int) -> None:
-        """Keep what is there before a step."""
         shutil.copytree(self.machine.folder, self._scratch / f"before-{number}")
 
     def begin(self, number: int) -> None:
-        """Put back what was there before a step."""
         shutil.rmtree(self.machine.folder)
         shutil.copytree(self._scratch / f"before-{number}", self.machine.folder)
 

@@ -1,7 +1,4 @@
-"""Callers with rules of documents and fields ask the service for what the rules hide.
-
-An attack yields one text for each try: empty if the service held, else what fell.
-"""
+"""Callers with rules of documents and fields ask the service for what the rules hide."""
 
 import json
 import os

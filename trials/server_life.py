@@ -33,7 +33,7 @@ class ServerLife(Life):
         folder, sql = self.machine.folder, ["--database", self._database]
         own = home_life.steps(folder, self._scratch, self.machine, "--store", f"{self._store}?replicas=0")
         steps = [step._replace(command=[*step.command, *sql]) for step in own if step.command[1] not in {"cr5", "hmde"}]
-        at = ["-c", "a", "--home", str(home_life.home_of(folder)), "-q", *sql]
+        at = ["-c", "a", "--home", str(folder / "home"), "-q", *sql]
         attach = ["attach", _OWNERS, "--text", "text", "--lang-field", "lang", "--encoder", str(self._scratch / "cr5")]
         for where, companion in (("", []), (" beside", ["--companion"])):
             command = [*attach, *companion, "--store", self._store, "--device", "cpu", *at]

@@ -1,7 +1,4 @@
-"""Attacks on a service: what it must refuse, and what must keep no other caller out.
-
-An attack yields one text for each try: empty if the service held, else what fell.
-"""
+"""Attacks on a service: what it must refuse, and what must keep no other caller out."""
 
 import http.client
 import json
@@ -37,7 +34,6 @@ ENDLESS = {
     "a chunk's extension": _CHUNKED + b"1;extension=",
     "a second request": HALF.replace(b"half", b"123456789") + b"GET / HTTP/1.1\r\nX-Long: ",
 }
-"""Beginnings of what never ends."""
 LONG_NAMES = ("Authorization", "X-Opaque-Id", "Accept", "Content-Type")
 LENGTHS = (7_900, 14_000, 20_000, 400_000)
 AUTHORIZATIONS = (

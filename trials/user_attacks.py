@@ -1,7 +1,4 @@
-"""Commands of an ordinary user who has no right to a folder or a file: they work, or say it in a sentence.
-
-An attack yields one text for each try: empty if the command held, else what fell.
-"""
+"""Commands of an ordinary user who has no right to a folder or a file: they work, or say it in a sentence."""
 
 import json
 import os
@@ -31,8 +28,6 @@ for command in json.loads(sys.argv[1]):
         outcomes.append((-1, traceback.format_exc()))
 print(json.dumps(outcomes))
 """
-
-
 _AS_ORDINARY_USER = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.geteuid() == 0 else ()
 """Prefix that drops the superuser's rights to files; empty for other users."""
 

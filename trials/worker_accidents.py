@@ -48,8 +48,6 @@ _ENDS_WITHIN = 600.0
 
 
 class Servers(NamedTuple):
-    """The servers that a run of workers needs."""
-
     broker: RabbitServer | RedisServer
     database: PostgresServer
     elastic: ElasticServer

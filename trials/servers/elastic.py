@@ -28,8 +28,6 @@ PASSWORD = "correct horse"  # noqa: S105 - of servers that live as long as the t
 
 
 class ElasticServer(ServerProcess):
-    """One node, in its own folder."""
-
     name = "Elasticsearch"
     started_within = 300.0
     user, group = ("nobody", "nogroup") if os.geteuid() == 0 else (None, None)

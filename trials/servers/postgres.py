@@ -11,8 +11,6 @@ from trials.servers.process import ServerProcess, free_port, program
 
 
 class PostgresServer(ServerProcess):
-    """One cluster with the database ``dragoman``."""
-
     name = "PostgreSQL"
     user = "postgres" if os.geteuid() == 0 else None
 

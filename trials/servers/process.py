@@ -80,7 +80,6 @@ class ServerProcess:
         end(self.folder)
 
     def revive(self) -> None:
-        """Start the server again unless it answers."""
         if not self.answers():
             self.kill()
             self.start()

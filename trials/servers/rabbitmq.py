@@ -10,8 +10,6 @@ _PACKAGE = "rabbitmq-server"
 
 
 class RabbitServer(ServerProcess):
-    """One node on loopback."""
-
     name = "RabbitMQ"
 
     def __init__(self, folder: Path) -> None:

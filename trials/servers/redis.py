@@ -9,8 +9,6 @@ from trials.servers.process import ServerProcess, free_port, program
 
 
 class RedisServer(ServerProcess):
-    """One server on loopback."""
-
     name = "Redis"
 
     def __init__(self, folder: Path) -> None:

@@ -47,10 +47,8 @@ def secured_server(folder: Path) -> ElasticServer:
 
 
 def credentials(server: ElasticServer, user: str, password: str = PASSWORD) -> Credentials:
-    """The credentials of a user of the server."""
     return Credentials(user, password, ca=str(server.ca))
 
 
 def admin(server: ElasticServer) -> Elasticsearch:
-    """A client with all rights."""
     return client_of(server.url, basic_auth=("admin", PASSWORD), ca_certs=str(server.ca))
