@@ -22,10 +22,10 @@ def measure(arguments: Namespace) -> list[str]:
         with tempfile.TemporaryDirectory(prefix="dragoman-lanes-") as folder:
             pause = f"{arguments.speed} {folder}"
             pages, started, finished, _ = by_worker(_WORKER, processes, texts, arguments.copies, PAUSED_GPU=pause)
-            files = [np.loadtxt(file) for file in Path(folder).glob("*.times")]
+            files = [np.loadtxt(file, ndmin=2) for file in Path(folder).glob("*.times")]
         ends, pauses, _ = (lines := np.concatenate(files))[lines[:, 0] > started].T
         seconds = finished - (ends - pauses).min()
-        cores = sum(lines[-1, 2] - lines[lines[:, 0] < started][-1, 2] for lines in files) / seconds
+        cores = sum(lines[-1, 2] - lines[lines[:, 0] < started][-1:, 2].sum() for lines in files) / seconds
         speeds = (f"{pages / time:,.0f}" for time in (seconds, pauses.sum(), finished - started))
         rows.append([processes, *speeds, f"{pauses.sum() / seconds:.0%}", f"{cores:.2f}"])
     header = "processes | pages/s | by the pause alone | with reading | the GPU is busy | processor cores of the worker"

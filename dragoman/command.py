@@ -25,7 +25,7 @@ def main() -> None:
     if sys.argv[1:2] not in ([name] for name in _ON_ALL_CORES):
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy reads it when it is imported
     if sys.argv[1:2] == ["status"]:
-        _load_when_used("numpy")  # a fifth of the command's time
+        _load_when_used("numpy")
     from query.cli import main as command  # noqa: PLC0415 - not before the path is in order
 
     command()
@@ -34,9 +34,11 @@ def main() -> None:
 def _load_when_used(package: str) -> None:
     """Import a package when something of it is used; ``importlib``'s lazy loader would do it at the next ``import``."""
     empty = ModuleType(package)
+    empty.__spec__ = PathFinder.find_spec(package)
 
     def load(name: str) -> Any:
-        del sys.modules[package]
+        if sys.modules.get(package) is empty:  # otherwise another thread imports it
+            del sys.modules[package]
         vars(empty).update(vars(importlib.import_module(package)))
         return getattr(empty, name)
 

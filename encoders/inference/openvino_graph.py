@@ -33,7 +33,7 @@ class OpenVinoGraph:
         model.reshape({name: shape for value in model.inputs for name in value.names})
         settings = {"NUM_STREAMS": threads, "INFERENCE_NUM_THREADS": threads, "ENABLE_CPU_PINNING": False}
         compiled = core.compile_model(model, "CPU", settings)
-        self._free = SimpleQueue[Any]()  # a request for each batch takes an eighth of the time
+        self._free = SimpleQueue[Any]()
         for _ in range(threads):
             self._free.put(compiled.create_infer_request())
 
@@ -41,7 +41,7 @@ class OpenVinoGraph:
         """The graph's output of the inputs."""
         request = self._free.get()
         try:
-            return np.asarray(request.infer(dict(inputs))[output], dtype=np.float32)  # a copy
+            return np.asarray(request.infer(dict(inputs))[output], dtype=np.float32)  # a copy of the request's
         finally:
             self._free.put(request)
 

@@ -82,7 +82,7 @@ def test_help_lists_every_command_and_imports_nothing_heavy(dragoman: Command) -
         assert f"dragoman {command}" in dragoman(command, "--help")
 
 
-def test_status_of_a_collection_loads_no_numpy_unless_it_is_used(mini_home: Path) -> None:
+def test_status_of_an_embedded_collection_loads_no_numpy_unless_it_is_used(mini_home: Path) -> None:
     done = python(
         "import atexit, sys\nfrom dragoman.command import main\n"
         "atexit.register(lambda: print('numpy._core' in sys.modules, sys.modules['numpy'].zeros(2)))\n"
