@@ -1,8 +1,7 @@
 """How a collection grows: indexing, disk, memory, calibration and search by its documents.
 
 Each vector is mixed of those of two pages of help in its language, and noise; each language has fewer documents than
-the one before. Nothing else is encoded, so a search is timed without its encoding. The store, the calibration and the
-searcher are the product's; what searches runs in a process of its own.
+the one before. Nothing else is encoded, so a search is timed without its encoding, in a process of its own.
 """
 
 import json

@@ -26,8 +26,7 @@ _CALLERS = 16
 _SATURATING = 400  # requests of callers that never pause
 _WARM = 100  # queries before those that are timed; the service has an int8 copy of the vectors then
 _PAUSE = 0.1
-"""Seconds before each single query: BLAS threads wait actively for some 30 ms after their last work, and those of one
-process would take a core from the other process."""
+"""Seconds before each single query: BLAS threads wait actively for some 30 ms, on a core of the other process."""
 
 
 class _Callers(ThreadPoolExecutor):
