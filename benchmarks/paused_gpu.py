@@ -1,7 +1,6 @@
 """``dragoman`` on a GPU that is a pause; PAUSED_GPU has its padded tokens a second, and a folder for files of times.
 
-Each process of a worker imports this module, its parent's main module, and writes a line a batch to a file of its own:
-the time after the pause, the pause, the process's processor time.
+Each process imports it and writes a line a batch: the time after the pause, the pause, its processor time so far.
 """
 
 import os
@@ -14,9 +13,11 @@ from unittest.mock import patch
 
 import numpy as np
 
+from encoders.console import Console
 from encoders.document import unit_rows
 from encoders.inference import graph
 from encoders.machine import placement
+from onnx_export.models import DEFAULT, find_model
 from query.cli import run
 
 _load_graph, (_speed, _folder) = graph.load_graph, os.environ["PAUSED_GPU"].split(maxsplit=1)
@@ -40,6 +41,7 @@ def _paused(file: Path, *_: Any, **options: Any) -> Any:
 
 
 _GPU = placement.Gpu(0, "pause", 141 << 30, (9, 0))
+find_model(DEFAULT, Console(), placement.Placement(_GPU))  # is made while graphs are no pauses
 patch.multiple(placement, is_installed=lambda name: name == "onnxruntime-gpu", _usable_gpu=lambda _: _GPU).start()
 patch.object(graph, "load_graph", _paused).start()
 

@@ -129,14 +129,11 @@ def warm(settings: Settings, rounds: int) -> list[str]:
 
 
 def one_shot(settings: Settings, rounds: int) -> list[str]:
-    """Wall time of commands as processes of their own, and of starting Python with their packages alone.
-
-    Modules are compiled once, as those of an installed command are, even if the environment forbids it.
-    """
+    """Wall time of commands as processes of their own, and of starting Python with their packages alone."""
     command = [*DRAGOMAN, "search", _QUERY, "-c", "small", "--device", "cpu"]
     compiled = str(settings.home / "compiled")
     environment = dict(os.environ, DRAGOMAN_HOME=str(settings.home), PYTHONPYCACHEPREFIX=compiled)
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed command is compiled
 
     def run(arguments: list[str]) -> None:
         subprocess.run(arguments, env=environment, check=True, capture_output=True)
