@@ -84,7 +84,7 @@ def graph_alone(folder: ModelFolder, device: str, segments: Sequence[str]) -> Ca
 
 def by_worker(
     worker: Sequence[str], processes: int, pages: Sequence[Document], copies: int,
-    watch: Callable[[], float] = float, **own: str,
+    watch: Callable[[], float] = lambda: 0.0, **own: str,
 ) -> tuple[int, float, float, list[float]]:  # fmt: skip
     """Pages that a warm worker indexed between servers, when it began and ended, and what ``watch`` said meanwhile."""
     with ExitStack() as stack:
@@ -105,7 +105,7 @@ def by_worker(
         return run.encoded, started, finished, watched
 
 
-def worker_s_speed(texts: list[Document], gpu: Gpu | None, processes: int) -> str:
+def worker_speed(texts: list[Document], gpu: Gpu | None, processes: int) -> str:
     """Sentence about a worker: pages a second, how long a card waits."""
     watch = partial(torch.cuda.utilization, gpu.number) if gpu else lambda: 100
     worker = [*DRAGOMAN, "worker", "--device", f"cuda:{gpu.number}" if gpu else "cpu"]
@@ -145,7 +145,7 @@ def everything(home: Path, device: str) -> list[str]:
             subprocess.run([*program, *arguments], cwd=ROOT, timeout=seconds, check=False)
         ends.append([name, f"{watch.seconds:.0f} of {seconds} s"])
     texts = harness.help_pages(60)
-    workers = [worker_s_speed(texts, place(device).gpu, processes) for processes in (1, 2, 4)]
+    workers = [worker_speed(texts, place(device).gpu, processes) for processes in (1, 2, 4)]
     return [*harness.table("step | time", ends), "", *workers]
 
 
@@ -199,5 +199,5 @@ def measure(arguments: Namespace) -> list[str]:
         f"{alone:.1f} pages/s are encoded.",
     ]
     if arguments.worker:
-        lines += ["", worker_s_speed(texts, placement.gpu, arguments.processes)]
+        lines += ["", worker_speed(texts, placement.gpu, arguments.processes)]
     return lines

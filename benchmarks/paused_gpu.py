@@ -41,7 +41,7 @@ def _paused(file: Path, *_: Any, **options: Any) -> Any:
 
 
 _GPU = placement.Gpu(0, "pause", 141 << 30, (9, 0))
-find_model(DEFAULT, Console(), placement.Placement(_GPU))  # is made while graphs are no pauses
+find_model(DEFAULT, Console(), placement.Placement(_GPU))  # made before graphs are pauses
 patch.multiple(placement, is_installed=lambda name: name == "onnxruntime-gpu", _usable_gpu=lambda _: _GPU).start()
 patch.object(graph, "load_graph", _paused).start()
 

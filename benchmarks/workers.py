@@ -92,7 +92,7 @@ def working(command: Sequence[str], processes: int, settings: Settings, **own: s
     upgrade(engine)
     with subprocess.Popen(command, env={**environment_of(settings), **own}, cwd=ROOT) as worker:
         try:
-            while len({worker.id.rpartition("-")[2][:6] for worker in registry.alive(engine)}) < processes:
+            while len({lane.id.rpartition("-")[2][:6] for lane in registry.alive(engine)}) < processes:  # by lanes
                 if worker.poll() is not None:
                     raise RuntimeError("the worker has ended")
                 time.sleep(0.2)

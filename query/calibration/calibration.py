@@ -49,7 +49,7 @@ class UnreadableCalibration(StoreError):
 
 
 def no_sample() -> Int8Array:
-    """What a language has of which no documents were drawn."""
+    """The sample of a language of which no documents were drawn."""
     return np.zeros((0, 0), dtype=np.int8)
 
 
