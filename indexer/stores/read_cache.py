@@ -28,12 +28,12 @@ class ReadCache(Generic[_Key, _Value]):
     def add(self, change_number: int, values: Mapping[_Key, _Value]) -> None:
         """Add values that were read in a state of the file; nothing if the cache is of another by now."""
         with self._lock:
-            new = {key: value for key, value in values.items() if key not in self._values}
-            size = sum(map(self._size_of, new.values()))
+            size = sum(map(self._size_of, values.values()))
             if change_number != self._change_number or size > self._limit:
                 return
-            self._values |= new
-            self._size += size
+            outdated = [self._values.pop(key) for key in values if key in self._values]
+            self._values |= values
+            self._size += size - sum(map(self._size_of, outdated))
             while self._size > self._limit:
                 self._size -= self._size_of(self._values.pop(next(iter(self._values))))
 

@@ -219,7 +219,7 @@ class JoinedStore(ServerStore, ABC):
         ``users`` are the indices that were read, by default all; documents of indices that are ``kept`` stay.
         """
 
-    def _candidates(self, query: VectorQuery, answers: Iterator[Hits]) -> dict[str, list[NearestDocuments]]:
+    def _candidates(self, query: VectorQuery, answers: Sequence[Hits]) -> dict[str, list[NearestDocuments]]:
         candidates = super()._candidates(query, answers)
         self._layout.seen.brought = [
             doc_id for by_query in candidates.values() for hits in by_query for doc_id in hits.doc_ids

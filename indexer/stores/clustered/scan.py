@@ -25,13 +25,14 @@ def hits_by_id(
     another process's write before a search does.
     """
     with_text = {"docvalue_fields": columns["docvalue_fields"], "_source": list(fields)}
+    always = {"seq_no_primary_term": True, "track_total_hits": False}
 
     def search(page: Sequence[str]) -> Hits:
         bodies: list[dict[str, Any]] = []
         for has_text, parts in ((True, with_text), (False, columns)):
             ids = [doc_id for doc_id in page if (doc_id in texts_of) == has_text]
             query = index.ids_query(ids)
-            bodies += [{"size": len(ids), "track_total_hits": False, "query": query, **parts}] if ids else []
+            bodies += [{"size": len(ids), "query": query, **always, **parts}] if ids else []
         return [hit for hits in index.search(bodies) for hit in hits if holds(hit)]
 
     index.refresh()

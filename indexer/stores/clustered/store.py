@@ -1,6 +1,7 @@
 """A ``VectorStore`` in an index on an Elasticsearch server."""
 
 import copy
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,6 +17,7 @@ from indexer.cluster.cluster_client import PAGE, pages
 from indexer.cluster.cluster_errors import NotAllowed
 from indexer.stores.acceptance import Admission, admit
 from indexer.stores.clustered.document_layout import Layout, placed, sent_vector_of
+from indexer.stores.clustered.known_documents import KnownDocuments
 from indexer.stores.clustered.mapped_fields import MappedFields
 from indexer.stores.clustered.own_index import Claim, OwnIndex, check_name
 from indexer.stores.clustered.scan import hits_by_id, pages_in_order, random_ids
@@ -51,6 +53,7 @@ class ServerStore:
         self._mapped = MappedFields(index, layout, address.vectors)
         self._uncounted = 0  # documents that were put since the documents of each language were counted
         self._text_fields: Sequence[str] = ()  # fields of a source that make a document; none: texts are read elsewhere
+        self._known = KnownDocuments()
 
     @property
     def index(self) -> str:
@@ -62,6 +65,7 @@ class ServerStore:
         client = self._index.client
         if authorization:
             client = client.options(headers={"authorization": authorization})
+            view._known = KnownDocuments()  # noqa: SLF001 - of this user, from whom the server may hide fields
         view._index = replace(self._index, client=client)  # noqa: SLF001 - a copy of this store
         view._layout = replace(self._layout, also=(*self._layout.also, *clauses))  # noqa: SLF001
         return view
@@ -159,7 +163,7 @@ class ServerStore:
     def search(self, query: VectorQuery) -> dict[str, list[NearestDocuments]]:
         """Approximate nearest documents in each target language, with exact cosines."""
         self._index.refresh()
-        return self._candidates(query, iter(self._index.search(self.bodies(query))))
+        return self._candidates(query, self._index.search(self.bodies(query)))
 
     def lexical(self, query: LexicalQuery) -> list[LexicalHits]:
         """The server's BM25 over the terms that Dragoman indexed, all languages in one request."""
@@ -175,8 +179,9 @@ class ServerStore:
             listed = self._listed(query.filters)
             query, lexical = replace(query, filters=listed), replace(lexical, filters=listed)
         vector_bodies, word_bodies = self.bodies(query), self._lexical_bodies(lexical, query.vectors)
-        answers = iter(self._index.search([*vector_bodies, *filter(None, word_bodies)]))
-        return self._candidates(query, answers), lexical_hits(lexical, word_bodies, answers)
+        answers = self._index.search([*vector_bodies, *filter(None, word_bodies)])
+        of_vectors, of_words = answers[: len(vector_bodies)], answers[len(vector_bodies) :]
+        return self._candidates(query, of_vectors), lexical_hits(lexical, word_bodies, iter(of_words))
 
     def _lexical_bodies(self, query: LexicalQuery, langs: Iterable[str]) -> list[dict[str, Any] | None]:
         fields = [self._mapped.of(model, langs) for model in query.models]
@@ -185,7 +190,8 @@ class ServerStore:
     def bodies(self, query: VectorQuery) -> list[dict[str, Any]]:
         """The bodies of the searches that are sent for a query."""
         listed = replace(query, filters=self._listed(query.filters))
-        return knn_bodies(self._layout, self._mapped.of(query.model, query.vectors), listed)
+        columns = query.with_vectors and not self._known.most
+        return knn_bodies(self._layout, self._mapped.of(query.model, query.vectors), listed, columns=columns)
 
     def _listed(self, filters: Filters | None) -> Filters | None:
         """Filters in which a range over a field of texts is the list of its values that lie within the range."""
@@ -206,19 +212,35 @@ class ServerStore:
             listed[name] = [bucket["key"] for bucket in found["buckets"] if within(bucket["key"], bounds)]
         return listed
 
-    def _candidates(self, query: VectorQuery, answers: Iterator[Hits]) -> dict[str, list[NearestDocuments]]:
-        return candidates(self._layout, self._mapped.of(query.model).dim, query, answers)
+    def _candidates(self, query: VectorQuery, answers: Sequence[Hits]) -> dict[str, list[NearestDocuments]]:
+        nearest = candidates(query, answers)
+        self._known.forget_search()
+        if not query.with_vectors:
+            return nearest
+        model, hits = query.model, list(itertools.chain(*answers))
+
+        def read(doc_ids: Sequence[str]) -> Mapping[str, bytes]:
+            brought = hits and self._layout.hit_vector(model, hits[0])
+            return self._hit_vectors(model, hits) if brought else self._vectors(model, doc_ids)
+
+        with_vectors = self._known.with_vectors(query, nearest, hits, read)
+        return self.search(query) if with_vectors is None else with_vectors
+
+    def _hit_vectors(self, model: str, hits: Hits) -> dict[str, bytes]:
+        rows = self._layout.hit_vectors(model, hits, self._mapped.of(model).dim)
+        return {hit["_id"]: row.tobytes() for hit, row in zip(hits, rows, strict=True)}
+
+    def _vectors(self, model: str, doc_ids: Sequence[str]) -> dict[str, bytes]:
+        columns, holds = self._layout.bare([self._layout.vector_column(model)]), partial(self._layout.hit_vector, model)
+        pages_of_hits = hits_by_id(self._index, doc_ids, columns, holds)
+        return {doc_id: vector for hits in pages_of_hits for doc_id, vector in self._hit_vectors(model, hits).items()}
 
     def vectors(self, model: str, doc_ids: Sequence[str]) -> FloatArray:
-        layout, dim = self._layout, self._mapped.of(model).dim
-        vectors: dict[str, FloatArray] = {}
-        columns = layout.bare([layout.vector_column(model)])
-        for hits in hits_by_id(self._index, doc_ids, columns, partial(layout.hit_vector, model)):
-            vectors |= zip((hit["_id"] for hit in hits), layout.hit_vectors(model, hits, dim), strict=True)
-        rows = in_order(vectors, doc_ids)
-        return np.stack(rows) if rows else np.empty((0, dim), dtype=np.float32)
+        packed = b"".join(in_order(self._vectors(model, doc_ids), doc_ids))
+        return np.frombuffer(packed, dtype=np.float32).reshape(-1, self._mapped.of(model).dim)
 
     def passages(self, model: str, doc_ids: Sequence[str]) -> list[Passages]:
+        self._known.forget_search()
         return self.passages_and_texts(model, doc_ids, ())[0]
 
     def passages_and_texts(
@@ -227,16 +249,22 @@ class ServerStore:
         layout, dim = self._layout, self._mapped.of(model).dim
         known, fields = layout.known(model), self._text_fields
         columns = layout.bare([known, *layout.passages(model)])
-        passages: dict[str, Passages] = {}
-        sources: dict[str, Mapping[str, Any]] = {}
+        before = self._known.found(doc_ids)
+        passages = {doc_id: of_it.passages for doc_id, of_it in before.items() if of_it.passages is not None}
+        texts = {one: text for one in texts_of if one in before and (text := before[one].document) is not None}
+        unread = set(texts_of) - texts.keys() if fields else set[str]()
+        asked = [doc_id for doc_id in doc_ids if doc_id not in passages or doc_id in unread]
+        read: dict[str, Mapping[str, Any]] = {}
 
         def has_model(hit: Mapping[str, Any]) -> bool:
             return known in hit.get("fields", {})
 
-        for hits in hits_by_id(self._index, doc_ids, columns, has_model, texts_of if fields else (), fields):
-            passages |= {hit["_id"]: layout.hit_passages(model, hit, dim) for hit in hits}
-            sources |= {hit["_id"]: hit["_source"] for hit in hits if "_source" in hit}
-        return in_order(passages, doc_ids), self._documents_of(sources)
+        for hits in hits_by_id(self._index, asked, columns, has_model, unread, fields):
+            read |= {hit["_id"]: hit for hit in hits}
+        passages |= {doc_id: layout.hit_passages(model, hit, dim) for doc_id, hit in read.items()}
+        new = self._documents_of({doc_id: hit["_source"] for doc_id, hit in read.items() if "_source" in hit})
+        self._known.add(read, passages, new)
+        return in_order(passages, doc_ids), texts | new
 
     def _documents_of(self, sources: Mapping[str, Mapping[str, Any]]) -> dict[str, Document]:
         """The documents of sources with ``_text_fields``. Raises NotAllowed: the server hides a field."""

@@ -10,6 +10,7 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest.mock import create_autospec
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from indexer.readers.formats import read
 from indexer.readers.records.source import ReadOptions
 from indexer.stores.clustered import mapped_fields, writing
 from indexer.stores.clustered.document_layout import Layout
+from indexer.stores.clustered.server_index import ServerIndex
 from indexer.stores.clustered.store import ElasticStore
 from indexer.stores.contract import MissingDocuments, StoredDocument, VectorQuery
 from trials.fake_encoder import FakeEncoder
@@ -313,6 +315,42 @@ def test_a_language_has_a_field_and_a_graph_once_it_is_large(
         assert store.vectors(MODEL, ["ceb1", "de0"]).tobytes() == np.stack([items["ceb"][1].vector] * 2).tobytes()
         passages, texts = store.passages_and_texts(MODEL, ["ceb1", "de0"], {"de0"})
         assert ([len(one.vectors) for one in passages], list(texts.values())) == ([1, 1], store.get(["de0"]))
+
+
+def test_what_a_search_found_is_read_again_once_somebody_wrote_it(
+    store: ElasticStore, client: Elasticsearch, elastic_url: str, monkeypatch: Patch
+) -> None:
+    requests = create_autospec(ServerIndex.search, side_effect=ServerIndex.search)
+    monkeypatch.setattr(ServerIndex, "search", requests)
+
+    def found(of: ElasticStore = store) -> tuple[int, dict[str, tuple[str, bytes]]]:
+        """The number of requests, and texts and vectors by id."""
+        requests.reset_mock()
+        hits = of.search(VectorQuery(MODEL, {"en": item("a").vector[None]}, 5, with_vectors=True))["en"][0]
+        passages, texts = of.passages_and_texts(MODEL, hits.doc_ids, set(hits.doc_ids))
+        assert [len(one.vectors) for one in passages] == [1] * len(hits.doc_ids)
+        assert hits.vectors is not None
+        by_id = dict(zip(hits.doc_ids, map(np.ndarray.tobytes, hits.vectors), strict=True))
+        return requests.call_count, {doc_id: (texts[doc_id].text, vector) for doc_id, vector in by_id.items()}
+
+    def expected(*items: StoredDocument) -> dict[str, tuple[str, bytes]]:
+        return {one.document.doc_id: (one.document.text, one.vector.tobytes()) for one in items}
+
+    items = [item("a"), item("b", "pond"), item("c", "a lake")]
+    store.put(MODEL, items)
+    assert [found() for _ in range(3)] == [(2, expected(*items)), (1, expected(*items)), (1, expected(*items))]
+    assert found(store.narrowed((), "ApiKey a")) == (2, expected(*items))
+    items[1] = item("b", "lake")  # of the same vector
+    store.put(MODEL, items[1:2])
+    assert found() == (3, expected(*items))
+    store.delete(["c"])
+    assert found() == (1, expected(*items[:2]))
+    client.indices.delete(index=store.index)
+    with closing(ElasticStore(Address.parse(elastic_url), "c", Credentials())) as again:
+        again.create(MODEL, DIM)
+        again.put(MODEL, others := [item("a", "another river"), item("b", "another lake")])
+        again.publish()
+        assert found()[1] == expected(*others)
 
 
 def test_documents_are_read_as_searches_find_them(store: ElasticStore, client: Elasticsearch, elastic_url: str) -> None:
