@@ -43,7 +43,7 @@ _REST = 9
 
 @click.command("attach", cls=Command)
 @click.argument("index", required=False)
-@collection_option("Name of the collection it becomes.")
+@collection_option("Name of the collection it becomes.", from_environment=True, required=True)
 @click.option(
     "--text", metavar="FIELD", default="", help="The index's field of texts, with dots into objects: content.body."
 )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @click.command("delete", cls=Command)
 @click.argument("doc_ids", nargs=-1, metavar="[ID…]")
-@collection_option("The collection to remove from.", from_environment=False)
+@collection_option("The collection to remove from.", required=True)
 @click.option("--all", "everything", is_flag=True, help="Remove the collection with everything that belongs to it.")
 @click.option("--forget", is_flag=True, help="With --all: leave its store where it is; the server is gone for good.")
 @click.option("-y", "--yes", is_flag=True, help="Don't ask before a whole collection goes.")
@@ -54,7 +54,7 @@ def command(
 
 
 @click.command("detach", cls=Command)
-@collection_option("The attached collection.", from_environment=False)
+@collection_option("The attached collection.", required=True)
 @click.option("--forget", is_flag=True, help="Leave what is attached where it is: the server is gone for good.")
 @common_options
 def detach(name: str, forget: bool, settings: Settings, console: Console) -> None:

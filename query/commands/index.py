@@ -30,7 +30,7 @@ _HINT = "stored documents stay. Give the same command again to go on"
 
 @click.command("index", cls=Command)
 @sources_argument
-@collection_option("Name of the collection to put them into.")
+@collection_option("Name of the collection to put them into.", from_environment=True, required=True)
 @click.option(
     "--encoder",
     "encoders",

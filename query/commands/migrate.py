@@ -43,7 +43,7 @@ _KEPT = 0.95
 
 
 @click.command("migrate", cls=Command)
-@collection_option("The collection.")
+@collection_option("The collection.", from_environment=True, required=True)
 @encoder_option("The new encoder; without it, an earlier version's index gets the present layout.")
 @click.option("--method", type=click.Choice(METHODS), help="How it makes a document's vector.")
 @default_option("--sample", click.IntRange(1), SAMPLE, "Documents to encode anew.")
@@ -103,7 +103,7 @@ def command(
 
 
 @click.command("rollback", cls=Command)
-@collection_option("The collection.", from_environment=False)
+@collection_option("The collection.", required=True)
 @common_options
 def rollback(name: str, settings: Settings, console: Console) -> None:
     """Undo dragoman migrate, or else dragoman index --rebuild.

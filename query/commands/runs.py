@@ -14,7 +14,7 @@ from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from query.commands.options import completion
-from query.commands.options.common_options import common_options, optional_collection_option, plot_option
+from query.commands.options.common_options import collection_option, common_options, plot_option
 from query.commands.options.help import Group
 from query.commands.options.option_types import FILE, FILLED, Decorator
 from query.commands.options.search_options import (
@@ -61,7 +61,7 @@ def _tables_option(text: str) -> Decorator:
 
 
 @command.command("list", short_help="List logged runs, newest first.")
-@optional_collection_option("Only runs of this collection.")
+@collection_option("Only runs of this collection.")
 @click.option("-a", "--all", "every", is_flag=True, help="Every run of an evaluation, not the main one alone.")
 @click.option("-n", "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many evaluations.")
 @common_options
@@ -95,9 +95,7 @@ def show_run(run_id: str, settings: Settings, console: Console) -> None:
 @reading_topics_options
 @measures_option
 @click.option("--tag", default="", help="Name of the run.  [default: the file's]")
-@optional_collection_option(
-    "Collection that the system ranked: its languages of documents give fairness measures, too."
-)
+@collection_option("Collection that the system ranked: its languages of documents give fairness measures, too.")
 @pairs_option
 @compare_option("another run file")
 @common_options

@@ -17,7 +17,7 @@ from encoders.machine.cores import available_cores
 from encoders.machine.freed_memory import share_arenas
 from encoders.machine.placement import place
 from indexer.collection.settings import Settings
-from query.commands.options.common_options import collections_option, common_options
+from query.commands.options.common_options import collection_option, common_options
 from query.commands.options.encoder_options import device_option, rerank_option
 from query.commands.options.help import Command
 from query.commands.options.option_types import FILE, PORT, default_option, seconds
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @click.command("serve", cls=Command)
-@collections_option("Collection to serve; may be repeated.  [default: all]")
+@collection_option("Collection to serve; may be repeated.  [default: all]", "collections", multiple=True)
 @default_option("--host", click.STRING, "127.0.0.1", "Address to listen at; any other needs tokens.")
 @click.option("--port", type=PORT, default=8300, show_default=True)
 @click.option(
@@ -171,7 +171,7 @@ def _hosts(host: str, named: tuple[str, ...], *, local: bool) -> tuple[str, ...]
 
 
 @click.command("mcp", cls=Command)
-@collections_option("Collection that may be searched; may be repeated.  [default: all]")
+@collection_option("Collection that may be searched; may be repeated.  [default: all]", "collections", multiple=True)
 @rerank_option("Reranker for searches that ask for it: dragoman export of a cross-encoder.")
 @device_option
 @common_options

@@ -8,7 +8,7 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from query.calibration import calibration_table
 from query.collections.collection_status import describe
-from query.commands.options.common_options import common_options, optional_collection_option
+from query.commands.options.common_options import collection_option, common_options
 from query.commands.options.help import Command
 from query.commands.options.option_types import default_option, seconds
 from query.commands.output.calibrations import show_calibrations
@@ -16,7 +16,7 @@ from query.commands.output.statuses import show_statuses
 
 
 @click.command("status", cls=Command)
-@optional_collection_option("Only this collection, with each reason of a refusal; --json names each file.")
+@collection_option("Only this collection, with each reason of a refusal; --json names each file.")
 @click.option("--calibration", "decided", is_flag=True, help="What was decided about ranking, and by what.")
 @click.option("--watch", "watched", is_flag=True, help="Look on while workers index a collection, until they are done.")
 @default_option("--every", seconds(0.1), 2.0, "Seconds between two looks.")

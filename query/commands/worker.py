@@ -12,14 +12,14 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from indexer.workers.celery_worker import WorkerPlan, serve
 from onnx_export.models import DEFAULT
-from query.commands.options.common_options import common_options_and_broker, optional_collection_option
+from query.commands.options.common_options import collection_option, common_options_and_broker
 from query.commands.options.encoder_options import device_option, encoder_option, method_option
 from query.commands.options.help import Command
 from query.commands.options.option_types import Address, default_option, seconds
 
 
 @click.command("worker", cls=Command)
-@optional_collection_option("Collection whose encoder to load; other collections of this encoder are served too.")
+@collection_option("Collection whose encoder to load; other collections of this encoder are served too.")
 @encoder_option(f"Encoder to load.  [default: {DEFAULT}, or the collection's]")
 @method_option
 @device_option

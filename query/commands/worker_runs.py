@@ -11,7 +11,7 @@ from indexer.workers.hints import Hints
 from query.commands.options.common_options import collection_option, common_options, common_options_and_broker
 from query.commands.options.help import Command
 
-_collection_option = collection_option("Name of the collection.", from_environment=False)
+_collection_option = collection_option("Name of the collection.", required=True)
 
 
 @click.command("pause", cls=Command)

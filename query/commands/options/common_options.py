@@ -19,16 +19,17 @@ from query.commands.options.option_types import COLLECTION, FILLED, PATH, Decora
 from query.trec_files.output_files import PICTURES, require_writable
 
 
-def collection_option(text: str, *, from_environment: bool = True) -> Decorator:
-    """``-c/--collection``, or else ``DRAGOMAN_COLLECTION`` if ``from_environment``; the command gets ``name``."""
+def collection_option(
+    text: str, parameter: str = "name", *, from_environment: bool = False, **options: Any
+) -> Decorator:
+    """``-c/--collection``, or else ``DRAGOMAN_COLLECTION`` if ``from_environment``, with further options of click."""
     variable = "DRAGOMAN_COLLECTION" if from_environment else None
-    return click.option("-c", "--collection", "name", required=True, type=COLLECTION, envvar=variable, help=text)
+    return click.option("-c", "--collection", parameter, type=COLLECTION, envvar=variable, help=text, **options)
 
 
 def searched_collection_option(text: str, *, unless: str = "") -> Decorator:
     """``collection_option`` that may be left out where there is one collection, or ``unless`` a parameter is given."""
-    text = f"{text}  [default: the only one]"
-    option = click.option("-c", "--collection", "name", type=COLLECTION, envvar="DRAGOMAN_COLLECTION", help=text)
+    option = collection_option(f"{text}  [default: the only one]", from_environment=True)
 
     def decorator(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
@@ -51,16 +52,6 @@ def _only_collection(settings: Settings) -> str:
     if len(names) != 1:
         raise click.UsageError(f"say which collection with -c NAME (there are: {', '.join(names) or 'none yet'})")
     return names[0]
-
-
-def optional_collection_option(text: str) -> Decorator:
-    """``-c/--collection``, which may be left out; the command gets ``name``."""
-    return click.option("-c", "--collection", "name", type=COLLECTION, help=text)
-
-
-def collections_option(text: str) -> Decorator:
-    """``-c/--collection``, which may be repeated; the command gets ``collections``, empty for all."""
-    return click.option("-c", "--collection", "collections", type=COLLECTION, multiple=True, help=text)
 
 
 def seed_option(text: str) -> Decorator:

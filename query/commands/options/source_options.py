@@ -6,9 +6,9 @@ from typing import Any
 import click
 
 from query.commands.options import completion
-from query.commands.options.common_options import gathered
+from query.commands.options.common_options import collection_option, gathered
 from query.commands.options.encoder_options import default_encoder_option, device_option, languages_option
-from query.commands.options.option_types import COLLECTION, FILLED, PATH
+from query.commands.options.option_types import FILLED, PATH
 
 sources_argument = click.argument("sources", nargs=-1, required=True, type=FILLED, metavar="SOURCE…")
 
@@ -62,7 +62,7 @@ def aligned_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "aligned",
         AlignedSources,
         click.argument("sources", nargs=-1, type=FILLED, metavar="[SOURCE]…"),
-        click.option("-c", "--collection", type=COLLECTION, help="Take a collection's vectors instead of SOURCEs."),
+        collection_option("Take a collection's vectors instead of SOURCEs.", "collection"),
         languages_option("Languages to take.  [default: all]"),
         default_encoder_option("For SOURCEs."),
         click.option("--document-method", "method", type=click.Choice(METHODS), help=method_text),
