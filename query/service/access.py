@@ -95,7 +95,7 @@ class TokenFile(Iterable[Token]):
             _logger.warning("other users can read or write the tokens' file %s; see: chmod 600", self._path)
         return tokens
 
-    def _current(self) -> tuple[Token, ...]:
+    def __iter__(self) -> Iterator[Token]:
         state = _state(self._path)
         if state != self._state:
             self._state = state  # before the reading: a change meanwhile is seen by the next request
@@ -108,14 +108,11 @@ class TokenFile(Iterable[Token]):
                     _logger.error("the tokens stay as they were: %s", error)  # noqa: TRY400 - one line is enough
             if self._tokens == self._others:
                 _logger.warning("the tokens' file %s has no token; its callers are refused", self._path)
-        return self._tokens
+        return iter(self._tokens)
 
     def __bool__(self) -> bool:
         """True: a service with a file of tokens is open to nobody else, even if the file has no token any more."""
         return True
-
-    def __iter__(self) -> Iterator[Token]:
-        return iter(self._current())
 
 
 def _state(path: Path) -> tuple[int, ...]:

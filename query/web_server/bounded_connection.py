@@ -94,7 +94,7 @@ class BoundedConnection(HttpToolsProtocol):
         """Start the time for the first request, and make room if there are too many connections."""
         super().connection_made(transport)
         transport.set_write_buffer_limits(0)  # writing is paused as long as anything is unread
-        self._start_head_timer()
+        self._head_timer = self.loop.call_later(_HEAD_SECONDS, self.transport.abort)
         addresses = (self.client[0] if self.client else "", None)
         self._own_groups = tuple(_groups.setdefault((self.server_state, address), _Group()) for address in addresses)
         for group in self._own_groups:
@@ -107,8 +107,9 @@ class BoundedConnection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the timers."""
         self._leave()
-        self._stop_head_timer()
-        self._stop_unread_timer()
+        for timer in (self._head_timer, self._unread_timer):
+            if timer is not None:
+                timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -124,12 +125,14 @@ class BoundedConnection(HttpToolsProtocol):
             else:
                 self.transport.abort()
         elif not self._at_work and self._head_timer is None:
-            self._start_head_timer()
+            self._head_timer = self.loop.call_later(_HEAD_SECONDS, self.transport.abort)
 
     def on_headers_complete(self) -> None:
         """Begin to answer a request, and note whether there is room for it."""
         self._unparsed_bytes = 0
-        self._stop_head_timer()
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
         if len(self.pipeline) >= _PIPELINED:
             self._abort()
         if self.transport.is_closing():  # the parser goes on to the end of what has come
@@ -163,18 +166,6 @@ class BoundedConnection(HttpToolsProtocol):
     def resume_writing(self) -> None:
         """Stop that time: all is read."""
         super().resume_writing()
-        self._stop_unread_timer()
-        self._sort()
-
-    def _start_head_timer(self) -> None:
-        self._head_timer = self.loop.call_later(_HEAD_SECONDS, self.transport.abort)
-
-    def _stop_head_timer(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
-
-    def _stop_unread_timer(self) -> None:
         if self._unread_timer is not None:
             self._unread_timer.cancel()
-            self._unread_timer = None
+        self._sort()

@@ -176,20 +176,18 @@ class AccessMiddleware:
         length = dict(scope["headers"]).get(b"content-length", b"0")
         if not length.isdigit() or len(length) > _LENGTH_DIGITS or int(length) > max_bytes:
             raise Refused(413, f"a request's body may have {max_bytes:,} bytes")
-        parts: list[bytes] = []
-        size = 0
+        body = bytearray()
         try:
             async with asyncio.timeout(_BODY_WITHIN + (int(length) or max_bytes) / _BODY_RATE):
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         raise Refused(400, "the request ended before its body did")
-                    parts.append(message.get("body", b""))
-                    size += len(parts[-1])
-                    if size > max_bytes:
+                    body += message.get("body", b"")
+                    if len(body) > max_bytes:
                         raise Refused(413, f"a request's body may have {max_bytes:,} bytes")
                     if not message.get("more_body"):
-                        return b"".join(parts)
+                        return bytes(body)
         except TimeoutError:
             raise Refused(408, "the request's body did not come in time") from None
 
@@ -214,14 +212,10 @@ def is_elastic(scope: Scope) -> bool:
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
     """A ``receive`` that returns the body already read first, and then the messages of the original."""
-    delivered = False
+    undelivered: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive_once() -> Message:
-        nonlocal delivered
-        if delivered:
-            return await receive()
-        delivered = True
-        return {"type": "http.request", "body": body, "more_body": False}
+        return undelivered.pop() if undelivered else await receive()
 
     return receive_once
 
