@@ -37,21 +37,22 @@ from query.measures.quality_measures import parse_measures
 from query.query_log.judged_queries import logged_topic_set
 from query.trec_files.file_patterns import expand
 from query.trec_files.output_files import require_writable, write_lines
-from query.trec_files.topic_set import read_topic_set
+from query.trec_files.topic_set import TopicSet, read_topic_set
 from query.trec_files.topics import FIELDS, PARTS, Topic
 
 
-def _plan(
+def plan_of(
     measures: str,
-    tag: str,
-    fields: str,
-    to: str | None,
-    depth: int,
-    baseline: Baseline,
-    lexicons: Sequence[str],
+    tag: str = "",
+    fields: str = ",".join(FIELDS),
+    to: str | None = None,
+    depth: int = 1000,
+    baseline: Baseline = "bm25",
+    lexicons: Sequence[str] = (),
     *,
-    pairs: bool,
+    pairs: bool = False,
 ) -> EvaluationPlan:
+    """The plan that a command's options state, some of which it may lack."""
     parts = fields.replace(",", " ").split()
     if not parts:
         raise BadInput(f"--fields names no part of a topic; its parts are {', '.join(PARTS)}")
@@ -66,6 +67,14 @@ def _plan(
         pairs=pairs,
         lexicons=read_lexicons(lexicons),
     )
+
+
+def topic_set_of(
+    topic_files: Sequence[str], qrel_files: Sequence[str], langs: str, lang: str, encoding: str
+) -> TopicSet:
+    """The topics and judgements that a command's options name."""
+    topics, qrels = expand(topic_files, "topics"), expand(qrel_files, "qrels")
+    return read_topic_set(topics, qrels, langs=language_list(langs), lang=lang, encoding=encoding)
 
 
 @click.command("evaluate", cls=Command)
@@ -97,7 +106,7 @@ def _plan(
 @ranking_options
 @device_option
 @common_options
-@gathered("plan", _plan)
+@gathered("plan", plan_of)
 def command(
     plan: EvaluationPlan,
     topic_files: tuple[str, ...],
@@ -127,17 +136,15 @@ def command(
     """
     if bool(topic_files) == from_log or not (qrel_files or from_log):
         raise click.UsageError("give --topics and --qrels, or --from-log instead of topics")
-    query_langs = language_list(langs)
     if from_log:
         judgements = expand(qrel_files, "qrels") if qrel_files else []
-        topic_set, weeks = logged_topic_set(name, settings, judgements, query_langs)
+        topic_set, weeks = logged_topic_set(name, settings, judgements, language_list(langs))
         rows = [[week, f"{searches:,}", f"{value:.3f}"] for week, (searches, value) in weeks.items()]
         values = {week: {"searches": searches, "AP": value} for week, (searches, value) in weeks.items()}
         table = Table(["week of", ">searches", ">MAP of what was shown"], rows, "by week")
         console.show({"weeks": values}, [table])
     else:
-        topics, qrels = expand(topic_files, "topics"), expand(qrel_files, "qrels")
-        topic_set = read_topic_set(topics, qrels, langs=query_langs, lang=lang, encoding=encoding)
+        topic_set = topic_set_of(topic_files, qrel_files, langs, lang, encoding)
     if run_file:
         require_writable(run_file)
     evaluation = evaluate_collection(name, topic_set, settings, plan, console=console, **ranking)
@@ -158,16 +165,13 @@ def command(
 @lexicons_option
 @device_option
 @common_options
+@gathered("topic_set", topic_set_of)
+@gathered("plan", plan_of)
 def study(
-    topic_files: tuple[str, ...],
-    qrel_files: tuple[str, ...],
+    topic_set: TopicSet,
+    plan: EvaluationPlan,
     name: str,
     output: Path,
-    langs: str,
-    lang: str,
-    encoding: str,
-    measures: str,
-    lexicons: tuple[str, ...],
     device: Device,
     settings: Settings,
     console: Console,
@@ -179,9 +183,6 @@ def study(
     """
     from query.report.study import study as study_collection  # noqa: PLC0415 - figures, which --help does not need
 
-    topics, qrels = expand(topic_files, "topics"), expand(qrel_files, "qrels")
-    topic_set = read_topic_set(topics, qrels, langs=language_list(langs), lang=lang, encoding=encoding)
-    plan = EvaluationPlan(parse_measures([measures]), "", lexicons=read_lexicons(lexicons))
     evaluations = study_collection(name, topic_set, settings, plan, output, device=device, console=console)
     numbers, page = [evaluation.number for evaluation in evaluations.values()], (output / "study.html").absolute()
     console.show(

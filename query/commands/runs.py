@@ -9,12 +9,12 @@ import sqlalchemy as sa
 
 from encoders.console import Alert, Console, Note
 from encoders.errors import BadInput
-from encoders.languages import language_list, typed_languages
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
+from query.commands.evaluate import plan_of, topic_set_of
 from query.commands.options import completion
-from query.commands.options.common_options import collection_option, common_options, plot_option
+from query.commands.options.common_options import collection_option, common_options, gathered, plot_option
 from query.commands.options.help import Group
 from query.commands.options.option_types import FILE, FILLED, Decorator
 from query.commands.options.search_options import (
@@ -35,12 +35,12 @@ from query.evaluation.run_settings import differences
 from query.evaluation.run_table import TABLES, RunTable, TableRow
 from query.evaluation.scored_runs import EvaluationPlan
 from query.measures.fairness import OWN_LANGUAGE, is_fairness
-from query.measures.quality_measures import JUDGED, parse_measures, standard_name
+from query.measures.quality_measures import JUDGED, standard_name
 from query.measures.significance import compare, corrected
 from query.trec_files.file_patterns import content_hash, expand
 from query.trec_files.output_files import require_writable, write_lines
 from query.trec_files.qrels import read_qrels
-from query.trec_files.topic_set import read_topic_set
+from query.trec_files.topic_set import TopicSet
 
 
 @click.group("runs", cls=Group, invoke_without_command=True)
@@ -99,18 +99,13 @@ def show_run(run_id: str, settings: Settings, console: Console) -> None:
 @pairs_option
 @compare_option("another run file")
 @common_options
+@gathered("topic_set", topic_set_of)
+@gathered("plan", plan_of)
 def import_file(
     file: str,
-    topic_files: tuple[str, ...],
-    qrel_files: tuple[str, ...],
-    langs: str,
-    to: str | None,
-    lang: str,
-    encoding: str,
-    measures: str,
-    tag: str,
+    topic_set: TopicSet,
+    plan: EvaluationPlan,
     name: str | None,
-    pairs: bool,
     compared_with: str,
     settings: Settings,
     console: Console,
@@ -121,9 +116,6 @@ def import_file(
     them. --topics and --qrels take what they take in dragoman evaluate, and what runs export wrote; the run may be
     compressed. A language, or one of the --pairs, for which the run has no hit at all is left out.
     """
-    topics, qrels = expand(topic_files, "topics"), expand(qrel_files, "qrels")
-    topic_set = read_topic_set(topics, qrels, langs=language_list(langs), lang=lang, encoding=encoding)
-    plan = EvaluationPlan(parse_measures([measures]), tag, to=None if to is None else typed_languages(to), pairs=pairs)
     evaluation = import_run(
         Path(file), topic_set, settings, plan, collection=name or "", compared_with=compared_with, console=console
     )
