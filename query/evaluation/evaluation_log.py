@@ -140,11 +140,6 @@ class LoggedRun(Base):
         return f"{self.evaluation}, PSQ" if self.is_psq else str(self.evaluation)
 
     @property
-    def calibrated(self) -> bool:
-        """Whether a calibration was used."""
-        return bool(self.setup.settings.get("calibration"))
-
-    @property
     def judged_by(self) -> tuple[str, list[str] | None]:
         """Hash of the qrels, and languages of the documents whose judgements count; none: all languages."""
         return self.setup.qrels_hash, self.documents_in or self.setup.judged_languages
