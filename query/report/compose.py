@@ -131,13 +131,12 @@ def _pairs(subject: _Subject) -> Section:
     if subject.run:
         rankings = logged_rankings(subject.engine, subject.run.evaluation, DEPTH)
         tables = {_title(subject.run): _logged_shares(subject, rankings)}
-        text = f"{cell_meaning}, for topics asked in the row's."
-        section = sections.pairs_section(tables, "share of the first hits", text)
+        section = sections.pairs_section(tables, f"{cell_meaning}, for topics asked in the row's.")
         return sections.with_overlaps(section, pair_means(overlaps(rankings)))
     if subject.calibration is not None:
         tables = sections.pair_shares(subject.store, subject.calibration)
         sentence = f"{cell_meaning}, for queries in the row's: titles and first sentences of documents."
-        return sections.pairs_section(tables, "share of the first hits", sentence)
+        return sections.pairs_section(tables, sentence)
     return Section(sections.PAIRS, "", _how_to_evaluate(subject))
 
 

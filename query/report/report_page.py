@@ -61,7 +61,7 @@ def render(page: ReportPage) -> str:
 <p class="summary">{_shown(page.summary)}</p>
 </header>
 <main>
-{_table(page.table) if page.table else ""}
+{_table(page.table)}
 <p class="note">{_prose(page.note)}</p>
 <dl>
 {facts}</dl>
@@ -83,19 +83,17 @@ def _prose(text: str) -> str:
 
 
 def _section(section: Section) -> str:
-    title = _shown(section.title)
-    if not section.picture:
-        name = "note" if section.table else "empty"
-        table = _table(section.table) if section.table else ""
-        return f'<section>\n<h2>{title}</h2>\n{table}<p class="{name}">{_prose(section.text)}</p>\n</section>\n'
-    return (
-        f"<section>\n<h2>{title}</h2>\n<figure>\n{_scrolled(section.picture, 'picture')}\n"
-        f"<figcaption>{_prose(section.text)}</figcaption>\n</figure>\n"
-        f"{_table(section.table) if section.table else ''}</section>\n"
-    )
+    table, text = _table(section.table), _prose(section.text)
+    content = f'{table}<p class="{"note" if table else "empty"}">{text}</p>\n'
+    if section.picture:
+        picture = _scrolled(section.picture, "picture")
+        content = f"<figure>\n{picture}\n<figcaption>{text}</figcaption>\n</figure>\n{table}"
+    return f"<section>\n<h2>{_shown(section.title)}</h2>\n{content}</section>\n"
 
 
-def _table(table: Table) -> str:
+def _table(table: Table | None) -> str:
+    if table is None:
+        return ""
     heads = "".join(f'<th scope="col">{_shown(column)}</th>' for column in table.columns)
     rows = "".join(
         f'<tr><th scope="row">{_shown(label)}</th>{"".join(f"<td>{_shown(cell)}</td>" for cell in cells)}</tr>\n'

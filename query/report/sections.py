@@ -73,8 +73,8 @@ def pair_shares(store: VectorStore, calibration: Calibration) -> dict[str, PairT
     return {title: shares_by_pair(of_title, sorted(store.count())) for title, of_title in hits.items()}
 
 
-def pairs_section(tables: Mapping[str, PairTable], measure: str, what: str) -> Section:
-    """Heat maps of the ``tables`` by title, with ``measure`` in the cells; the sentence ``what`` explains a cell."""
+def pairs_section(tables: Mapping[str, PairTable], what: str) -> Section:
+    """Heat maps of the ``tables`` by title; the sentence ``what`` explains a cell."""
     if not any(np.isfinite(table.values).any() for table in tables.values()):
         return Section(PAIRS, "", "Nothing could be counted: no query found a document whose language is known.")
     means_text = "; ".join(
@@ -82,7 +82,7 @@ def pairs_section(tables: Mapping[str, PairTable], measure: str, what: str) -> S
         for title, table in tables.items()
     )
     text = f"{what} In the mean: {means_text}. The nearer the two, the fairer."
-    return Section(PAIRS, inline_svg(partial(pairs_figure, tables, measure), "pairs", text), text)
+    return Section(PAIRS, inline_svg(partial(pairs_figure, tables, "share of the first hits"), "pairs", text), text)
 
 
 def with_overlaps(section: Section, means: Mapping[tuple[str, str], float]) -> Section:
