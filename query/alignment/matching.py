@@ -8,7 +8,7 @@ whole matrix, except for the choice among equal scores.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -31,8 +31,7 @@ _PAIRS_AT_ONCE = 32_000_000
 """Bound on all kept pairs of a later round, which keeps more pairs for each of fewer documents."""
 
 
-@dataclass(frozen=True)
-class Pairs:
+class Pairs(NamedTuple):
     """Pairs of documents: candidates for a match, or matched pairs by descending score."""
 
     rows: IntArray  # (pairs,) positions of documents in the first side
@@ -104,11 +103,9 @@ def neighbour_means(x: FloatArray, y: FloatArray, k: int) -> NeighbourMeans:
     return NeighbourMeans(forward.values.mean(axis=1), backward.values.mean(axis=1))
 
 
-def candidates(
-    x: FloatArray, y: FloatArray, means: NeighbourMeans, *, margin: Margin = "ratio", kept: int = KEPT
-) -> Pairs:
-    """The ``kept`` pairs with the largest margins of each row and of each column, each pair once, by row and column."""
-    best = _best_pairs(x, y, means, margin, kept)
+def candidates(x: FloatArray, y: FloatArray, means: NeighbourMeans, *, margin: Margin = "ratio") -> Pairs:
+    """The ``KEPT`` pairs with the largest margins of each row and of each column, each pair once, by row and column."""
+    best = _best_pairs(x, y, means, margin, KEPT)
     _, firsts = np.unique(best.rows * len(y) + best.cols, return_index=True)
     rows, cols = best.rows[firsts], best.cols[firsts]
     return Pairs(rows, cols, _cosines(x, y, rows, cols), best.scores[firsts])
@@ -141,12 +138,8 @@ def match_in_turn(x: FloatArray, y: FloatArray, rows: IntArray, cols: IntArray) 
 def merged_rounds(rounds: list[Pairs]) -> Pairs:
     """The pairs of several rounds as one list, best first."""
     no_rows, no_scores = np.zeros(0, np.int64), np.zeros(0, np.float32)
-    pairs = Pairs(
-        np.concatenate([no_rows, *(part.rows for part in rounds)]),
-        np.concatenate([no_rows, *(part.cols for part in rounds)]),
-        np.concatenate([no_scores, *(part.cosines for part in rounds)]),
-        np.concatenate([no_scores, *(part.scores for part in rounds)]),
-    )
+    nothing = Pairs(no_rows, no_rows, no_scores, no_scores)
+    pairs = Pairs(*map(np.concatenate, zip(nothing, *rounds, strict=True)))
     return pairs.at(np.argsort(-pairs.scores, kind="stable"))
 
 

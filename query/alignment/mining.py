@@ -73,7 +73,7 @@ def mine(a: Side, b: Side, plan: AlignmentPlan) -> Mined:
         comparison, learnt_from = _Comparison(mapped(x, maps[0]), mapped(y, maps[1]), plan), len(clear)
     pairs = comparison.matched()
     cosines = np.einsum("ij,ij->i", a.vectors[pairs.rows], b.vectors[pairs.cols])
-    return Mined(replace(pairs, cosines=cosines), learnt_from, plan.k)
+    return Mined(pairs._replace(cosines=cosines), learnt_from, plan.k)
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class _Comparison:
     def _scored_among(self, rows: IntArray, cols: IntArray) -> Pairs:
         means = NeighbourMeans(self._vector_means.forward[rows], self._vector_means.backward[cols])
         pairs = candidates(self.x.vectors[rows], self.y.vectors[cols], means, margin=self.plan.margin)
-        return self._by_passages(replace(pairs, rows=rows[pairs.rows], cols=cols[pairs.cols]))
+        return self._by_passages(pairs._replace(rows=rows[pairs.rows], cols=cols[pairs.cols]))
 
     def _by_passages(self, pairs: Pairs) -> Pairs:
         return self._with_margins(pairs, coverage(self.x.passages, self.y.passages, pairs.rows, pairs.cols))
@@ -143,7 +143,7 @@ class _Comparison:
         means = self._coverage_means
         scores = coverages.copy()
         replace_by_margins(scores, means.forward[pairs.rows], means.backward[pairs.cols], self.plan.margin)
-        return replace(pairs, scores=scores)
+        return pairs._replace(scores=scores)
 
 
 def _best_means(owners: IntArray, values: FloatArray, size: int, k: int) -> FloatArray:
