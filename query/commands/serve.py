@@ -21,9 +21,10 @@ from query.commands.options.common_options import collection_option, common_opti
 from query.commands.options.encoder_options import device_option, rerank_option
 from query.commands.options.help import Command
 from query.commands.options.option_types import FILE, PORT, default_option, seconds
+from query.service.access import Token, TokenFile
+from query.service.service_options import LOOPBACK, ServiceOptions, usual_threads
 
 if TYPE_CHECKING:
-    from query.service.access import TokenFile
     from query.web_server.application import Service
     from query.web_server.http_server import Server
 
@@ -101,8 +102,6 @@ def command(
         import mcp  # noqa: F401, PLC0415
         import prometheus_client  # noqa: F401, PLC0415
         import uvicorn  # noqa: F401, PLC0415
-    from query.service.access import Token, TokenFile  # noqa: PLC0415
-    from query.service.service_options import LOOPBACK, ServiceOptions, usual_threads  # noqa: PLC0415
     from query.web_server.application import Service  # noqa: PLC0415 - two seconds of imports
     from query.web_server.http_server import listening, serve_in_processes, server  # noqa: PLC0415
 
@@ -137,9 +136,7 @@ def command(
             serve_in_processes(processes, application.open_collections, serve, passes_hangup=passes_hangup)
 
 
-def _serve(
-    application: "Service", http_server: "Server", sockets: list[socket], token_file: "TokenFile | None"
-) -> None:
+def _serve(application: "Service", http_server: "Server", sockets: list[socket], token_file: TokenFile | None) -> None:
     """Serve until a signal. Raises StoreError: the service did not start; GpuFailure: a card failed."""
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signal_number, lambda *_: None)  # uvicorn raises the signal again after an orderly stop
@@ -153,7 +150,7 @@ def _serve(
         raise application.failure
 
 
-def _handle_hangup(http_server: "Server", token_file: "TokenFile | None") -> None:
+def _handle_hangup(http_server: "Server", token_file: TokenFile | None) -> None:
     """Stop as the terminal was closed, except under ``nohup``; without a terminal read the tokens' file again."""
     if token_file is not None and not os.isatty(0):
         signal.signal(signal.SIGHUP, lambda *_: token_file.read_again())
@@ -163,8 +160,6 @@ def _handle_hangup(http_server: "Server", token_file: "TokenFile | None") -> Non
 
 def _hosts(host: str, named: tuple[str, ...], *, local: bool) -> tuple[str, ...]:
     """Host names that requests may call the service by; empty: any, as tokens protect a service that others reach."""
-    from query.service.service_options import LOOPBACK  # noqa: PLC0415
-
     if "*" in named or (not local and not named):
         return ()
     return (*LOOPBACK, *(name.lower() for name in (host, *named)))
@@ -184,7 +179,6 @@ def mcp(settings: Settings, console: Console, **service: Any) -> None:
     with importing("serve", "tools for agents need packages; install them"):
         from mcp import server  # noqa: F401, PLC0415
     from query.service.agents.agent_transports import serve_agent  # noqa: PLC0415 - seconds of imports
-    from query.service.service_options import ServiceOptions, usual_threads  # noqa: PLC0415
 
     console.say("waiting for an agent at standard input (stop with Ctrl-C)")
     serve_agent(ServiceOptions(settings=settings, threads=usual_threads(), **service))
