@@ -89,9 +89,8 @@ def _index(folder: Path, settings: Settings, console: Console) -> None:
     )
     upkeep = keep_calibrated(COLLECTION, settings, console=console)
     stored = upkeep.report and upkeep.report.stored
-    sentence = fairness_sentence(upkeep)
     values = {"step": "calibrate", "calibration": stored and stored.id, "reason": upkeep.reason}
-    console.show(values, f"   {sentence}\n")
+    console.show(values, f"   {fairness_sentence(upkeep)}\n")
 
 
 def _search(searcher: Searcher, query: _DemoQuery, console: Console, *, passages: bool = False) -> None:

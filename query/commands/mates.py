@@ -106,14 +106,9 @@ def command(sweep: Sweep, plot: Path | None, mapping: Path | None, aligned: Alig
         measured, unknown_langs = mates_by_method(mapping, parallel, spec.model)
         if unknown_langs:
             console.warn(f"the maps know nothing of {', '.join(unknown_langs)}, so they say little here")
-        table = Table.of(
-            [
-                {"method": method, ">rate": f"{mates.rate:.3f}", ">MRR": f"{mates.mrr:.3f}"}
-                for method, mates in measured.items()
-            ],
-            f"Mate retrieval of {spec.name}: {len(parallel.rows)} languages, all of "
-            + counted(len(parallel.concepts), "concept"),
-        )
+        headings = ["method", ">rate", ">MRR"]
+        rows = [[method, f"{mates.rate:.3f}", f"{mates.mrr:.3f}"] for method, mates in measured.items()]
+        about = f"{len(parallel.rows)} languages, all of {counted(len(parallel.concepts), 'concept')}"
         values: list[Any] = [{"method": method, **asdict(mates)} for method, mates in measured.items()]
     else:
         values = points = run_sweep(parallel, sweep, console)
@@ -127,11 +122,12 @@ def command(sweep: Sweep, plot: Path | None, mapping: Path | None, aligned: Alig
             ]
             for point in points
         ]
-        title = (
-            f"Mate retrieval of {spec.name}: {langs * (langs - 1)} ordered pairs of {langs} languages, "
+        headings = ["method", sweep.swept, ">rate", ">MRR"]
+        about = (
+            f"{langs * (langs - 1)} ordered pairs of {langs} languages, "
             f"{counted(len(parallel.concepts), 'concept')}, {counted(sweep.splits, 'split')}"
         )
-        table = Table(["method", sweep.swept or "", ">rate", ">MRR"], rows, title)
+    table = Table(headings, rows, f"Mate retrieval of {spec.name}: {about}")
     languages, concepts = list(parallel.rows), len(parallel.concepts)
     console.show({"encoder": spec.name, "languages": languages, "concepts": concepts, "points": values}, [table])
     if plot:
