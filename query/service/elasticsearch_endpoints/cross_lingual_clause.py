@@ -142,14 +142,15 @@ def parse(body: Any, parameters: Mapping[str, str]) -> CrossLingual:
                 400, f"{name[:100]} can't be combined with {NAME}; there are {', '.join(sorted(_USED_SETTINGS))}"
             )
     clause, filters = _clause(settings.get("query"))
-    if isinstance(clause, dict):
-        filters = (*filters, *_clauses(clause.get("filter")))
+    if not isinstance(clause, dict):
+        raise Refused(400, f'{NAME} is an object: {{"query": "what to look for"}}')
+    filters = (*filters, *_clauses(clause.get("filter")))
     start, size = _number(settings, "from", 0), _number(settings, "size", 10)
     if start + size > MOST:
         raise Refused(400, f"from and size are together {start + size}, and at most {MOST} hits are ranked")
     if has_clause(list(filters)):
         raise Refused(400, f"{NAME} stands once, as the query or in must of a bool")
-    inner = clause.get("inner_hits") if isinstance(clause, dict) else None
+    inner = clause.get("inner_hits")
     passages = None if inner is None else InnerHits.of(inner, "passages")
     collapse = settings.get("collapse")
     collapsed = None if collapse is None else Collapse.of(collapse)
@@ -227,9 +228,7 @@ def _min_score(value: Any) -> float | None:
     return value if value is None else float(value)
 
 
-def _request(clause: Any, k: int, *, explain: bool) -> SearchRequest:
-    if not isinstance(clause, dict):
-        raise Refused(400, f'{NAME} is an object: {{"query": "what to look for"}}')
+def _request(clause: Mapping[str, Any], k: int, *, explain: bool) -> SearchRequest:
     if unknown := clause.keys() - {*_REQUEST_NAMES, *_OWN_NAMES}:
         raise Refused(400, f"{NAME} has no {min(unknown)[:100]!r}; it has {', '.join((*_REQUEST_NAMES, *_OWN_NAMES))}")
     asked = {name: value for name, value in clause.items() if name in _REQUEST_NAMES}

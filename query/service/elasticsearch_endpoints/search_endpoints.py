@@ -85,7 +85,7 @@ class SearchEndpoints:
         if not cross_lingual_clause.has_clause(values):
             return await self._pass_on(call, request, lines, values)
         if call.endpoint == "_msearch":
-            return await self._answer_several(call, request, lines, values)
+            return await self._answer_several(call, request, lines, values, media)
         if not call.indices:
             raise Refused(400, f"{NAME} is for indices in the path of _search and _count, or in headers of _msearch")
         search = cross_lingual_clause.parse(values[0], call.parameters)
@@ -100,7 +100,7 @@ class SearchEndpoints:
         return Response(json.dumps(answer, ensure_ascii=False), 200, headers, media)
 
     async def _answer_several(
-        self, call: Call, request: Request, lines: Sequence[bytes], values: Sequence[Any]
+        self, call: Call, request: Request, lines: Sequence[bytes], values: Sequence[Any], media: str
     ) -> Response:
         """Answer an ``_msearch``: the cluster its searches without the clause, all at once, the service the others."""
         begun = time.perf_counter()
@@ -122,7 +122,6 @@ class SearchEndpoints:
             for pair, is_here in zip(pairs, here, strict=True)
         ]
         answer = {"took": round(1000 * (time.perf_counter() - begun)), "responses": responses}
-        media = _media(request.headers.get("accept", ""))
         return Response(json.dumps(answer, ensure_ascii=False), 200, PRODUCT_HEADER, media)
 
     async def _one_of_several(self, call: Call, header: Any, body: Any, caller: Caller) -> dict[str, Any]:
