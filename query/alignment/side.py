@@ -36,7 +36,7 @@ class Side:
         )
 
 
-def stored_side(name: str, store: VectorStore, model: str, lang: str, gold: str = "") -> Side:
+def stored_side(name: str, store: VectorStore, model: str, lang: str, gold: str) -> Side:
     """The documents of a collection in one language; ``gold`` names the field that a true pair shares."""
     documents = (
         (item.document, item.vector, item.passages, any(item.known))
@@ -46,11 +46,8 @@ def stored_side(name: str, store: VectorStore, model: str, lang: str, gold: str 
     return _side(name, documents, store.models()[model], gold)
 
 
-def encoded_side(
-    name: str, documents: Iterable[Document], encoder: Encoder, gold: str = "", progress: Progress | None = None
-) -> Side:
+def encoded_side(name: str, documents: Iterable[Document], encoder: Encoder, gold: str, progress: Progress) -> Side:
     """Encode documents in batches; of documents with one id the last counts. ``gold``: the field of true pairs."""
-    progress = progress or Progress()
     latest = {document.doc_id: document for document in documents}
     progress.expect(len(latest))
     encoded_documents = (
