@@ -40,11 +40,6 @@ class LoggedSearch:
         """Topic id of the query: equal for equal texts in the same language."""
         return normalise_qid(short_hash(self.lang, self.query))
 
-    @property
-    def week(self) -> str:
-        """Monday of the search's week, as an ISO date."""
-        return (self.created.date() - dt.timedelta(days=self.created.weekday())).isoformat()
-
 
 def logged_searches(collection: str, settings: Settings) -> list[LoggedSearch]:
     """Searches of a collection, oldest first; the opened hits are relevant."""
@@ -61,15 +56,6 @@ def logged_searches(collection: str, settings: Settings) -> list[LoggedSearch]:
             if doc_id is not None:
                 clicked_ids.append(doc_id)
     return [LoggedSearch(row.id, row.created, row.query, row.lang, row.hits, clicked) for row, clicked in rows.values()]
-
-
-def with_judgements(searches: Iterable[LoggedSearch], qrels: Iterable[Qrel]) -> list[LoggedSearch]:
-    """The searches whose queries have a relevant document by the judgements, with those documents as relevant."""
-    relevant: dict[str, list[str]] = {}
-    for qrel in qrels:
-        if qrel.relevance > 0:
-            relevant.setdefault(qrel.query_id, []).append(qrel.doc_id)
-    return [replace(search, relevant=relevant[search.qid]) for search in searches if search.qid in relevant]
 
 
 def logged_queries(collection: str, settings: Settings) -> list[Document]:
@@ -97,7 +83,8 @@ def by_week(searches: Sequence[LoggedSearch]) -> dict[str, tuple[int, float]]:
     """Number of searches and MAP of the hits shown, by week."""
     weeks: dict[str, list[LoggedSearch]] = {}
     for search in searches:
-        weeks.setdefault(search.week, []).append(search)
+        monday = search.created.date() - dt.timedelta(days=search.created.weekday())
+        weeks.setdefault(monday.isoformat(), []).append(search)
     measures = parse_measures(["AP"])
     scores = {}
     for week, group in weeks.items():
@@ -120,7 +107,11 @@ def logged_topic_set(
     searches = require_searches(collection, settings)
     if judgements:
         qrels = read_qrels(judgements)
-        searches = with_judgements(searches, qrels)
+        relevant: dict[str, list[str]] = {}
+        for qrel in qrels:
+            if qrel.relevance > 0:
+                relevant.setdefault(qrel.query_id, []).append(qrel.doc_id)
+        searches = [replace(search, relevant=relevant[search.qid]) for search in searches if search.qid in relevant]
         if not searches:
             raise BadInput(
                 f"the qrels find nothing relevant for a query of {collection}'s log; "
