@@ -97,7 +97,7 @@ def _hits(
     """Hits with as much of their sources as ``source``, a ``_source`` of a body, says."""
     hits_json = [_hit(search, hit, shown) for hit in hits]
     if source is not False:
-        includes, excludes = map(_any_of, _patterns(source))
+        includes, excludes = _patterns(source)
         for hit, hit_json in zip(hits, hits_json, strict=True):
             hit_json["_source"] = _filtered(shown[hit.doc_id].source, includes, excludes)
     return hits_json
@@ -133,7 +133,7 @@ def _hit(search: CrossLingual, hit: Hit, shown: Mapping[str, ShownDocument]) -> 
 
 def _passages(asked: InnerHits, hit: Hit, document: ShownDocument) -> dict[str, Any]:
     """The best passages in the shape of a nested field's inner hits; ``_nested.offset`` is a passage's number."""
-    includes, excludes = map(_any_of, _patterns(asked.source))
+    includes, excludes = _patterns(asked.source)
     hits_json: list[dict[str, Any]] = []
     for passage in hit.passages[asked.start :]:
         nested = {"field": "passages", "offset": passage.number}
@@ -147,22 +147,17 @@ def _passages(asked: InnerHits, hit: Hit, document: ShownDocument) -> dict[str, 
     return {"total": {"value": len(hit.passages), "relation": relation}, "max_score": best, "hits": hits_json}
 
 
-def _patterns(setting: Any) -> tuple[list[str], list[str]]:
+def _patterns(setting: Any) -> tuple[re.Pattern[str] | None, re.Pattern[str] | None]:
     """Patterns of fields that ``_source`` includes and excludes; no included pattern stands for all fields."""
-    if isinstance(setting, dict):
-        includes = setting.get("includes", setting.get("include"))
-        excludes = setting.get("excludes", setting.get("exclude"))
-        return _as_list(includes), _as_list(excludes)
-    return ([], []) if isinstance(setting, bool) else (_as_list(setting), [])
+    by_name = setting if isinstance(setting, dict) else {} if isinstance(setting, bool) else {"includes": setting}
+    includes, excludes = (by_name.get(f"{name}s", by_name.get(name)) for name in ("include", "exclude"))
+    return _any_of(includes), _any_of(excludes)
 
 
-def _as_list(value: Any) -> list[str]:
-    return [] if value is None else [value] if isinstance(value, str) else [str(pattern) for pattern in value]
-
-
-def _any_of(patterns: Sequence[str]) -> re.Pattern[str] | None:
+def _any_of(patterns: str | Sequence[str] | None) -> re.Pattern[str] | None:
     """Matches what any pattern matches; ``fnmatch`` would keep every caller's patterns. None without patterns."""
-    return re.compile("|".join(map(translate, patterns))) if patterns else None
+    listed = [patterns] if isinstance(patterns, str) else patterns
+    return re.compile("|".join(map(translate, listed))) if listed else None
 
 
 def _filtered(source: Any, includes: re.Pattern[str] | None, excludes: re.Pattern[str] | None, prefix: str = "") -> Any:
