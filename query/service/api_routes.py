@@ -70,7 +70,6 @@ class SearchResult:
     """The answer to a search request."""
 
     hits: Hits
-    confidence: float | None  # of the language detection; none where the request gave the language
     balance: float  # 0 by plain cosine
     took: int  # milliseconds
     logged: str | None  # id of the search in the query log; none if it was not logged
@@ -126,7 +125,7 @@ class Api:
         return SearchAnswer(
             query=request.query,
             lang=result.hits.lang,
-            confidence=result.confidence,
+            confidence=None if result.hits.confidence is None else round(result.hits.confidence, 4),
             collection=name,
             space=space,
             calibration=calibration.id if calibration else None,
@@ -185,8 +184,7 @@ class Api:
                 took=took,
             )
             logged = self._log.searched(search)
-        confidence = None if hits.confidence is None else round(hits.confidence, 4)
-        return SearchResult(hits, confidence, balance, took, logged)
+        return SearchResult(hits, balance, took, logged)
 
     def _ranking(self, request: SearchRequest) -> RankingOptions:
         """How to rank: by the request's settings, else by the service's.
