@@ -117,11 +117,10 @@ def keep(opened: OpenCollection, decision: Decision, *, taken_over: bool = False
     fitted, previous = decision.calibration, opened.calibration()
     maps = fitted.space.maps_of_documents
     lost: Literal["", "maps", "a common space"] = ""
-    if previous:
-        if previous.space.maps_of_documents and not maps:
-            lost = "maps"
-        elif previous.space.name and not fitted.space.name:
-            lost = "a common space"
+    if previous and previous.space.maps_of_documents and not maps:
+        lost = "maps"
+    elif previous and previous.space.name and not fitted.space.name:
+        lost = "a common space"
     summary = Summary.of(
         fitted,
         decision.decided_by,
