@@ -1,7 +1,6 @@
 """The report: an HTML page on a collection's language bias, with and without calibration, and its newest scores."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -11,14 +10,14 @@ import sqlalchemy as sa
 from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.phrases import counted
-from indexer.collection import collection as collections
 from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
-from indexer.ledger.database import now, open_database
+from indexer.ledger.database import now
 from indexer.stores.contract import VectorStore
 from query.calibration import calibration_table
 from query.calibration.calibration import Calibration
 from query.calibration.calibration_table import StoredCalibration
+from query.calibration_fitting.open_collection import OpenCollection
 from query.evaluation import evaluation_log
 from query.evaluation.evaluation_log import LoggedRun
 from query.evaluation.run_scoring import languages_of
@@ -56,19 +55,15 @@ def report(collection: str, settings: Settings, out: Path, *, evaluation: int | 
     the file can't be written.
     """
     require_writable(out)
-    with open_database(settings.database) as engine:
-        row = collections.require(engine, collection)
-        row.check_store(settings)
-        calibration = calibration_table.load(engine, row)
-        stored_calibration = calibration_table.active(engine, row)
-        run = _shown_run(engine, collection, evaluation)
-        with closing(row.open_store(settings)) as store:
-            if not store.count():
-                raise BadInput(
-                    f"collection {collection} holds no documents; put some in: dragoman index SOURCE -c {collection}"
-                )
-            subject = _Subject(engine, row, store, calibration, stored_calibration, run)
-            write_lines(out, [render(_page(subject, console))])
+    with OpenCollection.open(collection, settings) as opened:
+        engine, row, store = opened.engine, opened.collection, opened.store
+        calibration, run = calibration_table.load(engine, row), _shown_run(engine, collection, evaluation)
+        if not store.count():
+            raise BadInput(
+                f"collection {collection} holds no documents; put some in: dragoman index SOURCE -c {collection}"
+            )
+        subject = _Subject(engine, row, store, calibration, opened.stored_calibration(), run)
+        write_lines(out, [render(_page(subject, console))])
     return out
 
 
