@@ -92,13 +92,11 @@ def command(
         return
     if bool(topic_files) != bool(qrel_files):
         raise click.UsageError("--topics and --qrels belong together; give both")
-    judged = None
-    if topic_files:
-        judged = JudgedTopics(read_queries(topic_files, "topics"), read_qrels(expand(qrel_files, "judgements")))
+    topics, qrels = read_queries(topic_files, "topics"), read_qrels(expand(qrel_files, "judgements"))
     request = CalibrationRequest(
         balance,
         parsed_weights(weights) if weights else (),
-        judged,
+        JudgedTopics(topics, qrels) if topics else None,
         [*read_queries(log_files, "queries"), *(logged_queries(name, settings) if from_log else ())],
         SpaceMaps.read(mapping) if mapping else None,
         seed,

@@ -265,10 +265,9 @@ def export_run(
     engine = click.get_current_context().with_resource(open_database(settings.database))
     run = evaluation_log.find(engine, run_id)
     lines = evaluation_log.export(engine, run_id)
-    judgements = None
-    if output and qrel_files:
-        judgements = _write_judgements(engine, run, output, expand(qrel_files, "qrels"), settings, console)
     if output:
+        qrels = expand(qrel_files, "qrels")
+        judgements = _write_judgements(engine, run, output, qrels, settings, console) if qrels else None
         write_lines(output, lines)
         values = {"run": run.id, "file": output, "qrels": judgements}
         console.show(values, [Note(f"Run {run.id} written to {output}")])

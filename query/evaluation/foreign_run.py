@@ -6,7 +6,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from encoders.console import Console, values_of
+from encoders.console import QUIET, Console, values_of
 from encoders.errors import BadInput
 from encoders.folder.model_cache import file_hash
 from indexer.collection import collection as collections
@@ -38,7 +38,7 @@ def import_run(
     *,
     collection: str = "",
     compared_with: str = "",
-    console: Console | None = None,
+    console: Console = QUIET,
 ) -> Evaluation:
     """Score a TREC run file and log it; an empty tag of the plan is replaced by the file's.
 
@@ -46,7 +46,6 @@ def import_run(
     for pairs and for ``to``. Raises BadInput: the file is no run, no topic has a relevant document, the collection has
     none of the documents or lacks a language, or none is named and needed; StoreError: the log can't be written.
     """
-    console = console or Console(quiet=True)
     if (plan.pairs or plan.to is not None) and not collection:
         option = "--pairs" if plan.pairs else "--to"
         raise BadInput(

@@ -87,14 +87,13 @@ def is_encoded_again(name: str, encoder: str, method: str | None, settings: Sett
 
 
 def finish_migration(
-    name: str, settings: Settings | None = None, *, device: Device = "auto", console: Console = QUIET
+    name: str, settings: Settings, *, device: Device = "auto", console: Console = QUIET
 ) -> ReencodingReport:
     """Encode every document of a migrating collection with its queries' encoder, by workers if there is a broker.
 
     If the process is killed, the same call continues. Raises BadInput: the collection has not migrated, has left its
     migration, or is attached, or documents could not be encoded although the encoder knows their words.
     """
-    settings = settings or Settings.read()
     with open_database(settings.database) as engine, collection_lock(name, engine):
         collection = collections.require(engine, name)
         collection.check_store(settings)
