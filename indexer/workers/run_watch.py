@@ -43,16 +43,6 @@ class RunProgress:
     workers: list[Worker]
     errors: list[str]  # errors of workers, then of chunks, newest chunk first
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether chunks are pending and no worker is alive."""
-        return bool(self.chunks.get(PENDING)) and not self.workers
-
-    @property
-    def awaits_end(self) -> bool:
-        """Whether the running run has no open chunk, so that only its end remains."""
-        return self.run.state == RUNNING and not (self.chunks.get(PENDING) or self.chunks.get(LEASED))
-
 
 def run_progress(engine: sa.Engine, run_id: int) -> RunProgress:
     """Progress of a run. Raises StoreError: the database is away, or the run was removed with its collection."""
@@ -90,27 +80,20 @@ def standstill_reason(progress: RunProgress) -> str:
     run = progress.run
     if run.state == PAUSED:
         return f"run {run.id} is paused; let it go on: dragoman resume -c {run.collection}"
-    if run.state == RUNNING and progress.is_waiting:
+    if run.state == RUNNING and PENDING in progress.chunks and not progress.workers:
         return f"no worker of its model is alive; start one: dragoman worker -c {run.collection}"
     return ""
 
 
-class Rate:
-    """Documents per second over the last minute, of all workers."""
-
-    def __init__(self) -> None:
-        """Start without counts."""
-        self._seen: deque[tuple[float, int]] = deque()
-
-    def __call__(self, done: int) -> float:
-        """Add the number of documents done so far; returns the rate in documents per second."""
-        now = time.monotonic()
-        self._seen.append((now, done))
-        while now - self._seen[0][0] > _WINDOW:
-            self._seen.popleft()
-        since, before = self._seen[0]
-        # 0 at least: a finished run's count leaves out refused documents
-        return max(0.0, (done - before) / (now - since)) if now > since else 0.0
+def _rate(seen: deque[tuple[float, int]], done: int) -> float:
+    """Documents per second over the last minute, of all workers; ``seen`` gets the time and the documents done."""
+    now = time.monotonic()
+    seen.append((now, done))
+    while now - seen[0][0] > _WINDOW:
+        seen.popleft()
+    since, before = seen[0]
+    # 0 at least: a finished run's count leaves out refused documents
+    return max(0.0, (done - before) / (now - since)) if now > since else 0.0
 
 
 @dataclass(frozen=True)
@@ -132,7 +115,7 @@ def run_views(engine: sa.Engine, run_id: int, every: float, console: Console) ->
 
     Views of a run of a million chunks, a second each, are rarer: queries take at most a tenth of the time.
     """
-    rate = Rate()
+    seen: deque[tuple[float, int]] = deque()
     was_away = False
     while True:
         began = time.monotonic()
@@ -140,7 +123,7 @@ def run_views(engine: sa.Engine, run_id: int, every: float, console: Console) ->
             progress = run_progress(engine, run_id)
             query_seconds = time.monotonic() - began
             was_away = False
-            yield RunView(progress, rate(progress.done))
+            yield RunView(progress, _rate(seen, progress.done))
             if progress.run.state not in ACTIVE:
                 return
         except StoreError as error:
@@ -195,7 +178,7 @@ def wait_for(engine: sa.Engine, run_id: int, console: Console, settings: Setting
                 shown_documents = view.progress.done
             if run.state not in ACTIVE:
                 return run
-            if view.progress.awaits_end:
+            if run.state == RUNNING and not view.progress.chunks.keys() & {PENDING, LEASED}:  # its end alone remains
                 with suppress(StoreError):  # the next view sweeps again
                     sweep(engine, settings, Hints(settings.broker), run.model, _SWEEP, warn_of_failed_end, console)
             previous_reason, reason = reason, standstill_reason(view.progress)
