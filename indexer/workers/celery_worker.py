@@ -129,20 +129,14 @@ def _checked(plan: WorkerPlan, console: Console) -> WorkerPlan:
         if not are_for_gpus(plan.reference, console, placement):
             logger.warning("works on the CPU: %s has a part that cards can't run; %s", plan.reference, INT8_ADVICE)
             device = "cpu"
-        elif not _works_on_card(replace(plan, device=device)):
-            device = "cpu"
+        else:
+            try:
+                _spec_elsewhere(replace(plan, device=device))
+            except NoCuda as error:  # a library of CUDA may be missing
+                logger.warning("works on the CPU: %s", error.reason)
+                device = "cpu"
     lanes = GPU_LANES // 2 if plan.sharers > 1 else GPU_LANES
     return replace(plan, device=device, lanes=plan.lanes if device == "cpu" else lanes)
-
-
-def _works_on_card(plan: WorkerPlan) -> bool:
-    """Whether the graph loads on the card: a library of CUDA may be missing."""
-    try:
-        _spec_elsewhere(plan)
-    except NoCuda as error:
-        logger.warning("works on the CPU: %s", error.reason)
-        return False
-    return True
 
 
 class _Pool:
