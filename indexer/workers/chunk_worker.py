@@ -143,7 +143,6 @@ class ChunkWorker:
                 self.failures_in_a_row = 0
                 self._metrics.chunk("failed")
                 self._release(self._leases.fail, lease, _sentence(error))
-                self._send_hint(lease.run_id, lease.number)
             else:
                 self.failures_in_a_row += 1
                 self._give_back(lease, f"this worker encodes nothing any more: {_sentence(error)}")
@@ -200,7 +199,8 @@ class ChunkWorker:
         self._trouble = error = storable(error)
         logger.warning("given back: %s", error, extra=log_ids(lease))
         self._metrics.chunk("given back")
-        self._release(self._leases.give_back, lease, error)
+        with suppress(StoreError):  # without the database the lease runs out
+            self._leases.give_back(lease, error)
         self._wait(_PAUSE)
 
     def _encoder_works(self) -> bool:
@@ -254,10 +254,6 @@ class ChunkWorker:
                 extra={"run": run.id},
             )  # fmt: skip
 
-    def _send_hint(self, run_id: int, number: int) -> None:
-        with suppress(StoreError):  # the next sweep sends it
-            self._hints.send(self.identity.model, [(run_id, number)])
-
     def _retry_while_away(self, query: Callable[[], T]) -> T:
         """Result of ``query``, repeated until the database can be reached."""
         pause, longest = _BACKOFF
@@ -279,9 +275,10 @@ class ChunkWorker:
                 return result
 
     def _release(self, release: Callable[[Lease, str], None], lease: Lease, error: str) -> None:
-        """Release the chunk in the ledger if the database can be reached; otherwise the lease runs out."""
+        """Release the chunk in the ledger and send its message; without the database or the broker a sweep does it."""
         with suppress(StoreError):
             release(lease, error)
+            self._hints.send(self.identity.model, [(lease.run_id, lease.number)])
 
     def _wait(self, seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -314,7 +311,6 @@ class ChunkWorker:
     def _abandon(self, lease: Lease) -> None:
         logger.warning("time to finish is over: the chunk goes back", extra=log_ids(lease))
         self._release(self._leases.give_back, lease, lease.error)
-        self._send_hint(lease.run_id, lease.number)
         self.sign_off()
         self._current_lease = None
         self._leave()
