@@ -68,7 +68,8 @@ class Leases:
     ) -> None:
         """A chunk is free ``lease_seconds`` after ``renew``; ``refused`` is called with counts of refused documents."""
         self._refused = refused
-        self._engine, self._model, self._build, self._lease_seconds = engine, model, build, lease_seconds
+        self._engine, self._build, self._lease_seconds = engine, build, lease_seconds
+        self._is_open = (IndexRun.state == RUNNING, IndexRun.spooled, IndexRun.model == model)
         self.worker = worker
 
     def take(self, run_id: int, number: int) -> Lease | None:
@@ -92,16 +93,12 @@ class Leases:
                 session.execute(sa.text("SET LOCAL synchronous_commit TO off"))
             if lease := self._claim(session, run_id, Chunk.number == number) or self._claim(session, run_id):
                 return lease
-            other_runs = sa.select(IndexRun.id).where(
-                IndexRun.state == RUNNING, IndexRun.spooled, IndexRun.model == self._model, IndexRun.id != run_id
-            )
-            other_ids = session.scalars(other_runs.order_by(IndexRun.id)).all()
+            other_runs = sa.select(IndexRun.id).where(*self._is_open, IndexRun.id != run_id).order_by(IndexRun.id)
+            other_ids = session.scalars(other_runs).all()
             return next((lease for other_id in other_ids if (lease := self._claim(session, other_id))), None)
 
     def _claim(self, session: Session, run_id: int, *conditions: sa.ColumnElement[bool]) -> Lease | None:
-        active_run = sa.exists().where(
-            IndexRun.id == run_id, IndexRun.state == RUNNING, IndexRun.spooled, IndexRun.model == self._model
-        )
+        active_run = sa.exists().where(IndexRun.id == run_id, *self._is_open)
         free_chunk = (
             sa.select(Chunk.number)
             .where(Chunk.run_id == run_id, IS_PENDING, active_run, *conditions)
@@ -177,17 +174,13 @@ class Leases:
             if not self._change(session, lease, state=SPLIT, updated=now()):
                 return
             chunk = session.get_one(Chunk, (lease.run_id, lease.number))
-            parts = zip(lease.halves, (lease.todo[:middle], lease.todo[middle:]), strict=True)
-            for number, todo in parts:
-                flags = bytearray(len(chunk.todo))
-                for position in todo:
-                    flags[position] = True
+            for number, todo in zip(lease.halves, (lease.todo[:middle], lease.todo[middle:]), strict=True):
                 part = Chunk(
                     run_id=chunk.run_id,
                     number=number,
                     state=PENDING,
                     documents=0,
-                    todo=bytes(flags),
+                    todo=bytes(position in todo for position in range(len(chunk.todo))),
                     wanted=len(todo),
                     digest=chunk.digest,
                     updated=now(),
