@@ -122,6 +122,4 @@ def read_moses(files: Mapping[str, SourceFile]) -> Iterator[AlignedSentence | Re
 
 
 _ENDED = b"\0ended"
-
-
 """Stands for the lines of a file that has ended."""

@@ -253,8 +253,6 @@ class KeptInput(NamedTuple):
 
 
 _kept: WeakKeyDictionary[BinaryIO, KeptInput] = WeakKeyDictionary()
-
-
 """What each stream gave: a stream can be read only once."""
 
 

@@ -16,6 +16,7 @@ _ENOUGH = 50
 """Characters of a page from which on its text can contradict its ``<html lang>``, which templates often copy."""
 _UNLIKELY = 1e-6
 _LONG = 1_000_000
+_detector = cache(Detector)
 
 
 def read_text(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
@@ -55,14 +56,9 @@ def _believed(lang: str, text: str) -> str:
     if len(text) < _ENOUGH or lang in ("", UNDETERMINED):
         return lang
     base = lang.partition("-")[0]
-    probabilities = _detector().probabilities(text)
+    probabilities = _detector(None).probabilities(text)
     stated = [value for other, value in probabilities.items() if other.split("-")[0] == base]
     return UNDETERMINED if stated and max(stated) < _UNLIKELY else lang
-
-
-@cache
-def _detector() -> Detector:
-    return Detector(None)
 
 
 def _text(content: str, file: SourceFile) -> tuple[str, str, str]:
