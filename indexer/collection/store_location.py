@@ -59,13 +59,17 @@ class StoreLocation:
 
     def drop(self, generation: int = 1) -> None:
         """Remove a generation's store, even if it can't be opened any more, or was never created."""
-        if is_attached(self.url):
-            self._drop_attached()
-        elif self._is_on_server:
-            from indexer.stores.clustered import own_index  # noqa: PLC0415 - HTTP's client
+        attachment = Attachment.parse(self.url) if is_attached(self.url) else None
+        if attachment and not attachment.companion:
+            from indexer.stores.attached.in_place import detach  # noqa: PLC0415 - HTTP's client
 
-            claim = own_index.Claim(self.collection, self.database_id)
-            own_index.drop(Address.parse(self.url), claim, self._server_credentials(), generation)
+            detach(attachment, self._server_credentials())
+        elif attachment or self._is_on_server:
+            from indexer.stores.clustered import own_index  # noqa: PLC0415 - as above
+
+            claim = own_index.Claim(self.collection, self.database_id, attachment.index if attachment else "")
+            address = attachment.address if attachment else Address.parse(self.url)
+            own_index.drop(address, claim, self._server_credentials(), 1 if attachment else generation)
         else:
             self._drop_file(generation)
 
@@ -88,18 +92,6 @@ class StoreLocation:
 
     def _server_credentials(self) -> Credentials:
         return self.credentials or Credentials.read(self.url)
-
-    def _drop_attached(self) -> None:
-        attachment, credentials = Attachment.parse(self.url), self._server_credentials()
-        if attachment.companion:
-            from indexer.stores.clustered import own_index  # noqa: PLC0415
-
-            claim = own_index.Claim(self.collection, self.database_id, attachment.index)
-            own_index.drop(attachment.address, claim, credentials)
-            return
-        from indexer.stores.attached.in_place import detach  # noqa: PLC0415
-
-        detach(attachment, credentials)
 
     def _drop_file(self, generation: int) -> None:
         from indexer.stores.embedded import path_of, remove_file  # noqa: PLC0415
