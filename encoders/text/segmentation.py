@@ -22,15 +22,8 @@ _LONGEST_FIRST = 300
 
 def windows(tokens: int, size: int, overlap: int) -> list[tuple[int, int]]:
     """Start and end of windows of ``size`` tokens that share ``overlap`` with the window before; none is in another."""
-    spans = []
-    start = 0
-    while start < tokens:
-        end = min(start + size, tokens)
-        spans.append((start, end))
-        if end == tokens:
-            break
-        start += size - overlap
-    return spans
+    ends = max(tokens - overlap, min(tokens, 1))  # a text that is shorter than the overlap has a window, too
+    return [(start, min(start + size, tokens)) for start in range(0, ends, max(size - overlap, 1))]
 
 
 def sentences(text: str, lang: str, *, trained: bool = False) -> list[tuple[int, int]]:
@@ -46,10 +39,12 @@ def sentences(text: str, lang: str, *, trained: bool = False) -> list[tuple[int,
         position = start
         for sentence in _segmented(line, lang.split("-", maxsplit=1)[0], trained):
             for begin, end in cut_at_blanks(sentence, 1, _LONGEST_SENTENCE, " "):
-                spans.append((position + begin, position + end))
+                if stripped := sentence[begin:end].strip():
+                    first = position + sentence.index(stripped, begin)
+                    spans.append((first, first + len(stripped)))
             position += len(sentence)
         start += len(line)
-    return [span for begin, end in spans if (span := _stripped(text, begin, end))[0] < span[1]]
+    return spans
 
 
 def first_sentence(document: Document) -> str:
@@ -81,9 +76,3 @@ def cut_at_blanks(text: str, shortest: int, longest: int, blanks: str) -> list[t
         pieces.append((start, end))
         start = end
     return [*pieces, (start, len(text))]
-
-
-def _stripped(text: str, start: int, end: int) -> tuple[int, int]:
-    piece = text[start:end]
-    blanks = len(piece) - len(piece.lstrip())
-    return (start + blanks, start + blanks + len(piece.strip())) if piece.strip() else (start, start)
