@@ -1,7 +1,7 @@
 """A trained Cr5 model: a vocabulary for each language and a column of Φ for each word."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import repeat
 
@@ -39,6 +39,7 @@ class Cr5Model:
     vocabularies: Mapping[str, Sequence[str]]  # words by language, in the order of their rows
     table: Table
     dim: int
+    _indices: dict[str, dict[str, int]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
     def firsts(self) -> dict[str, int]:
@@ -95,7 +96,3 @@ class Cr5Model:
             first = self.firsts[lang]
             self._indices[lang] = {word: first + position for position, word in enumerate(self.vocabularies[lang])}
         return self._indices[lang]
-
-    @cached_property
-    def _indices(self) -> dict[str, dict[str, int]]:
-        return {}

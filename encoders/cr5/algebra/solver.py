@@ -123,11 +123,10 @@ class _Regression:
         self._ridges = self._each(lambda lang: ridge(blocks[lang].matrix, lam, direct=direct, tolerance=tolerance))
         self.most_documents = int(np.bincount(np.concatenate(list(self._labels.values()))).max())
         self._documents = sum(map(len, self._labels.values()))
-        self._of_ones = self._each(lambda lang: self._ridges[lang].solve(_ones(len(self._labels[lang])), _OF_ONES))
-        self._ones = self._each(
-            lambda lang: self._ridges[lang].predicted(_ones(len(self._labels[lang])), self._of_ones[lang])
-        )
-        self._divisor = self._documents - sum(float(ones.sum(dtype=np.float64)) for ones in self._ones.values())
+        ones = {lang: np.ones((len(labels), 1), dtype=np.float32) for lang, labels in self._labels.items()}
+        self._of_ones = self._each(lambda lang: self._ridges[lang].solve(ones[lang], _OF_ONES))
+        self._ones = self._each(lambda lang: self._ridges[lang].predicted(ones[lang], self._of_ones[lang]))
+        self._divisor = self._documents - sum(float(part.sum(dtype=np.float64)) for part in self._ones.values())
         if not self._divisor > 0:
             raise ArithmeticError(f"λ {lam:g} is lost in rounding")
         self._kept: dict[str, list[FloatArray]] | None = {lang: [] for lang in self._labels}
@@ -137,9 +136,7 @@ class _Regression:
         centring = self._centring(concepts)
         solved = self._each(lambda lang: self._solved(lang, concepts, centring))
         whole = centring.shared - centring.mean
-        seen = self._each(
-            lambda lang: self._ridges[lang].predicted(self._targets(lang, concepts) + whole, solved[lang])
-        )
+        seen = self._each(lambda lang: self._ridges[lang].predicted(concepts[self._labels[lang]] + whole, solved[lang]))
         self._keep(solved)
         mean = sum(predictions.sum(axis=0, dtype=np.float64) for predictions in seen.values()) / self._documents
         total = np.zeros_like(concepts)
@@ -180,20 +177,16 @@ class _Regression:
     def _each(self, work: Callable[[str], T]) -> dict[str, T]:
         return dict(zip(self._labels, self._pool.map(work, self._labels), strict=True))
 
-    def _targets(self, lang: str, concepts: FloatArray) -> FloatArray:
-        """YU of a language, (documents, columns)."""
-        return concepts[self._labels[lang]]
-
     def _solved(self, lang: str, concepts: FloatArray, centring: "_Centring") -> FloatArray:
         """A language's part of (X̂ᵀX̂ + λI)⁻¹ X̂ᵀ Ŷ U, in the primal or dual form of its ridge regression."""
-        solution = self._ridges[lang].solve(self._targets(lang, concepts) - centring.mean)
+        solution = self._ridges[lang].solve(concepts[self._labels[lang]] - centring.mean)
         solution += self._of_ones[lang] * centring.shared
         return solution
 
     def _centring(self, concepts: FloatArray) -> "_Centring":
         total = sum(np.bincount(labels, minlength=self.concepts) for labels in self._labels.values())
         mean = np.asarray(total @ concepts.astype(np.float64) / self._documents, dtype=np.float32)
-        parts = self._each(lambda lang: self._ones[lang].T.astype(np.float64) @ (self._targets(lang, concepts) - mean))
+        parts = self._each(lambda lang: self._ones[lang].T.astype(np.float64) @ (concepts[self._labels[lang]] - mean))
         return _Centring(mean, np.asarray(sum(parts.values()) / self._divisor, dtype=np.float32))
 
 
@@ -203,7 +196,3 @@ class _Centring:
 
     mean: FloatArray  # (columns,) mean of YU over all documents, which centring subtracts
     shared: FloatArray  # (1, columns) sᵀŶU / (n − 1ᵀs): all that a language's regression needs from the other languages
-
-
-def _ones(count: int) -> FloatArray:
-    return np.ones((count, 1), dtype=np.float32)
