@@ -79,6 +79,14 @@ def _no_language(code: str) -> BadInput:
     return BadInput(f"{code!r} is no language code{advice}")
 
 
+def tag_or(code: str, otherwise: str = UNDETERMINED) -> str:
+    """The tag of a language code; ``otherwise`` if the code is no BCP 47 language tag."""
+    try:
+        return normalise(code)
+    except BadInput:
+        return otherwise
+
+
 def stated_language(code: str) -> str:
     """The tag of a language that a person names. A code that is often meant otherwise is asked back once.
 

@@ -3,8 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 
-from encoders.errors import BadInput
-from encoders.languages import UNDETERMINED, normalise
+from encoders.languages import UNDETERMINED, tag_or
 from encoders.phrases import counted
 from indexer.parallel.aligned_sentence import NOT_UTF8, AlignedSentence, decoded, row
 from indexer.readers.records.files import SourceFile, UnreadableFileError
@@ -15,10 +14,7 @@ _ID_COLUMNS = ("id", "sid")
 
 def language(name: str) -> str | None:
     """The language tag of a column's or a file's name; None where the name is no language."""
-    try:
-        lang = normalise(name) if 2 <= len(name) <= 8 else UNDETERMINED
-    except BadInput:
-        return None
+    lang = tag_or(name) if 2 <= len(name) <= 8 else UNDETERMINED
     return None if lang == UNDETERMINED else lang
 
 

@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from encoders.errors import BadInput
 from encoders.folder.model_cache import cache_folder
 from encoders.folder.whole_folder import replacing
-from encoders.languages import UNDETERMINED, normalise
+from encoders.languages import UNDETERMINED, tag_or
 
 SURE = 0.9
 """Confidence from which on 99.9 % of the detections are right in ``benchmarks/beliefs.py``."""
@@ -42,6 +41,8 @@ _TWO_SCRIPTS = {"sr": "Latn", "uz": "Cyrl"}
 _HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff]")
 _KANA_OR_HANGUL = re.compile("[\u3040-\u30ff\uac00-\ud7af]")
 _REPERTOIRES = {"zh": ("gb2312",), "zh-Hant": ("big5",), "ja": ("shift_jis",)}
+_language = cache(tag_or)
+"""The language tag of a label of the model; for example ``no`` is Bokmål and ``tl`` is Filipino."""
 _LOADING = threading.Lock()
 _ARRAYS = ("features", "languages", "next", "rows", "outputs")
 
@@ -158,15 +159,6 @@ def _holds(encoding: str, character: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-@cache
-def _language(label: str) -> str:
-    """The language tag of a label of the model; for example ``no`` is Bokmål and ``tl`` is Filipino."""
-    try:
-        return normalise(label)
-    except BadInput:
-        return UNDETERMINED
 
 
 def _restricted(languages: Collection[str] | None) -> Any:

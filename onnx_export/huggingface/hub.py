@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from encoders.errors import BadInput, MissingPart, importing
-from encoders.languages import UNDETERMINED, normalise
+from encoders.languages import UNDETERMINED, tag_or
 from onnx_export.huggingface.hub_layout import read_layout
 
 TORCH_NEEDED = "this needs PyTorch and transformers; install them"
@@ -110,8 +109,6 @@ def read_card(folder: Path) -> tuple[str, tuple[str, ...]]:
     if not isinstance(header, dict):
         return "", ()
     stated = header.get("language", [])
-    tags = []
-    for code in stated if isinstance(stated, list) else [stated]:
-        with suppress(BadInput):
-            tags.append(normalise("no" if code is False else str(code)))  # YAML reads Norwegian's code as a Boolean
+    codes = stated if isinstance(stated, list) else [stated]
+    tags = [tag_or("no" if code is False else str(code)) for code in codes]  # YAML reads Norwegian's code as a Boolean
     return str(header.get("license") or ""), tuple(dict.fromkeys(tag for tag in tags if tag != UNDETERMINED))

@@ -1,7 +1,6 @@
 """The text of an HTML page, without what is on every page of its site."""
 
-from encoders.errors import BadInput
-from encoders.languages import normalise
+from encoders.languages import tag_or
 from indexer.readers.records.record import clean, clean_line
 
 _NO_TEXT = ["script", "style", "nav", "noscript", "template", "svg", "iframe", "object", "head", "rt", "rp", "select"]
@@ -33,13 +32,13 @@ def read_page(markup: str) -> tuple[str, str, str]:
     from selectolax.lexbor import LexborHTMLParser  # noqa: PLC0415 - only HTML needs it
 
     tree = LexborHTMLParser(markup.replace(_BREAK, " "))
-    lang = (tree.root.attributes.get("lang") or "") if tree.root else ""
+    lang = tag_or((tree.root.attributes.get("lang") or "") if tree.root else "", "")
     titles = [node for selector in ("head title", "title", "h1") if (node := tree.css_first(selector))]
     title = clean_line(next((text for node in titles if (text := node.text())), ""))
     tree.strip_tags(_NO_TEXT)
     body = tree.body
     if body is None:
-        return title, "", _code(lang)
+        return title, "", lang
     length = len(body.text())
     for node in body.css(f"{_CHROME}, {_FRAME}" if body.css_first("main, article") else _CHROME):
         if len(node.text()) < _MOST_CHROME * length:
@@ -48,12 +47,4 @@ def read_page(markup: str) -> tuple[str, str, str]:
         node.insert_before(_BREAK)
         node.insert_after(_BREAK)
     paragraphs = (" ".join(clean(part).split()) for part in body.text().split(_BREAK))
-    return title, "\n".join(filter(None, paragraphs)), _code(lang)
-
-
-def _code(lang: str) -> str:
-    """The page's normalised language; empty for an invalid value such as ``lang=""``, so the page is still read."""
-    try:
-        return normalise(lang)
-    except BadInput:
-        return ""
+    return title, "\n".join(filter(None, paragraphs)), lang

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from encoders.errors import BadInput
-from encoders.languages import UNDETERMINED, normalise
+from encoders.languages import UNDETERMINED, tag_or
 
 _DROPPED = (
     "ref|references|gallery|math|chem|timeline|score|syntaxhighlight|source|imagemap|templatestyles|hiero|graph|"
@@ -152,10 +151,7 @@ def plain_text(
 
 def _is_language(prefix: str) -> bool:
     """Whether a link with this prefix leads to the page in another language; a reader sees it beside the text."""
-    try:
-        return bool(_LANGUAGE.fullmatch(prefix)) and (len(prefix) > 3 or normalise(prefix) != UNDETERMINED)
-    except BadInput:
-        return False
+    return bool(_LANGUAGE.fullmatch(prefix)) and (len(prefix) > 3 or tag_or(prefix) != UNDETERMINED)
 
 
 def _plain_name(namespace: str) -> str:
