@@ -1,7 +1,5 @@
 """The encoder of a collection's vectors, and of the work that it has for workers."""
 
-from typing import NamedTuple
-
 import sqlalchemy as sa
 
 from encoders.console import Console
@@ -37,18 +35,11 @@ def open_encoder_of(
     return encoder
 
 
-class EncoderChoice(NamedTuple):
-    """Name or folder of an encoder, and its method."""
-
-    encoder: str
-    method: str
-
-
-def encoder_of_work(engine: sa.Engine, name: str) -> EncoderChoice:
-    """The encoder of a collection's work: of re-encoding, else of the built, else of the searched generation."""
+def encoder_of_work(engine: sa.Engine, name: str) -> tuple[str, str]:
+    """Encoder and method of a collection's work: of re-encoding, else of the built, else of the searched generation."""
     collection = collections.require(engine, name)
     run = active_reencoding(engine, name)
     named = (run.again if run else None) or collection.building
     if named:
-        return EncoderChoice(named["encoder"], named["method"])
-    return EncoderChoice(collection.encoder, collection.method)
+        return named["encoder"], named["method"]
+    return collection.encoder, collection.method

@@ -74,6 +74,6 @@ def command(
     """
     if name:
         with open_database(settings.database) as engine:
-            choice = encoder_of_work(engine, name)
-        encoder, method = encoder or choice.encoder, method or choice.method
+            own_encoder, own_method = encoder_of_work(engine, name)
+        encoder, method = encoder or own_encoder, method or own_method
     sys.exit(serve(WorkerPlan(encoder or DEFAULT, method, device, **limits), settings, console))
