@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -189,27 +189,16 @@ def load_tokenizer(folder: Path) -> Any:
 
 def _load_encoder(folder: Path, *, keep_pooler: bool) -> Any:
     """Load the transformer in float32; its pooler, which newer checkpoints lack, is removed unless it is kept."""
-    import torch  # noqa: PLC0415
     from transformers import AutoConfig, AutoModel  # noqa: PLC0415
 
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
         raise BadInput(f"{folder} can't be loaded as a model ({first_line(error)}); fetch it again") from error
-    with required(f"the weights in {folder} can't be loaded"):
-        encoder, report = AutoModel.from_pretrained(
-            folder,
-            config=config,
-            dtype=torch.float32,
-            attn_implementation="eager",
-            local_files_only=True,
-            trust_remote_code=False,
-            output_loading_info=True,
-        )
+    unused = ("decoder.",) if keep_pooler else ("decoder.", "pooler.")
+    encoder = load_weights(AutoModel, folder, unused, config=config)
     if config.is_encoder_decoder:  # as mT5, whose decoder is left out
         encoder = encoder.get_encoder()
-    unused = ("decoder.",) if keep_pooler else ("decoder.", "pooler.")
-    require_tensors(folder, [name for name in report["missing_keys"] if not name.startswith(unused)])
     pooler = getattr(encoder, "pooler", None)
     if keep_pooler and not hasattr(pooler, "dense"):
         raise BadInput(f"{folder} has no pooler to make cls-dense-tanh of; take --pooling cls or mean")
@@ -218,10 +207,26 @@ def _load_encoder(folder: Path, *, keep_pooler: bool) -> Any:
     return encoder
 
 
-def require_tensors(folder: Path, missing: Iterable[str]) -> None:
-    """Refuse weights of which tensors are missing, by their names. Raises BadInput: a tensor is missing."""
-    if names := sorted(missing):
+def load_weights(kind: Any, folder: Path, unused: tuple[str, ...] = (), **options: Any) -> Any:
+    """Load a model of one of transformers' classes in float32.
+
+    Raises BadInput: it can't be loaded, or a tensor is missing whose name begins with none of ``unused``.
+    """
+    import torch  # noqa: PLC0415
+
+    with required(f"the weights in {folder} can't be loaded"):
+        model, report = kind.from_pretrained(
+            folder,
+            dtype=torch.float32,
+            attn_implementation="eager",
+            local_files_only=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+            **options,
+        )
+    if names := sorted(name for name in report["missing_keys"] if not name.startswith(unused)):
         raise BadInput(f"the weights in {folder} lack {len(names)} tensors, {names[0]} first; fetch the model again")
+    return model
 
 
 def _dim(encoder: Any, module: torch.nn.Module) -> int:

@@ -14,7 +14,6 @@ from encoders.inference.cross_encoder import Pair
 from onnx_export.graphs.parity import GateText
 from onnx_export.huggingface import hub_source as huggingface
 from onnx_export.huggingface.hub_layout import Layout, Recipe, stated_object
-from onnx_export.huggingface.sentence_module import required
 
 if TYPE_CHECKING:
     import torch
@@ -46,10 +45,12 @@ def load(layout: Layout) -> SourceReranker:
     Raises BadInput: it can't be loaded, has more than two labels, or joins no pairs; MissingPart: a package is missing.
     """
     huggingface.require_torch()
+    from transformers import AutoModelForSequenceClassification  # noqa: PLC0415
+
     folder = layout.transformer
     with huggingface.quiet():
         tokenizer = huggingface.load_tokenizer(folder)
-        classifier = _load_classifier(folder)
+        classifier = huggingface.load_weights(AutoModelForSequenceClassification, folder)
     labels = int(classifier.config.num_labels)
     if labels > 2:
         raise BadInput(
@@ -83,23 +84,6 @@ def reference_scores(reranker: SourceReranker, pairs: Sequence[Pair]) -> FloatAr
     queries, passages = ([pair[side] for pair in pairs] for side in (0, 1))  # in lists: alone, "" would be no passage
     rows = source.tokenizer(queries, passages, truncation=True, max_length=source.max_tokens)["input_ids"]
     return huggingface.run_one_at_a_time(source.module, rows)[:, 0]
-
-
-def _load_classifier(folder: Path) -> Any:
-    import torch  # noqa: PLC0415
-    from transformers import AutoModelForSequenceClassification  # noqa: PLC0415
-
-    with required(f"the weights in {folder} can't be loaded"):
-        classifier, report = AutoModelForSequenceClassification.from_pretrained(
-            folder,
-            dtype=torch.float32,
-            attn_implementation="eager",
-            local_files_only=True,
-            trust_remote_code=False,
-            output_loading_info=True,
-        )
-    huggingface.require_tensors(folder, report["missing_keys"])
-    return classifier
 
 
 def _is_typed(folder: Path, tokenizer: Any) -> bool:
