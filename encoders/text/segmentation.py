@@ -1,6 +1,7 @@
 """Cut a document into segments that an encoder takes at once: windows of tokens, or sentences."""
 
 import os
+import re
 
 import sentencex
 
@@ -13,6 +14,9 @@ _LONGEST_SENTENCE = 400
 """Characters after which a run without sentence marks (Lao, a list, a table) is cut at a blank."""
 _THAI_PHRASE = 100
 """Characters of Thai, which has no sentence marks, before its last blank."""
+
+_BLANK_BEFORE_STOP = re.compile(r"[^\S\x00-\x7f](?=\.)")
+"""A blank beyond ASCII before a full stop: between an initial and the stop ``sentencex`` 1.0.32 panics at it."""
 
 _BEGINNING = 2_000
 """Characters of a text among which the first sentence is looked for."""
@@ -54,9 +58,9 @@ def first_sentence(document: Document) -> str:
 
 
 def _segmented(line: str, lang: str, trained: bool) -> list[str]:
-    """Cut a line into sentences; joined, they are the line."""
+    """Cut a line into sentences, which together are as long as the line."""
     if lang != "th":
-        return list(sentencex.segment(lang, line))
+        return list(sentencex.segment(lang, _BLANK_BEFORE_STOP.sub(" ", line)))
     if not trained:
         return [line[start:end] for start, end in cut_at_blanks(line, 1, _THAI_PHRASE, " ")]
     for name in ("PYTHAINLP_READ_ONLY", "PYTHAINLP_OFFLINE"):  # pythainlp would make a folder in the user's home
