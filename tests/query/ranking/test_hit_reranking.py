@@ -23,6 +23,7 @@ from query.ranking.hit_reranker import read_text
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.search_hits import RERANKED
 from query.ranking.searcher import Searcher
+from tests.conftest import Capture, Patch
 from tests.encoders.gpus import Library, install_cards, install_provider
 from tests.query.synthetic import calls_of
 from trials import DEMO
@@ -83,9 +84,7 @@ def test_an_evaluation_ranks_what_a_search_shows(k: int, calibrated_by_words: Se
     assert len(other.doc_ids) == k
 
 
-def test_what_is_deleted_is_left_out(
-    calibrated_by_words: Settings, reranker: ModelFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_deleted_is_left_out(calibrated_by_words: Settings, reranker: ModelFolder, monkeypatch: Patch) -> None:
     with opened(calibrated_by_words, reranker) as searcher:
         query = Document("q", "de", QUERY)
         (whole,) = replace(searcher, reranker=None).rank([query], k=RERANKED + 21)
@@ -104,7 +103,7 @@ def test_what_is_deleted_is_left_out(
 
 @pytest.mark.parametrize(("k", "stretches"), [(10, 1), (100, 2)])
 def test_a_search_for_subjects_is_reranked_once(
-    calibrated_by_words: Settings, reranker: ModelFolder, monkeypatch: pytest.MonkeyPatch, k: int, stretches: int
+    calibrated_by_words: Settings, reranker: ModelFolder, monkeypatch: Patch, k: int, stretches: int
 ) -> None:
     """The hits of the first stretch are about fewer than a hundred subjects, so more are ranked."""
     with opened(calibrated_by_words, reranker, mates=True) as searcher:
@@ -126,7 +125,7 @@ def test_the_reranker_reads_title_and_passage(calibrated_by_words: Settings) -> 
 
 
 def test_an_encoder_is_no_reranker_and_a_reranker_no_encoder(
-    home: Settings, reranker: ModelFolder, word_model: ModelFolder, capsys: pytest.CaptureFixture[str]
+    home: Settings, reranker: ModelFolder, word_model: ModelFolder, capsys: Capture
 ) -> None:
     source = str(DEMO / "docs.de.jsonl")
     for command, sentence in (
@@ -138,9 +137,7 @@ def test_an_encoder_is_no_reranker_and_a_reranker_no_encoder(
         assert sentence in capsys.readouterr().err
 
 
-def test_commands_say_how_long_it_took(
-    home: Settings, reranker: ModelFolder, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_commands_say_how_long_it_took(home: Settings, reranker: ModelFolder, capsys: Capture) -> None:
     options = ["-c", "demo", "--rerank", str(reranker.path)]
     assert run(["search", QUERY, "--lang", "de", *options, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["reranking"]["seconds"] > 0
@@ -160,7 +157,7 @@ def test_commands_say_how_long_it_took(
 
 
 def test_a_card_gets_the_reranker_s_build_for_cards(
-    reranker: ModelFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    reranker: ModelFolder, tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     install_cards(monkeypatch, Library(["H100"]))
     sessions = install_provider(monkeypatch)

@@ -22,6 +22,7 @@ from query.ranking.fair_ranker import FairRanker
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.search_hits import Hit
 from query.ranking.searcher import Searcher
+from tests.conftest import Patch
 from tests.query.synthetic import LosingStore, TopicEncoder, filled, page
 
 LANGS = ("de", "fr", "ja", "ru")
@@ -286,7 +287,7 @@ def test_the_first_subjects_are_the_same_however_many_are_asked_for(opened: Open
         assert len(set(shown)) == len(shown) > 150
 
 
-def test_a_store_that_finds_other_hits_mixes_no_subjects(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_finds_other_hits_mixes_no_subjects(opened: Opened, monkeypatch: Patch) -> None:
     """As one with approximate kNN does: of fifty hits in each language it misses each seventh."""
     searcher = opened(pages_in(TEN))
     search = searcher.store.search
@@ -376,7 +377,7 @@ def test_all_versions_have_what_is_asked_of_hits(opened: Opened) -> None:
     assert searcher.search("t3 asked", lang="de", k=1, subjects=True, prefer=["fra"])[0].lang == "fr"
 
 
-def test_a_document_that_vanishes_is_in_no_subject(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_document_that_vanishes_is_in_no_subject(opened: Opened, monkeypatch: Patch) -> None:
     """Before it is shown."""
     searcher, lost = opened(pages_in(LANGS)), ["fr:t3:0"]
     get = searcher.store.get
@@ -391,9 +392,7 @@ def test_a_document_that_vanishes_is_in_no_subject(opened: Opened, monkeypatch: 
     assert not {*lost} & {*ids_shown(heads)}
 
 
-def test_a_document_that_vanishes_between_stretches_moves_no_other(
-    opened: Opened, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_document_that_vanishes_between_stretches_moves_no_other(opened: Opened, monkeypatch: Patch) -> None:
     searcher = opened(pages_in(TEN))
     search, searches = searcher.store.search, list[int]()
 

@@ -11,6 +11,7 @@ from elasticsearch import ConnectionTimeout, Elasticsearch
 from indexer.cluster import index_changes
 from query.cli import run
 from query.report import index_look
+from tests.conftest import Capture, Patch
 from trials.fake_encoder import FakeEncoder
 from trials.servers.elastic import client_of
 
@@ -42,7 +43,7 @@ def state(client: Elasticsearch, prefix: str) -> Any:
 
 @pytest.mark.parametrize("vectors", [True, False], ids=["by own vectors", "before it has any"])
 def test_languages_are_shown_with_what_vectors_do_to_them_or_what_attaching_costs(
-    elastic_url: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vectors: bool
+    elastic_url: str, capsys: Capture, tmp_path: Path, monkeypatch: Patch, vectors: bool
 ) -> None:
     monkeypatch.setattr(index_look, "open_named", lambda *_: FakeEncoder())
     server, _, prefix = elastic_url.rpartition("/")
@@ -88,8 +89,6 @@ def test_languages_are_shown_with_what_vectors_do_to_them_or_what_attaching_cost
     ],
     ids=["of a collection", "of an index"],
 )
-def test_options_without_a_meaning_are_refused(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
-) -> None:
+def test_options_without_a_meaning_are_refused(capsys: Capture, arguments: list[str], says: str) -> None:
     assert run(["report", *arguments]) == 2
     assert says in " ".join(capsys.readouterr().err.split())

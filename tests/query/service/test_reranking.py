@@ -16,6 +16,7 @@ from query.service.api_messages import SearchAnswer, SearchRequest
 from query.service.api_routes import Api
 from query.service.refusals import Refused
 from query.service.service_options import ServiceOptions
+from tests.conftest import Capture
 from tests.query.service.agents.test_agent_tools import call, opened, refused, text
 from trials.servers.service import serving
 
@@ -77,9 +78,7 @@ def test_where_there_is_no_reranker_a_sentence_refuses(calibrated_by_words: Sett
         assert asyncio.run(api.collections()).collections[0].reranker is None
 
 
-def test_commands_open_the_reranker_before_they_answer(
-    calibrated_by_words: Settings, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_commands_open_the_reranker_before_they_answer(calibrated_by_words: Settings, capsys: Capture) -> None:
     for command in ("serve", "mcp"):
         assert run([command, "--rerank", "nowhere", "--home", str(calibrated_by_words.home)]) == 1
         assert "there is no reranker 'nowhere'" in capsys.readouterr().err
