@@ -1,6 +1,5 @@
 """WMT16 and WMT19 in their own layouts, and the table of LAWDR over them."""
 
-import base64
 import gzip
 import json
 from collections.abc import Sequence
@@ -31,6 +30,7 @@ from papers.lawdr_alignment import (
     wmt19,
 )
 from papers.lawdr_probe import Probe, probe
+from tests.indexer.readers.test_shared_tasks import lett_line
 from tests.papers.conftest import Ask
 from trials import DEMO
 
@@ -43,11 +43,6 @@ def demo(lang: str) -> list[dict[str, Any]]:
         languages[name] = {record["concept"]: record for record in map(json.loads, lines)}
     shared = set.intersection(*(set(records) for records in languages.values()))
     return [languages[lang][concept] for concept in sorted(shared)]
-
-
-def lett_line(lang: str, url: str, text: str) -> str:
-    page, plain = (base64.b64encode(part.encode()).decode() for part in (f"<p>{text}</p>", text))
-    return "\t".join((lang, "text/html", "charset=utf-8", url, page, plain)) + "\n"
 
 
 @pytest.fixture
@@ -141,8 +136,7 @@ def summed(*groups: tuple[str, Sequence[str]]) -> list[SummedGroup]:
     def group(lang: str, ids: Sequence[str]) -> Group:
         return Group(lang, lambda: [Document(doc_id, lang, "") for doc_id in ids], lambda page: page.doc_id[-4:])
 
-    made = [group(lang, ids) for lang, ids in groups]
-    return sum_sentences("", made, sentences_of, 32, Console(quiet=True))[1]
+    return sum_sentences("", [group(lang, ids) for lang, ids in groups], sentences_of, 32, Console(quiet=True))[1]
 
 
 def test_recall_counts_pairs_of_the_sites_read_within_their_site_and_urls_go_first() -> None:

@@ -9,7 +9,6 @@ from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
 from indexer.collection import collection as collections
 from indexer.collection import generations
-from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
 from indexer.index_sources import collection_lock, index
 from indexer.ledger.database import open_database
@@ -22,6 +21,7 @@ from query.evaluation import evaluation_log
 from query.migration import document_reencoding
 from tests.indexer.workers.site import Site
 from tests.query.conftest import SOURCES, Command
+from tests.query.migration.encoding_again import row
 from trials.command import TOPICS
 
 pytestmark = pytest.mark.parts
@@ -34,14 +34,9 @@ class Killed(BaseException):
     """Stands for SIGKILL: nobody catches it."""
 
 
-def row(home: Settings) -> Collection:
-    with open_database(home.database) as engine:
-        return collections.require(engine, "demo")
-
-
 def delete(home: Settings) -> None:
     with open_database(home.database) as engine:
-        remove_collection(engine, collections.require(engine, "demo"), home)
+        remove_collection(engine, row(home), home)
 
 
 def rebuild(home: Settings) -> None:

@@ -39,13 +39,13 @@ from indexer.stores.attached.in_place import detach as detach_from
 from indexer.stores.attached.users_index import UsersIndex, only_index
 from indexer.stores.clustered.server_index import ServerIndex
 from indexer.stores.contract import LexicalQuery, MissingDocuments
+from tests.conftest import Patch
 from tests.indexer.attaching.owner import MAPPING, Owner, source, texts
 from trials.attach_race import race, race_with_follow
 from trials.fake_encoder import FakeEncoder
 from trials.servers.elastic import PASSWORD, ElasticServer
 from trials.servers.secured import admin, credentials
 
-Patch = pytest.MonkeyPatch
 OwnerOf = Callable[..., Owner]
 
 
@@ -440,8 +440,7 @@ def test_dropping_takes_our_field_from_every_document_and_leaves_the_rest(owner:
     if not owner.attachment.companion:
         owner.client.indices.refresh(index=owner.index)
         assert owner.vectors() == {}
-    names = owner.client.indices.get(index=f"{owner.prefix}*", expand_wildcards="all")
-    assert list(names) == [owner.index]
+    assert list(owner.client.indices.get(index=f"{owner.prefix}*", expand_wildcards="all")) == [owner.index]
     StoreLocation(owner.attachment.url, "c").drop()
 
 
