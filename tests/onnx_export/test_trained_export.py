@@ -115,8 +115,7 @@ def test_gpu_workers_write_in_fp16_and_a_service_on_a_cpu_asks_in_int8(
         expected = searcher.encoder.encode_documents(PAGES).vectors
     with closing(StoreLocation(settings.store, "c").open()) as store:
         stored = {row.document.doc_id: row.vector for page in store.scan(on_gpu.spec.model) for row in page}
-    vectors = np.stack([stored[page.doc_id] for page in PAGES])
-    assert np.einsum("ij,ij->i", vectors, expected).min() > 0.97
+    assert np.einsum("ij,ij->i", np.stack([stored[page.doc_id] for page in PAGES]), expected).min() > 0.97
 
 
 def test_the_density_of_a_trained_encoder_is_exported_and_damaged_weights_are_refused(

@@ -50,8 +50,7 @@ def hmde(small_model: Path, tmp_path_factory: pytest.TempPathFactory) -> ModelFo
         for weight in base.lower.parameters():
             weight.add_(0.02 * torch.randn_like(weight))
     upper = Upper(UPPER)
-    target = tmp_path_factory.mktemp("made") / "documents"
-    return publish(upper, base, target, "fp32", SAID, {}, QUIET)[0]
+    return publish(upper, base, tmp_path_factory.mktemp("made") / "documents", "fp32", SAID, {}, QUIET)[0]
 
 
 def opened(folder: ModelFolder, method: str, checkpoint: Path | None) -> Any:

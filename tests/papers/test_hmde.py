@@ -112,8 +112,7 @@ FLOODS = {"de": "Hochwasser", "fi": "Tulva", "it": "Alluvione", "ru": "Наво�
 def test_the_papers_nine_pairs_are_compared_among_all(langs: list[str], pairs: int, tmp_path: Path, ask: Ask) -> None:
     given = []
     for lang, flood in FLOODS.items():
-        topic = {"qid": "141", "lang": lang, "title": flood}
-        (tmp_path / f"topics.{lang}.jsonl").write_text(json.dumps(topic) + "\n")
+        (tmp_path / f"topics.{lang}.jsonl").write_text(json.dumps({"qid": "141", "lang": lang, "title": flood}) + "\n")
         given.append(f"--topics={tmp_path / f'topics.{lang}.jsonl'}")
         if lang == "en":
             continue
@@ -146,8 +145,7 @@ def test_topics_and_judgements_are_looked_at_before_anything_is_encoded(disks: P
     italian = [f"--documents=it={disks / 'it'}", f"--qrels=it={disks / 'nosuch'}"]
     assert "nosuch" in refusal(1, "de={}/qrels.de", "top-it.txt", *italian)
     for qrels, topics in (("de={}/qrels.de", "top-de.txt"), ("de={}/irrelevant", "top-it.txt")):
-        said = "no topic in another language than the documents' is judged"
-        assert said in refusal(1, qrels, topics)
+        assert "no topic in another language than the documents' is judged" in refusal(1, qrels, topics)
 
 
 @pytest.fixture
@@ -219,8 +217,7 @@ def test_both_tasks_compare_trainings(disks: Path, mldoc: Path, small: ModelFold
     assert 50 <= ours["xldc"] <= 100
     assert 0 < ours["clir"] <= 1
     assert (told["paper"][0]["xldc"], told["paper"][0]["clir"]) == (86.8, 0.249)
-    lines = ask(*command, "--mldoc", str(mldoc)).lines
-    assert "table 3 LaBSE frozen sentences XLW-4L 85.9 0.167" in lines
+    assert "table 3 LaBSE frozen sentences XLW-4L 85.9 0.167" in ask(*command, "--mldoc", str(mldoc)).lines
     ask(*command, status=2)
     refused = ask("hmde-variants", f"--encoder={small.path}", "--mldoc", str(mldoc), status=1)
     assert "was not trained by dragoman train hmde" in refused.err

@@ -326,8 +326,7 @@ def test_encoders_are_listed_and_shown_and_a_broken_folder_in_the_cache_hides_no
     tmp_path: Path, default_folder: ModelFolder, monkeypatch: pytest.MonkeyPatch, dragoman: Command
 ) -> None:
     assert re.search(r"multilingual-e5-small\S* \(default\)", dragoman("encoders"))
-    listed = dragoman.json("encoders", "list")
-    assert [one["name"] for one in listed if one["default"]] == ["multilingual-e5-small"]
+    assert [one["name"] for one in dragoman.json("encoders", "list") if one["default"]] == ["multilingual-e5-small"]
     assert dragoman.one("encoders", "show", "multilingual-e5-small")["dim"] == 384
     assert "dragoman export nothing" in dragoman("encoders", "show", "nothing", status=1)
     monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path))
@@ -456,8 +455,7 @@ def test_a_command_says_where_it_works(
     command: str, word_model: ModelFolder, dragoman: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = [*command.format(words=word_model.path).split(), "--device", "cuda"]
-    said = dragoman(*words, status=1)
-    assert "Error: CUDA was asked for, but this ONNX Runtime has no CUDA; install it: " in said
+    assert "Error: CUDA was asked for, but this ONNX Runtime has no CUDA; install it: " in dragoman(*words, status=1)
     install_cards(monkeypatch, Library(["H100"]))
     install_provider(monkeypatch)
     assert "libcudnn" not in dragoman(*words)

@@ -195,8 +195,7 @@ def test_lcc_as_wide_as_its_input_takes_exact_axes() -> None:
 @pytest.mark.parametrize("entry", ["format", "model", "documents", "queries", "about", "asker"])
 def test_a_value_of_another_type_is_refused(entry: str, value: object, tmp_path: Path) -> None:
     asker = QueryEncoderSpec("e", "segments", "m", 3)
-    maps = SpaceMaps("m", {("", "de"): np.eye(3, dtype=np.float32)}, {}, {}, asker)
-    maps.write(tmp_path)
+    SpaceMaps("m", {("", "de"): np.eye(3, dtype=np.float32)}, {}, {}, asker).write(tmp_path)
     assert SpaceMaps.read(tmp_path).query_encoder == asker
     header = json.loads((tmp_path / HEADER).read_text())
     (tmp_path / HEADER).write_text(json.dumps({**header, entry: value}))

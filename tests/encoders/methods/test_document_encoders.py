@@ -104,8 +104,7 @@ def test_segments_are_the_mean_of_overlapping_windows(sentence: SentenceEncoder)
     tokens = sentence.tokenizer.tokenize([_LONG])[0]
     room = 128 - sentence.tokenizer.document_overhead
     starts = range(0, len(tokens) - room // 3, room - room // 3)
-    parts = sentence.encode_segments([tokens.ids[start : start + room] for start in starts])
-    mean = parts.mean(axis=0)
+    mean = sentence.encode_segments([tokens.ids[start : start + room] for start in starts]).mean(axis=0)
     assert float(encoded.vectors[0] @ (mean / np.linalg.norm(mean))) > 0.99999
     assert len(encoded.passages[0].vectors) == len(starts)
     begins, ends = encoded.passages[0].offsets[:, 0], encoded.passages[0].offsets[:, 1]
@@ -170,8 +169,7 @@ def test_segments_are_passages_and_the_title_is_the_last(
     document = Document("1", "en", "It rains. The river rises.", "Floods")
     alone = Document("1", "en", "It rains."), Document("1", "en", "", "Floods")
     passages, *others = method(sentence).encode_documents([document, *alone]).passages
-    shown = [document.content[start:end].strip() for start, end in passages.offsets]
-    assert shown == [*segments, "Floods"]
+    assert [document.content[start:end].strip() for start, end in passages.offsets] == [*segments, "Floods"]
     assert passages.has_title
     assert not passages.without_title().has_title
     (title,) = sentence.encode_segments([sentence.tokenizer.tokenize(["Floods"])[0].ids])

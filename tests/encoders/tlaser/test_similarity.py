@@ -34,8 +34,7 @@ def test_the_same_sentences_give_the_same_vocabulary_where_characters_must_be_le
     texts = ["a b"] * 5 + ["".join(rare), "".join(reversed(rare))]
     learnt = [learn_vocabulary(iter(texts), 100, "ct") for _ in range(3)]
     assert len({tokenizer.to_str() for tokenizer in learnt}) == 1
-    known = {token for token in learnt[0].get_vocab() if len(token) == 1}
-    assert known == {"▁", "a", "b", *rare[:47]}
+    assert {token for token in learnt[0].get_vocab() if len(token) == 1} == {"▁", "a", "b", *rare[:47]}
 
 
 def test_text_is_counted_as_it_is_read() -> None:

@@ -89,8 +89,7 @@ def test_a_rebuild_takes_its_place_and_rollback_returns(settings: Settings, sour
     index(settings, source)
     before = stored(settings)
     write(tmp_path, {name: TEXTS[name] for name in ("flood", "chess")})
-    report = index(settings, source, method="first", rebuild=True)
-    assert report.encoded == 2
+    assert index(settings, source, method="first", rebuild=True).encoded == 2
     with open_database(settings.database) as engine:
         assert [run.generation for run in index_runs.runs(engine, "c")] == [1, 2]
     after = stored(settings)

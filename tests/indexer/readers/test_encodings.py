@@ -164,8 +164,7 @@ def test_what_cannot_be_told_is_refused_and_can_be_said_by_a_pattern_or_by_the_l
 
 
 def test_wide_characters_without_a_mark_or_zero_bytes_are_read_as_is_said(tmp_path: Path) -> None:
-    chinese = TEXTS["zh"].encode("utf-16-le")
-    assert only(tmp_path / "a.txt", chinese, encoding="*.txt=utf-16le") == (TEXTS["zh"], [])
+    assert only(tmp_path / "a.txt", TEXTS["zh"].encode("utf-16-le"), encoding="*.txt=utf-16le") == (TEXTS["zh"], [])
     assert only(tmp_path / "a.csv", f"id,text\n1,{TEXTS['el']}".encode("utf-16-be")) == (TEXTS["el"], [])
     for lang in ("zh", "ja", "ko", "th"):
         assert "utf-16-le" in str(given(tmp_path / "a.txt", (TEXTS[lang] * 6).encode("utf-16-le")))
@@ -236,8 +235,7 @@ def test_other_languages_of_a_file_stay_what_they_are_and_the_order_stays(tmp_pa
     found = list(with_languages(readings(records(tmp_path / "a.jsonl", *texts))))
     assert [one.text for one in found if isinstance(one, Document)] == texts
     assert [one.lang for one in found if isinstance(one, Document)][1::2] == list(TEXTS)
-    many = records(tmp_path / "many.jsonl", *["salt mill"] * 300, *[TEXTS["de"]] * 20)
-    assert languages(many)[300:] == ["de"] * 20
+    assert languages(records(tmp_path / "many.jsonl", *["salt mill"] * 300, *[TEXTS["de"]] * 20))[300:] == ["de"] * 20
 
 
 @pytest.mark.parametrize(

@@ -149,8 +149,7 @@ def test_every_sentence_is_as_likely_as_any_other() -> None:
 def test_another_seed_draws_another_sample_and_a_larger_one_holds_the_smaller() -> None:
     documents = _documents({"en": 50, "de": 50})
     assert _draw(documents, 10, 1) == _draw(documents, 10, 1) != _draw(documents, 10, 2)
-    samples = [_draw(documents, size) for size in (2, 10, 40, 1000)]
-    for small, large in pairwise(samples):
+    for small, large in pairwise([_draw(documents, size) for size in (2, 10, 40, 1000)]):
         assert all(set(small[lang]) <= set(large[lang]) for lang in small)
 
 

@@ -68,8 +68,7 @@ def trained(request: pytest.FixtureRequest, parallel: Path) -> ModelFolder:
 def test_the_folder_says_what_it_is_and_how_it_came_to_be(trained: ModelFolder) -> None:
     assert trained.config.languages == ("de", "en", "es")
     assert trained.config.pooling == ("max" if trained.path.name.endswith("laser") else "cls")
-    parity = json.loads((trained.path / "parity.json").read_text(encoding="utf-8"))
-    assert parity["passed"]
+    assert json.loads((trained.path / "parity.json").read_text(encoding="utf-8"))["passed"]
     rows = [json.loads(line) for line in (trained.path / "curve.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [row["step"] for row in rows] == [10, 20, 30, 40, 50, 60]
     assert rows[-1]["loss"] < rows[0]["loss"]

@@ -202,8 +202,7 @@ def test_the_command_refuses_what_the_default_encoder_has_already(capsys: Captur
 def test_where_cuda_fails_auto_takes_the_cpu(cards: Sessions, default_folder: ModelFolder, capsys: Capture) -> None:
     cards.error = "CUDA failure 999: unknown error"
     for _ in range(2):
-        encoder = open_named(DEFAULT, None, Console(), device="auto")
-        assert len(encoder.encode_documents(TEXTS[:2]).vectors) == 2
+        assert len(open_named(DEFAULT, None, Console(), device="auto").encode_documents(TEXTS[:2]).vectors) == 2
     assert capsys.readouterr().err == (
         "warning: works on the CPU: the H100 can't run the graph (CUDA failure 999: unknown error); see nvidia-smi\n"
     )

@@ -143,8 +143,7 @@ def test_a_graph_that_waits_for_the_cpu_is_published_only_if_forced(
 @pytest.mark.torch
 @pytest.mark.usefixtures("half")
 def test_a_reranker_is_checked_on_the_cpu_alone(tmp_path: Path, capsys: Capture) -> None:
-    source = save_reranker(tmp_path / "reranker")
-    assert run(["export", str(source), "-o", str(tmp_path / "made"), *ON_CARD]) == 1
+    assert run(["export", str(save_reranker(tmp_path / "reranker")), "-o", str(tmp_path / "made"), *ON_CARD]) == 1
     assert "is a reranker, which is checked on the CPU alone; leave --device out" in capsys.readouterr().err
 
 

@@ -35,8 +35,7 @@ def run(training: Any) -> Any:
 
 @pytest.mark.parametrize("kind", ["paper", "small", pytest.param("titles", marks=pytest.mark.long)])
 def test_the_loss_falls_and_the_best_weights_are_kept(kind: str, finished: Train) -> None:
-    training = finished(kind)
-    curve = training.curve
+    curve = finished(kind).curve
     assert [point.step for point in curve.points] == [0, 4, 8, 12]
     assert curve.points[-1].loss < curve.points[0].loss
     assert curve.best_score == max(point.score for point in curve.points)
@@ -86,8 +85,7 @@ def test_ctrl_c_is_noted_once_and_interrupts_the_second_time_and_stays_ignored()
 
 @pytest.mark.parametrize(("steps", "stopped"), [(12, "no better MAP in 2 validations"), (4, "")])
 def test_it_stops_when_nothing_gets_better_but_not_at_its_last_step(train: Train, steps: int, stopped: str) -> None:
-    settings = replace(SETTINGS, rate=1e-12, steps=steps, warmup=0, evaluate=2, patience=2)
-    training = run(train(settings))
+    training = run(train(replace(SETTINGS, rate=1e-12, steps=steps, warmup=0, evaluate=2, patience=2)))
     assert (training.curve.stopped, training.step < steps) == (stopped, bool(stopped))
 
 
@@ -125,8 +123,7 @@ def test_a_batch_waits_for_no_number_from_the_device(train: Train, kind: str) ->
     training.lower.device = "meta"
     for module in (training.upper, training.lower.module):
         set_attention(module.to("meta"), "fused")
-    loss = training._objective.loss(0, 1)
-    loss.backward()
+    training._objective.loss(0, 1).backward()
     training.lower.learn()
     assert {weight.grad.device.type for weight in training.lower.parameters() if weight.grad is not None} == {"meta"}
 

@@ -57,11 +57,9 @@ def test_coverage_is_the_lesser_of_both_directions_means(seed: int, n: int, m: i
 
     (a, firsts), (b, seconds) = packed(documents(n)), packed(documents(m))
     rows, cols = (grid.ravel() for grid in np.meshgrid(np.arange(n), np.arange(m), indexing="ij"))
-    found = coverage(a, b, rows, cols)
-    for score, row, col in zip(found, rows, cols, strict=True):
+    for score, row, col in zip(coverage(a, b, rows, cols), rows, cols, strict=True):
         cosines = firsts[row] @ seconds[col].T
-        expected = min(cosines.max(axis=1).mean(), cosines.max(axis=0).mean())
-        assert score == pytest.approx(expected, abs=0.02)  # int8
+        assert score == pytest.approx(min(cosines.max(axis=1).mean(), cosines.max(axis=0).mean()), abs=0.02)  # int8
 
 
 def test_passages_tell_documents_apart_whose_vectors_are_alike() -> None:
@@ -232,8 +230,7 @@ def test_matching_leaves_without_a_pair_whose_candidates_are_taken_and_zeros_hav
     scores = np.array([0.9, 0.5, 0.8, 0.7], np.float32)
     assert as_dict(match(Pairs(rows, cols, scores, scores))) == {0: 0}
     assert as_dict(match(Pairs(rows[1:], cols[1:], scores[1:], scores[1:]))) == {1: 0, 0: 1}
-    same = np.full((200, 4), 0.5, np.float32)
-    assert np.isfinite(align(np.zeros((3, 4), np.float32), same).scores).all()
+    assert np.isfinite(align(np.zeros((3, 4), np.float32), np.full((200, 4), 0.5, np.float32)).scores).all()
 
 
 def test_what_cannot_be_aligned_is_said() -> None:

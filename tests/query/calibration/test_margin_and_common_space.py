@@ -72,8 +72,7 @@ def maps() -> dict[str, Float64Array]:
 
 def calibration() -> Calibration:
     """A calibration where Swahili has statistics and no map."""
-    statistics = fit_statistics(samples({"de": 40, "fr": 40, "sw": 40}), "m")
-    return replace(statistics, space=CommonSpace.rounded(maps()))
+    return replace(fit_statistics(samples({"de": 40, "fr": 40, "sw": 40}), "m"), space=CommonSpace.rounded(maps()))
 
 
 def cosines(made: Calibration, lang: str, documents: FloatArray, queries: FloatArray, share: float = 1.0) -> FloatArray:

@@ -33,8 +33,7 @@ def test_judgements_are_counted_by_topics_and_not_by_their_translations(tmp_path
         assert not question.hidden
     with pytest.raises(BadInput, match="too few of the topics have a relevant document in the collection"):
         from_judgements(store, ENCODER, topics[: 4 * (FEWEST - 1)], qrels)
-    expected = ENCODER.encode_queries(topics)
-    assert np.stack([question.vector for question in questions]) == pytest.approx(expected)
+    assert np.stack([question.vector for question in questions]) == pytest.approx(ENCODER.encode_queries(topics))
 
 
 def test_topics_beyond_the_most_are_left_out_at_random(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -188,7 +188,6 @@ def test_an_attached_collection_takes_no_documents_and_delete_all_detaches_it(at
         (["attach", attached.index, "--store", attached.server, "--text", "headline"], "detach it first"),
     ):
         assert sentence in dragoman(*arguments, status=1)
-    said = dragoman("delete", "--all", "--yes")
-    assert "help is detached; the field dragoman was removed from 36 documents" in said
+    assert "help is detached; the field dragoman was removed from 36 documents" in dragoman("delete", "--all", "--yes")
     dragoman("status", status=1)
     assert attached.client.count(index=attached.index)["count"] == 36

@@ -74,8 +74,7 @@ def test_the_folder_encodes_and_states_how_near_it_is(shape: str, pooling: str, 
     parity = json.loads((folder.path / "parity.json").read_text())
     assert (parity["passed"], parity["forced"], parity["texts"]) == (True, False, 72)
     assert parity["cosine_mean"] >= parity["bar"]["cosine_mean"]
-    card = (folder.path / "MODEL_CARD.md").read_text()
-    assert f"cosine mean | {parity['cosine_mean']:.5f} | ≥ 0.99 | ok" in card
+    assert f"cosine mean | {parity['cosine_mean']:.5f} | ≥ 0.99 | ok" in (folder.path / "MODEL_CARD.md").read_text()
     names = {file.name for file in folder.path.iterdir()}
     table = {"pieces.db"} if shape == "xlm-r" else set()  # of unigram tokenizers
     assert names == {"config.json", "model.onnx", "tokenizer.json", "parity.json", "MODEL_CARD.md"} | table
@@ -146,8 +145,7 @@ def test_a_model_is_replaced(exported: Mapping[str, Path], hugging_face: Mapping
     assert (tmp_path / "notes.txt").read_text() == "mine"
     model = shutil.copytree(exported["xlm-r"], tmp_path / "model")
     before = ModelFolder.open(model).config
-    result = run(hugging_face["xlm-r"], "-o", model, "--languages", "de,pt,zh-Hant", "--name", "again")
-    assert result.exception is None
+    assert run(hugging_face["xlm-r"], "-o", model, "--languages", "de,pt,zh-Hant", "--name", "again").exception is None
     assert ModelFolder.open(model).config == replace(before, name="again")
 
 

@@ -249,8 +249,7 @@ def test_a_run_with_plain_topic_ids_is_imported_for_topics_in_one_language(drago
 def test_judgements_are_not_exported_where_only_some_of_them_scored_the_run(dragoman: Command) -> None:
     dragoman("evaluate", *JUDGED, "--to", "de")
     arguments = ["runs", "export", "1", "--qrels", "qrels"]
-    said = dragoman(*arguments, "-o", "run.txt", status=1)
-    assert "its collection, which knows these documents, is gone" in said
+    assert "its collection, which knows these documents, is gone" in dragoman(*arguments, "-o", "run.txt", status=1)
     assert "--qrels needs --output" in dragoman(*arguments, status=2)
 
 

@@ -194,8 +194,7 @@ def test_topics_are_told_apart_by_language_and_a_run_from_elsewhere_is_scored_ov
     def scored(qid: str, langs: Sequence[str] = ()) -> dict[str, float]:
         run = Run("x", {qid: [("en:flood", 1.0)]})
         plan = EvaluationPlan(parse_measures(["AP"]), "x")
-        main = score_foreign(run, by_language(TOPICS, langs), Judgements(QRELS, {}), plan).main
-        return main.scores.values("AP")
+        return score_foreign(run, by_language(TOPICS, langs), Judgements(QRELS, {}), plan).main.scores.values("AP")
 
     third = pytest.approx(1 / 3)
     assert scored("1", ["en"]) == {"1": third, "2": 0.0}

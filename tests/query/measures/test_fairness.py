@@ -33,8 +33,7 @@ def test_languages_that_take_turns_or_are_not_to_be_told_apart_are_fair_and_leve
     assert measure.peer(["a0", "b0"], {"a0": 1, "b0": 1}, {}) == 1.0
     ranking = pages("aabbabba")
     judged = {doc_id: 1 if at < 4 else 2 for at, doc_id in enumerate(ranking)}
-    expected = (peer_of("aabb") + peer_of("abba")) / 2
-    assert measure.peer(ranking, judged, langs_of(ranking)) == pytest.approx(expected)
+    assert measure.peer(ranking, judged, langs_of(ranking)) == pytest.approx((peer_of("aabb") + peer_of("abba")) / 2)
 
 
 @given(

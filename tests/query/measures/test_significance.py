@@ -40,8 +40,7 @@ def test_p_is_never_zero_and_meets_the_exact_one_at_the_border() -> None:
     assert significance.randomisation_test(np.full((200, 1), 0.5))[0] == pytest.approx(1 / 100_001)
     assert {significance.randomisation_test(np.zeros((count, 1)))[0] for count in (3, 200)} == {1.0}
     values = np.random.default_rng(2).normal(0.4, 1, size=significance.EXACT_TOPICS + 1)
-    drawn = significance.randomisation_test(values[:, None])[0]
-    assert drawn == pytest.approx(enumerated(values.tolist()), abs=0.005)
+    assert significance.randomisation_test(values[:, None])[0] == pytest.approx(enumerated(values.tolist()), abs=0.005)
 
 
 @given(st.lists(st.floats(-1, 1, width=32), min_size=2, max_size=30))

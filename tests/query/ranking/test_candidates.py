@@ -82,8 +82,7 @@ def candidates(draw: st.DrawFn) -> Candidates:
             vectors[chance.random(borders[-1]) < 0.3, columns] = 0
     scores = (chance.integers(-20, 60, borders[-1]) / 32).astype(np.float32)
     rows = np.flatnonzero(chance.random(borders[-1]) < 0.8)
-    doc_ids = [f"d{row}" for row in range(borders[-1])]
-    documents = CandidateDocuments(doc_ids, languages, vectors, vectors, parts)
+    documents = CandidateDocuments([f"d{row}" for row in range(borders[-1])], languages, vectors, vectors, parts)
     lifters, bar = draw(st.sampled_from([1, 3, LIFTERS])), draw(st.sampled_from([BAR, 0.7]))
     return Candidates(documents, rows, scores, lifters, bar)
 

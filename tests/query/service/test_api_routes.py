@@ -249,8 +249,7 @@ def test_another_method_on_our_path_gets_405_and_no_path_of_ours_404(service: ht
 
 def test_a_monitor_that_asks_for_heads_gets_them(calibrated: Settings) -> None:
     """Also while the Elasticsearch server behind the service does not answer."""
-    options = ServiceOptions(calibrated, device="cpu", elastic="http://127.0.0.1:9")
-    with serving(options) as client:
+    with serving(ServiceOptions(calibrated, device="cpu", elastic="http://127.0.0.1:9")) as client:
         for path in ("/", "/api/health", "/api/ready"):
             head, whole = client.head(path), client.get(path)
             assert (head.status_code, head.content) == (200, b"")

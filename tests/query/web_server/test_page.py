@@ -281,8 +281,7 @@ def test_what_nobody_typed_is_not_logged(browser: Any, calibrated_by_words: Sett
 def test_why_and_the_whole_document_are_shown_on_demand(page: Any) -> None:
     """Why names the mate that adds most to a document."""
     ask(page, BREAD)
-    buttons = page.get_by_role("button", name="why here?").all()
-    for button in buttons:
+    for button in page.get_by_role("button", name="why here?").all():
         button.click()
     notes = page.locator("#hits .note")
     assert notes.all_inner_texts() == [SENTENCES["en"]["scoreNote"]]  # what a score means is said once
@@ -440,8 +439,7 @@ def test_why_says_where_another_version_gives_a_subject_its_place(page: Any) -> 
     for why in page.get_by_role("button", name="why here?").all():
         why.click()
     scores = [dict(reasons(why)) for why in page.locator(".why dl").all()]
-    other = SENTENCES["en"]["best"]
-    assert any(other in rows for rows in scores)
+    assert any(SENTENCES["en"]["best"] in rows for rows in scores)
     places = [rows["Score"] for rows in scores]
     assert places == sorted(places, reverse=True)
 

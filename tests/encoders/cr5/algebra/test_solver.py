@@ -48,8 +48,7 @@ def test_factorised_it_is_the_paper(seed: int, lam: float, dimensions: int) -> N
 
 @pytest.mark.parametrize("lam", [0.3, 3.0])
 def test_iterated_it_is_the_paper(lam: float) -> None:
-    blocks = random_blocks(1, 30, WORDS)
-    assert _same_space(blocks, 8, lam, direct=0, tolerance=1e-6) < 1e-3
+    assert _same_space(random_blocks(1, 30, WORDS), 8, lam, direct=0, tolerance=1e-6) < 1e-3
 
 
 @pytest.mark.parametrize("shape", [(300, 700), (700, 300)], ids=["dual", "primal"])
