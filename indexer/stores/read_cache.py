@@ -1,4 +1,4 @@
-"""What a store read in one state of its file."""
+"""What a store read in one state of its file or indices."""
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -9,27 +9,27 @@ _Value = TypeVar("_Value")
 
 
 class ReadCache(Generic[_Key, _Value]):
-    """Values that were read in one state of the file: what one request reads, the next often reads again."""
+    """Values that were read in one state: what one request reads, the next often reads again."""
 
     def __init__(self, size_of: Callable[[_Value], int], limit: int) -> None:
         self._size_of, self._limit = size_of, limit  # bytes of a value; most bytes of all: the oldest go
-        self._change_number = -1
+        self._state: object = None
         self._values: dict[_Key, _Value] = {}
         self._size = 0
         self._lock = threading.Lock()
 
-    def get(self, change_number: int, keys: Iterable[_Key]) -> dict[_Key, _Value]:
-        """The cached values by key; none of another state of the file."""
+    def get(self, state: object, keys: Iterable[_Key]) -> dict[_Key, _Value]:
+        """The cached values by key; none of another state."""
         with self._lock:
-            if change_number != self._change_number:
-                self._empty(change_number)
+            if state != self._state:
+                self._empty(state)
             return {key: self._values[key] for key in keys if key in self._values}
 
-    def add(self, change_number: int, values: Mapping[_Key, _Value]) -> None:
-        """Add values that were read in a state of the file; nothing if the cache is of another by now."""
+    def add(self, state: object, values: Mapping[_Key, _Value]) -> None:
+        """Add values that were read in a state; nothing if the cache is of another by now."""
         with self._lock:
             size = sum(map(self._size_of, values.values()))
-            if change_number != self._change_number or size > self._limit:
+            if state != self._state or size > self._limit:
                 return
             outdated = [self._values.pop(key) for key in values if key in self._values]
             self._values |= values
@@ -37,10 +37,10 @@ class ReadCache(Generic[_Key, _Value]):
             while self._size > self._limit:
                 self._size -= self._size_of(self._values.pop(next(iter(self._values))))
 
-    def _empty(self, change_number: int) -> None:
-        self._change_number, self._values, self._size = change_number, {}, 0
+    def _empty(self, state: object) -> None:
+        self._state, self._values, self._size = state, {}, 0
 
     def clear(self) -> None:
         """Free the memory."""
         with self._lock:
-            self._empty(-1)
+            self._empty(None)

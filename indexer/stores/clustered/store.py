@@ -16,8 +16,8 @@ from indexer.cluster.cluster_address import Address, Credentials
 from indexer.cluster.cluster_client import PAGE, pages
 from indexer.cluster.cluster_errors import NotAllowed
 from indexer.stores.acceptance import Admission, admit
+from indexer.stores.clustered.document_cache import DocumentCache, Write, last_write
 from indexer.stores.clustered.document_layout import Layout, placed, sent_vector_of
-from indexer.stores.clustered.known_documents import KnownDocuments
 from indexer.stores.clustered.mapped_fields import MappedFields
 from indexer.stores.clustered.own_index import Claim, OwnIndex, check_name
 from indexer.stores.clustered.scan import hits_by_id, pages_in_order, random_ids
@@ -53,7 +53,7 @@ class ServerStore:
         self._mapped = MappedFields(index, layout, address.vectors)
         self._uncounted = 0  # documents that were put since the documents of each language were counted
         self._text_fields: Sequence[str] = ()  # fields of a source that make a document; none: texts are read elsewhere
-        self._known = KnownDocuments()
+        self._cache = DocumentCache()
 
     @property
     def index(self) -> str:
@@ -65,7 +65,7 @@ class ServerStore:
         client = self._index.client
         if authorization:
             client = client.options(headers={"authorization": authorization})
-            view._known = KnownDocuments()  # noqa: SLF001 - of this user, from whom the server may hide fields
+            view._cache = DocumentCache()  # noqa: SLF001 - of this user, from whom the server may hide fields
         view._index = replace(self._index, client=client)  # noqa: SLF001 - a copy of this store
         view._layout = replace(self._layout, also=(*self._layout.also, *clauses))  # noqa: SLF001
         return view
@@ -190,7 +190,7 @@ class ServerStore:
     def bodies(self, query: VectorQuery) -> list[dict[str, Any]]:
         """The bodies of the searches that are sent for a query."""
         listed = replace(query, filters=self._listed(query.filters))
-        columns = query.with_vectors and not self._known.most
+        columns = query.with_vectors and not self._cache.has_most
         return knn_bodies(self._layout, self._mapped.of(query.model, query.vectors), listed, columns=columns)
 
     def _listed(self, filters: Filters | None) -> Filters | None:
@@ -214,33 +214,43 @@ class ServerStore:
 
     def _candidates(self, query: VectorQuery, answers: Sequence[Hits]) -> dict[str, list[NearestDocuments]]:
         nearest = candidates(query, answers)
-        self._known.forget_search()
+        self._cache.forget_search()
         if not query.with_vectors:
             return nearest
         model, hits = query.model, list(itertools.chain(*answers))
 
-        def read(doc_ids: Sequence[str]) -> Mapping[str, bytes]:
+        def read(doc_ids: Sequence[str]) -> Mapping[str, tuple[Write, bytes]]:
             brought = hits and self._layout.hit_vector(model, hits[0])
             return self._hit_vectors(model, hits) if brought else self._vectors(model, doc_ids)
 
-        with_vectors = self._known.with_vectors(query, nearest, hits, read)
-        return self.search(query) if with_vectors is None else with_vectors
+        vectors = self._cache.vectors(model, self._index.uuids(), hits, read)
+        gone = {hit["_id"] for hit in hits} - vectors.keys()
 
-    def _hit_vectors(self, model: str, hits: Hits) -> dict[str, bytes]:
+        def with_vectors(of_query: NearestDocuments) -> NearestDocuments:
+            there = of_query.without(gone)
+            return replace(there, vectors=self._matrix(model, [vectors[doc_id] for doc_id in there.doc_ids]))
+
+        return {lang: list(map(with_vectors, by_query)) for lang, by_query in nearest.items()}
+
+    def _matrix(self, model: str, vectors: Iterable[bytes]) -> FloatArray:
+        return np.frombuffer(b"".join(vectors), dtype=np.float32).reshape(-1, self._mapped.of(model).dim)
+
+    def _hit_vectors(self, model: str, hits: Hits) -> dict[str, tuple[Write, bytes]]:
         rows = self._layout.hit_vectors(model, hits, self._mapped.of(model).dim)
-        return {hit["_id"]: row.tobytes() for hit, row in zip(hits, rows, strict=True)}
+        return {hit["_id"]: (last_write(hit), row.tobytes()) for hit, row in zip(hits, rows, strict=True)}
 
-    def _vectors(self, model: str, doc_ids: Sequence[str]) -> dict[str, bytes]:
+    def _vectors(self, model: str, doc_ids: Sequence[str]) -> dict[str, tuple[Write, bytes]]:
         columns, holds = self._layout.bare([self._layout.vector_column(model)]), partial(self._layout.hit_vector, model)
         pages_of_hits = hits_by_id(self._index, doc_ids, columns, holds)
         return {doc_id: vector for hits in pages_of_hits for doc_id, vector in self._hit_vectors(model, hits).items()}
 
     def vectors(self, model: str, doc_ids: Sequence[str]) -> FloatArray:
-        packed = b"".join(in_order(self._vectors(model, doc_ids), doc_ids))
-        return np.frombuffer(packed, dtype=np.float32).reshape(-1, self._mapped.of(model).dim)
+        stored = self._vectors(model, doc_ids).items()
+        rows = in_order({doc_id: self._matrix(model, [vector])[0] for doc_id, (_, vector) in stored}, doc_ids)
+        return np.stack(rows) if rows else self._matrix(model, ())
 
     def passages(self, model: str, doc_ids: Sequence[str]) -> list[Passages]:
-        self._known.forget_search()
+        self._cache.forget_search()
         return self.passages_and_texts(model, doc_ids, ())[0]
 
     def passages_and_texts(
@@ -249,9 +259,13 @@ class ServerStore:
         layout, dim = self._layout, self._mapped.of(model).dim
         known, fields = layout.known(model), self._text_fields
         columns = layout.bare([known, *layout.passages(model)])
-        before = self._known.found(doc_ids)
-        passages = {doc_id: of_it.passages for doc_id, of_it in before.items() if of_it.passages is not None}
-        texts = {one: text for one in texts_of if one in before and (text := before[one].document) is not None}
+        cached = self._cache.candidates(model, doc_ids)
+        passages = {doc_id: document.passages for doc_id, document in cached.items() if document.passages is not None}
+        texts = {
+            doc_id: replace(document.content, fields=dict(document.content.fields))  # which a caller may change
+            for doc_id, document in cached.items()
+            if doc_id in texts_of and document.content is not None
+        }
         unread = set(texts_of) - texts.keys() if fields else set[str]()
         asked = [doc_id for doc_id in doc_ids if doc_id not in passages or doc_id in unread]
         read: dict[str, Mapping[str, Any]] = {}
@@ -263,7 +277,8 @@ class ServerStore:
             read |= {hit["_id"]: hit for hit in hits}
         passages |= {doc_id: layout.hit_passages(model, hit, dim) for doc_id, hit in read.items()}
         new = self._documents_of({doc_id: hit["_source"] for doc_id, hit in read.items() if "_source" in hit})
-        self._known.add(read, passages, new)
+        self._cache.add(read, passages, new)
+        self._cache.forget_search()
         return in_order(passages, doc_ids), texts | new
 
     def _documents_of(self, sources: Mapping[str, Mapping[str, Any]]) -> dict[str, Document]:

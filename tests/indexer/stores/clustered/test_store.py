@@ -27,7 +27,7 @@ from indexer.collection.store_location import StoreLocation
 from indexer.ledger.database import open_database
 from indexer.readers.formats import read
 from indexer.readers.records.source import ReadOptions
-from indexer.stores.clustered import mapped_fields, writing
+from indexer.stores.clustered import mapped_fields, server_index, writing
 from indexer.stores.clustered.document_layout import Layout
 from indexer.stores.clustered.server_index import ServerIndex
 from indexer.stores.clustered.store import ElasticStore
@@ -322,6 +322,7 @@ def test_what_a_search_found_is_read_again_once_somebody_wrote_it(
 ) -> None:
     requests = create_autospec(ServerIndex.search, side_effect=ServerIndex.search)
     monkeypatch.setattr(ServerIndex, "search", requests)
+    monkeypatch.setattr(server_index, "_UUIDS_SECONDS", 0.0)
 
     def found(of: ElasticStore = store) -> tuple[int, dict[str, tuple[str, bytes]]]:
         """The number of requests, and texts and vectors by id."""
@@ -348,7 +349,7 @@ def test_what_a_search_found_is_read_again_once_somebody_wrote_it(
     client.indices.delete(index=store.index)
     with closing(ElasticStore(Address.parse(elastic_url), "c", Credentials())) as again:
         again.create(MODEL, DIM)
-        again.put(MODEL, others := [item("a", "another river"), item("b", "another lake")])
+        again.put(MODEL, others := [item("a", "news"), item("b", "sea")])  # written first, too; "a" has the same vector
         again.publish()
         assert found()[1] == expected(*others)
 

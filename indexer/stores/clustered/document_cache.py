@@ -1,0 +1,116 @@
+"""Documents that searches of an index read: what one search finds, the next often finds."""
+
+import sys
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from encoders.document import Document, Passages
+from indexer.stores.clustered.server_index import Hits
+from indexer.stores.read_cache import ReadCache
+
+_BYTES = 2**26
+"""Maximum bytes of a store's cached documents: some ten thousand pages."""
+_BESIDE = 1_000
+"""Bytes that a cached document takes beside vectors, texts and fields."""
+_FIELD_BYTES = 10
+"""Bytes that a document's fields take in memory for each of their characters, at most."""
+_MOST = 0.9
+"""Share of a search's candidates. If as many are cached, the thread's next search does not ask for vectors."""
+
+Write = tuple[int, int]
+"""The numbers of a document's last write: the sequence number, and the primary term."""
+_Key = tuple[str, str, Write]
+"""A model, a document's id and last write."""
+
+
+class CachedDocument(NamedTuple):
+    """What was read of a document: its vector, and its passages and content if a search needed them."""
+
+    vector: bytes
+    passages: Passages | None = None
+    content: Document | None = None
+
+
+class _LastSearch(threading.local):
+    """The last search of a thread."""
+
+    def __init__(self) -> None:
+        self.indices: object = None  # the state of the cache that its documents belong to
+        self.candidates: Mapping[str, tuple[_Key, CachedDocument]] = {}  # by id; none once their passages were read
+        self.mostly_cached = False
+
+
+class DocumentCache:
+    """Documents by their last writes, whose numbers hits have: a document that was written again is read again."""
+
+    def __init__(self) -> None:
+        self._documents, self._search = ReadCache[_Key, CachedDocument](_size, _BYTES), _LastSearch()
+
+    @property
+    def has_most(self) -> bool:
+        """Whether most candidates of the thread's last search were cached."""
+        return self._search.mostly_cached
+
+    def forget_search(self) -> None:
+        """Forget the candidates of the thread's last search: documents that are read later may be newer."""
+        self._search.candidates = {}
+
+    def vectors(
+        self,
+        model: str,
+        indices: object,
+        hits: Hits,
+        read: Callable[[Sequence[str]], Mapping[str, tuple[Write, bytes]]],
+    ) -> dict[str, bytes]:
+        """Vectors of a search's hits by id, cached ones or those that are ``read`` with the writes that made them.
+
+        A new index may count writes as an earlier one of its name did: ``indices`` are the uuids of those searched.
+        """
+        keys: dict[str, _Key] = {hit["_id"]: (model, hit["_id"], last_write(hit)) for hit in hits}
+        cached = {key[1]: document for key, document in self._documents.get(indices, keys.values()).items()}
+        missing = [doc_id for doc_id in keys if doc_id not in cached]
+        vectors = read(missing)
+        new = {
+            keys[doc_id]: CachedDocument(vectors[doc_id][1])
+            for doc_id in missing
+            if doc_id in vectors and vectors[doc_id][0] == keys[doc_id][2]
+        }
+        self._documents.add(indices, new)
+        candidates = {**{key[1]: document for key, document in new.items()}, **cached}
+        self._search.indices, self._search.mostly_cached = indices, bool(keys) and len(cached) >= _MOST * len(keys)
+        self._search.candidates = {doc_id: (keys[doc_id], document) for doc_id, document in candidates.items()}
+        known = {doc_id: document.vector for doc_id, document in cached.items()}
+        return known | {doc_id: vectors[doc_id][1] for doc_id in missing if doc_id in vectors}
+
+    def candidates(self, model: str, doc_ids: Collection[str]) -> dict[str, CachedDocument]:
+        """What is cached of candidates of the thread's last search, by id."""
+        found = ((doc_id, self._search.candidates[doc_id]) for doc_id in doc_ids if doc_id in self._search.candidates)
+        return {doc_id: document for doc_id, (key, document) in found if key[0] == model}
+
+    def add(
+        self, hits: Mapping[str, Mapping[str, Any]], passages: Mapping[str, Passages], contents: Mapping[str, Document]
+    ) -> None:
+        """Add what was read with hits, by id, to candidates that have the same last write."""
+        same = [
+            (doc_id, *self._search.candidates[doc_id])
+            for doc_id, hit in hits.items()
+            if doc_id in self._search.candidates and self._search.candidates[doc_id][0][2] == last_write(hit)
+        ]
+        read = {key: CachedDocument(before.vector, passages[one], contents.get(one)) for one, key, before in same}
+        self._documents.add(self._search.indices, read)
+
+
+def last_write(hit: Mapping[str, Any]) -> Write:
+    """The last write of a hit's document."""
+    return hit["_seq_no"], hit["_primary_term"]
+
+
+def _size(document: CachedDocument) -> int:
+    """About as many bytes as a document takes in memory."""
+    size = len(document.vector) + _BESIDE
+    if document.passages is not None:
+        size += document.passages.vectors.nbytes + document.passages.offsets.nbytes
+    if (content := document.content) is not None:
+        size += sys.getsizeof(content.text) + sys.getsizeof(content.title) + _FIELD_BYTES * len(str(content.fields))
+    return size
