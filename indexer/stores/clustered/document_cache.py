@@ -1,7 +1,9 @@
 """Documents that searches of an index read: what one search finds, the next often finds."""
 
+import math
 import sys
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +17,8 @@ _BESIDE = 1_000
 """Bytes that a cached document takes beside vectors, texts and fields."""
 _FIELD_BYTES = 10
 """Bytes that a document's fields take in memory for each of their characters, at most."""
+_SAME_SECONDS = 2.0
+"""Seconds until the server is asked again whether the indices are the same."""
 _MOST = 0.9
 """Share of a search's candidates. If as many are cached, the thread's next search does not ask for vectors."""
 
@@ -36,7 +40,7 @@ class _LastSearch(threading.local):
     """The last search of a thread."""
 
     def __init__(self) -> None:
-        self.indices: object = None  # the state of the cache that its documents belong to
+        self.indices = frozenset[str]()  # uuids
         self.candidates: Mapping[str, tuple[_Key, CachedDocument]] = {}  # by id; none once their passages were read
         self.mostly_cached = False
 
@@ -44,8 +48,10 @@ class _LastSearch(threading.local):
 class DocumentCache:
     """Documents by their last writes, whose numbers hits have: a document that was written again is read again."""
 
-    def __init__(self) -> None:
+    def __init__(self, uuids: Callable[[], frozenset[str]]) -> None:
+        """Make an empty cache for the indices with these ``uuids``; a new index may count writes as one before it."""
         self._documents, self._search = ReadCache[_Key, CachedDocument](_size, _BYTES), _LastSearch()
+        self._ask, self._uuids, self._asked = uuids, frozenset[str](), -math.inf
 
     @property
     def has_most(self) -> bool:
@@ -57,16 +63,12 @@ class DocumentCache:
         self._search.candidates = {}
 
     def vectors(
-        self,
-        model: str,
-        indices: object,
-        hits: Hits,
-        read: Callable[[Sequence[str]], Mapping[str, tuple[Write, bytes]]],
+        self, model: str, hits: Hits, read: Callable[[Sequence[str]], Mapping[str, tuple[Write, bytes]]]
     ) -> dict[str, bytes]:
-        """Vectors of a search's hits by id, cached ones or those that are ``read`` with the writes that made them.
-
-        A new index may count writes as an earlier one of its name did: ``indices`` are the uuids of those searched.
-        """
+        """Vectors of a search's hits by id, cached ones or those that are ``read`` with the writes that made them."""
+        if time.monotonic() - self._asked >= _SAME_SECONDS:
+            self._uuids, self._asked = self._ask(), time.monotonic()
+        indices = self._uuids
         keys: dict[str, _Key] = {hit["_id"]: (model, hit["_id"], last_write(hit)) for hit in hits}
         cached = {key[1]: document for key, document in self._documents.get(indices, keys.values()).items()}
         missing = [doc_id for doc_id in keys if doc_id not in cached]

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 _MAX_HITS = 20_000
 """Maximum hits of one request: with vectors, 20,000 × 384 numbers are 40 MB to transfer in base64, 90 as digits."""
-_UUIDS_SECONDS = 2.0
-"""Seconds until the server is asked again whether the index is still the same."""
 _PAUSES = (0.2, 0.5)
 """Seconds before a refused search is sent again: a queue of searches is full for a moment, and a caller waits."""
 
@@ -53,7 +51,6 @@ class ServerIndex:
     id_field: str  # the column of ids, for hits without ``_id``
     remedy: str  # what to do if the index is gone, as the end of a sentence
     stale: bool = True  # whether searches may miss writes of this process
-    uuids_read: tuple[float, frozenset[str]] = (-_UUIDS_SECONDS, frozenset())  # time of reading, and what ``uuids`` are
 
     @property
     def lost(self) -> str:
@@ -84,14 +81,10 @@ class ServerIndex:
         return properties
 
     def uuids(self) -> frozenset[str]:
-        """Uuids of the index, or of a family's indices, of the last two seconds: an index made anew has another."""
-        read, uuids = self.uuids_read
-        if time.monotonic() - read >= _UUIDS_SECONDS:
-            with self.store_errors():
-                described = self.client.indices.get_settings(index=self.name, name="index.uuid")
-            uuids = frozenset(entry["settings"]["index"]["uuid"] for entry in described.values())
-            self.uuids_read = time.monotonic(), uuids
-        return uuids
+        """Uuids of the index, or of a family's indices: an index made anew has another."""
+        with self.store_errors():
+            described = self.client.indices.get_settings(index=self.name, name="index.uuid")
+        return frozenset(entry["settings"]["index"]["uuid"] for entry in described.values())
 
     def put_mapping(self, properties: Mapping[str, Any]) -> None:
         """Add fields to the mapping."""

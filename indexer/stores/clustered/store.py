@@ -53,7 +53,7 @@ class ServerStore:
         self._mapped = MappedFields(index, layout, address.vectors)
         self._uncounted = 0  # documents that were put since the documents of each language were counted
         self._text_fields: Sequence[str] = ()  # fields of a source that make a document; none: texts are read elsewhere
-        self._cache = DocumentCache()
+        self._cache = DocumentCache(index.uuids)
 
     @property
     def index(self) -> str:
@@ -65,7 +65,7 @@ class ServerStore:
         client = self._index.client
         if authorization:
             client = client.options(headers={"authorization": authorization})
-            view._cache = DocumentCache()  # noqa: SLF001 - of this user, from whom the server may hide fields
+            view._cache = DocumentCache(frozenset)  # noqa: SLF001 - of a user from whom the server may hide fields
         view._index = replace(self._index, client=client)  # noqa: SLF001 - a copy of this store
         view._layout = replace(self._layout, also=(*self._layout.also, *clauses))  # noqa: SLF001
         return view
@@ -223,7 +223,7 @@ class ServerStore:
             brought = hits and self._layout.hit_vector(model, hits[0])
             return self._hit_vectors(model, hits) if brought else self._vectors(model, doc_ids)
 
-        vectors = self._cache.vectors(model, self._index.uuids(), hits, read)
+        vectors = self._cache.vectors(model, hits, read)
         gone = {hit["_id"] for hit in hits} - vectors.keys()
 
         def with_vectors(of_query: NearestDocuments) -> NearestDocuments:

@@ -27,7 +27,7 @@ from indexer.collection.store_location import StoreLocation
 from indexer.ledger.database import open_database
 from indexer.readers.formats import read
 from indexer.readers.records.source import ReadOptions
-from indexer.stores.clustered import mapped_fields, server_index, writing
+from indexer.stores.clustered import document_cache, mapped_fields, writing
 from indexer.stores.clustered.document_layout import Layout
 from indexer.stores.clustered.server_index import ServerIndex
 from indexer.stores.clustered.store import ElasticStore
@@ -322,7 +322,7 @@ def test_what_a_search_found_is_read_again_once_somebody_wrote_it(
 ) -> None:
     requests = create_autospec(ServerIndex.search, side_effect=ServerIndex.search)
     monkeypatch.setattr(ServerIndex, "search", requests)
-    monkeypatch.setattr(server_index, "_UUIDS_SECONDS", 0.0)
+    monkeypatch.setattr(document_cache, "_SAME_SECONDS", 0.0)
 
     def found(of: ElasticStore = store) -> tuple[int, dict[str, tuple[str, bytes]]]:
         """The number of requests, and texts and vectors by id."""
