@@ -41,7 +41,8 @@ SENTENCES = [
     ("ja", "今日は雨です。明日は晴れるでしょう。", ["今日は雨です。", "明日は晴れるでしょう。"]),
     ("hi", "यह एक वाक्य है। यह दूसरा है।", ["यह एक वाक्य है।", "यह दूसरा है।"]),
     ("ar", "هل تعلم ذلك؟ لا أعلم.", ["هل تعلم ذلك؟", "لا أعلم."]), ("und", "One. Two there.", ["One.", "Two there."]),
-    ("en", "A title\nPlan B\u3000. A sentence.\n\n  Z\xa0.", ["A title", "Plan B\u3000. A sentence.", "Z\xa0."]),
+    ("en", "A title\nA sentence.\n\n  Another.  ", ["A title", "A sentence.", "Another."]),
+    ("en", "Plan B\u3000. A sentence.\nZ\xa0.", ["Plan B\u3000. A sentence.", "Z\xa0."]),
 ]  # fmt: skip
 
 
@@ -63,7 +64,10 @@ def test_thai_sentences_end_where_no_mark_stands_and_lao_is_cut_at_blanks() -> N
     assert all(piece.startswith("ປະເທດ") for piece in lao)
 
 
-@given(st.text(alphabet="abZ .!?。\n\t\u2028\u3000éя字", max_size=300), st.sampled_from(["en", "th", "und", "zh"]))
+_BLANKS_AND_MARKS = "abZ .!?。\n\r\t\u2028\u3000éя字"
+
+
+@given(st.text(alphabet=_BLANKS_AND_MARKS, max_size=300), st.sampled_from(["en", "ja", "th", "und", "zh"]))
 def test_sentences_keep_every_character_that_is_not_blank(text: str, lang: str) -> None:
     spans = sentences(text, lang)
     assert "".join("".join(text[start:end].split()) for start, end in spans) == "".join(text.split())
