@@ -85,9 +85,8 @@ class CompanionStore(JoinedStore):
     @property
     def mark(self) -> str:
         """Uuids of the user's index and of our index."""
-        with self._index.store_errors():
-            settings = self._index.client.indices.get_settings(index=self.index, name="index.uuid")
-        return f"{self.users.uuid} {settings[self.index]['settings']['index']['uuid']}"
+        (own_uuid,) = self._index.uuids()
+        return f"{self.users.uuid} {own_uuid}"
 
     def change_body(self, model: str) -> dict[str, Any]:  # noqa: ARG002
         """Search body for the whole source without our objects: texts decide on encoding, fields serve filters."""
