@@ -185,7 +185,7 @@ def _tool_hit(hit: HitAnswer, balance: float = 1.0) -> ToolHit:
 
 def _hits_text(hits: Sequence[ToolHit]) -> list[str]:
     return [
-        _lines(
+        _joined(
             f"{rank}. [{hit.lang}] {one_line(hit.title) or '(no title)'} "
             f"(id {one_line(hit.id)}, score {hit.score:.3f}, start {hit.start})",
             _fields_text(hit.fields, hit.omitted_fields),
@@ -210,17 +210,17 @@ def _search_text(answer: ToolSearchAnswer) -> str:
             values = [f"{value} ({count})" for value, count in counts.items()]
             values += [f"{facets.omitted[name]} more"] if name in facets.omitted else []
             lines.append(one_line(f"{name}: {', '.join(values)}"))
-    return _lines(head, answer.note, unread, *_hits_text(answer.hits), _lines(*lines), between="\n\n")
+    return _joined(head, answer.note, unread, *_hits_text(answer.hits), _joined(*lines), between="\n\n")
 
 
 def _similar_text(answer: ToolSimilarAnswer) -> str:
     head = f"{counted(len(answer.hits), 'document')} of {answer.collection} like {one_line(answer.id)} [{answer.lang}]"
-    return _lines(head, *_hits_text(answer.hits), between="\n\n")
+    return _joined(head, *_hits_text(answer.hits), between="\n\n")
 
 
 def _document_text(answer: ToolDocumentAnswer) -> str:
     head = f"{one_line(answer.id)} [{answer.lang}], characters {answer.start} to {answer.end} of {answer.length}"
-    return _lines(_lines(head, _fields_text(answer.fields, answer.omitted_fields)), answer.text, between="\n\n")
+    return _joined(_joined(head, _fields_text(answer.fields, answer.omitted_fields)), answer.text, between="\n\n")
 
 
 def _fields_text(fields: Mapping[str, Any], omitted: Sequence[str]) -> str:
@@ -238,8 +238,8 @@ def _collections_text(answer: ToolCollectionsAnswer) -> str:
     return "\n".join([*lines, *away]) or "there are no collections"
 
 
-def _lines(*lines: str, between: str = "\n") -> str:
-    return between.join(line for line in lines if line)
+def _joined(*parts: str, between: str = "\n") -> str:
+    return between.join(part for part in parts if part)
 
 
 def _validated(model: type[_Arguments], arguments: dict[str, Any]) -> _Arguments:
