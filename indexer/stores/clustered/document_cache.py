@@ -54,7 +54,7 @@ class DocumentCache:
         self._ask, self._uuids, self._asked = uuids, frozenset[str](), -math.inf
 
     @property
-    def has_most(self) -> bool:
+    def had_most(self) -> bool:
         """Whether most candidates of the thread's last search were cached."""
         return self._search.mostly_cached
 
@@ -65,42 +65,42 @@ class DocumentCache:
     def vectors(
         self, model: str, hits: Hits, read: Callable[[Sequence[str]], Mapping[str, tuple[Write, bytes]]]
     ) -> dict[str, bytes]:
-        """Vectors of a search's hits by id, cached ones or those that are ``read`` with the writes that made them."""
+        """Vectors of a search's hits by id, cached or else ``read`` with the writes that made them."""
         if time.monotonic() - self._asked >= _SAME_SECONDS:
             self._uuids, self._asked = self._ask(), time.monotonic()
         indices = self._uuids
         keys: dict[str, _Key] = {hit["_id"]: (model, hit["_id"], last_write(hit)) for hit in hits}
         cached = {key[1]: document for key, document in self._documents.get(indices, keys.values()).items()}
-        missing = [doc_id for doc_id in keys if doc_id not in cached]
-        vectors = read(missing)
+        vectors = read([doc_id for doc_id in keys if doc_id not in cached])
         new = {
-            keys[doc_id]: CachedDocument(vectors[doc_id][1])
-            for doc_id in missing
-            if doc_id in vectors and vectors[doc_id][0] == keys[doc_id][2]
+            doc_id: CachedDocument(vector)
+            for doc_id, (write, vector) in vectors.items()
+            if doc_id not in cached and write == keys[doc_id][2]
         }
-        self._documents.add(indices, new)
-        candidates = {**{key[1]: document for key, document in new.items()}, **cached}
+        self._documents.add(indices, {keys[doc_id]: document for doc_id, document in new.items()})
         self._search.indices, self._search.mostly_cached = indices, bool(keys) and len(cached) >= _MOST * len(keys)
-        self._search.candidates = {doc_id: (keys[doc_id], document) for doc_id, document in candidates.items()}
-        known = {doc_id: document.vector for doc_id, document in cached.items()}
-        return known | {doc_id: vectors[doc_id][1] for doc_id in missing if doc_id in vectors}
+        self._search.candidates = {doc_id: (keys[doc_id], document) for doc_id, document in (cached | new).items()}
+        return {
+            **{doc_id: vector for doc_id, (_, vector) in vectors.items()},
+            **{doc_id: document.vector for doc_id, document in cached.items()},
+        }
 
     def candidates(self, model: str, doc_ids: Collection[str]) -> dict[str, CachedDocument]:
         """What is cached of candidates of the thread's last search, by id."""
-        found = ((doc_id, self._search.candidates[doc_id]) for doc_id in doc_ids if doc_id in self._search.candidates)
-        return {doc_id: document for doc_id, (key, document) in found if key[0] == model}
+        candidates = self._search.candidates
+        pairs = ((doc_id, candidates[doc_id]) for doc_id in doc_ids if doc_id in candidates)
+        return {doc_id: document for doc_id, (key, document) in pairs if key[0] == model}
 
     def add(
         self, hits: Mapping[str, Mapping[str, Any]], passages: Mapping[str, Passages], contents: Mapping[str, Document]
     ) -> None:
         """Add what was read with hits, by id, to candidates that have the same last write."""
-        same = [
-            (doc_id, *self._search.candidates[doc_id])
-            for doc_id, hit in hits.items()
-            if doc_id in self._search.candidates and self._search.candidates[doc_id][0][2] == last_write(hit)
-        ]
-        read = {key: CachedDocument(before.vector, passages[one], contents.get(one)) for one, key, before in same}
-        self._documents.add(self._search.indices, read)
+        whole = {
+            key: CachedDocument(candidate.vector, passages[doc_id], contents.get(doc_id))
+            for doc_id, (key, candidate) in self._search.candidates.items()
+            if doc_id in hits and key[2] == last_write(hits[doc_id])
+        }
+        self._documents.add(self._search.indices, whole)
 
 
 def last_write(hit: Mapping[str, Any]) -> Write:

@@ -21,23 +21,25 @@ _BBQ_OVERSAMPLE = 3.0
 """Rescored candidates of a bbq index, as multiples of k: the servers' own default, which version 8.18 lacks."""
 
 
-def knn_bodies(layout: Layout, fields: VectorFields, query: VectorQuery, *, columns: bool) -> list[dict[str, Any]]:
-    """The body of a search for each language and vector of a query, by language; ``columns``: with stored vectors."""
+def knn_bodies(
+    layout: Layout, fields: VectorFields, query: VectorQuery, *, bring_vectors: bool
+) -> list[dict[str, Any]]:
+    """The body of a search for each language and vector of a query, by language; hits have vectors if they ``bring_vectors``."""
     return [
-        _knn_body(layout, fields.of(lang), query, lang, vector, columns=columns)
+        _knn_body(layout, fields.of(lang), query, lang, vector, bring_vectors=bring_vectors)
         for lang, vectors in query.vectors.items()
         for vector in vectors
     ]
 
 
 def _knn_body(
-    layout: Layout, field: VectorField, query: VectorQuery, lang: str, vector: FloatArray, *, columns: bool
+    layout: Layout, field: VectorField, query: VectorQuery, lang: str, vector: FloatArray, *, bring_vectors: bool
 ) -> dict[str, Any]:
     """The body of a search for the documents of one language nearest to one vector, (dim,) float32."""
     clauses = layout.filters(lang if field.shared else "", query.filters)
-    named = [{"field": field.name, "format": "binary"}] if columns else []
-    numbered = {"seq_no_primary_term": query.with_vectors}
-    body: dict[str, Any] = {"size": query.k, "track_total_hits": False, **layout.bare(named), **numbered}
+    columns = [{"field": field.name, "format": "binary"}] if bring_vectors else []
+    body: dict[str, Any] = {"size": query.k, "track_total_hits": False, **layout.bare(columns)}
+    body["seq_no_primary_term"] = query.with_vectors  # by which a vector that was read before is known
     norm = np.linalg.norm(vector)
     if norm == 0:  # a zero query is equally near to every document
         return {**body, "query": {"bool": {"filter": [*clauses, {"exists": {"field": field.name}}]}}}
@@ -54,13 +56,12 @@ def _knn_body(
     return {**body, "query": {"knn": knn}}  # a query, unlike the option beside it, takes a single pass over a shard
 
 
-def candidates(query: VectorQuery, answers: Sequence[Hits]) -> dict[str, list[NearestDocuments]]:
+def candidates(query: VectorQuery, answers: Iterator[Hits]) -> dict[str, list[NearestDocuments]]:
     """The hits of the answers to ``knn_bodies``, with exact cosines and without vectors."""
     by_lang: dict[str, list[NearestDocuments]] = {lang: [] for lang in query.vectors}
-    by_vector = iter(answers)
     for lang, vectors in query.vectors.items():
         for vector in vectors:
-            hits = next(by_vector)
+            hits = next(answers)
             norm = float(np.linalg.norm(vector))
             scores = [(2.0 * hit["_score"] - 1.0) * norm if norm else 0.0 for hit in hits]
             doc_ids = [hit["_id"] for hit in hits]

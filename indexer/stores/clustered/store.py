@@ -190,8 +190,10 @@ class ServerStore:
     def bodies(self, query: VectorQuery) -> list[dict[str, Any]]:
         """The bodies of the searches that are sent for a query."""
         listed = replace(query, filters=self._listed(query.filters))
-        columns = query.with_vectors and not self._cache.has_most
-        return knn_bodies(self._layout, self._mapped.of(query.model, query.vectors), listed, columns=columns)
+        bring_vectors = query.with_vectors and not self._cache.had_most
+        return knn_bodies(
+            self._layout, self._mapped.of(query.model, query.vectors), listed, bring_vectors=bring_vectors
+        )
 
     def _listed(self, filters: Filters | None) -> Filters | None:
         """Filters in which a range over a field of texts is the list of its values that lie within the range."""
@@ -213,15 +215,15 @@ class ServerStore:
         return listed
 
     def _candidates(self, query: VectorQuery, answers: Sequence[Hits]) -> dict[str, list[NearestDocuments]]:
-        nearest = candidates(query, answers)
+        nearest = candidates(query, iter(answers))
         self._cache.forget_search()
         if not query.with_vectors:
             return nearest
         model, hits = query.model, list(itertools.chain(*answers))
 
         def read(doc_ids: Sequence[str]) -> Mapping[str, tuple[Write, bytes]]:
-            brought = hits and self._layout.hit_vector(model, hits[0])
-            return self._hit_vectors(model, hits) if brought else self._vectors(model, doc_ids)
+            in_hits = hits and self._layout.hit_vector(model, hits[0])
+            return self._hit_vectors(model, hits) if in_hits else self._vectors(model, doc_ids)
 
         vectors = self._cache.vectors(model, hits, read)
         gone = {hit["_id"] for hit in hits} - vectors.keys()
@@ -242,7 +244,7 @@ class ServerStore:
     def _vectors(self, model: str, doc_ids: Sequence[str]) -> dict[str, tuple[Write, bytes]]:
         columns, holds = self._layout.bare([self._layout.vector_column(model)]), partial(self._layout.hit_vector, model)
         pages_of_hits = hits_by_id(self._index, doc_ids, columns, holds)
-        return {doc_id: vector for hits in pages_of_hits for doc_id, vector in self._hit_vectors(model, hits).items()}
+        return self._hit_vectors(model, list(itertools.chain.from_iterable(pages_of_hits)))
 
     def vectors(self, model: str, doc_ids: Sequence[str]) -> FloatArray:
         stored = self._vectors(model, doc_ids).items()
