@@ -24,7 +24,7 @@ _BBQ_OVERSAMPLE = 3.0
 def knn_bodies(
     layout: Layout, fields: VectorFields, query: VectorQuery, *, bring_vectors: bool
 ) -> list[dict[str, Any]]:
-    """The body of a search for each language and vector of a query, by language; hits have vectors if they ``bring_vectors``."""
+    """The body of a search for each language and vector of a query, by language; its hits may ``bring_vectors``."""
     return [
         _knn_body(layout, fields.of(lang), query, lang, vector, bring_vectors=bring_vectors)
         for lang, vectors in query.vectors.items()
