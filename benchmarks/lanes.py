@@ -14,7 +14,7 @@ from encoders.machine.cores import available_cores
 _WORKER = [sys.executable, "-m", "benchmarks.paused_gpu", "worker", "--device", "cuda"]
 
 
-@harness.benchmark("Processes on a GPU that is a pause", speed=1_810_000.0, documents=300, copies=3, processes="1,2,4")
+@harness.benchmark("Processes on a GPU that is a pause", speed=1_810_000.0, documents=300, copies=10, processes="1,2,4")
 def measure(arguments: Namespace) -> list[str]:
     """``speed`` is the pause's padded tokens a second: by default those of an H200."""
     texts, rows = harness.help_pages(arguments.documents), []

@@ -61,8 +61,8 @@ _MANY = 10_000
 97.5 % of the exact ten best of dense vectors, 100 hold 99.6 % (docs/decisions/0006)."""
 _TEXTS_FOR_A_HIT = 3
 """Candidates whose texts are read with the passages, for each hit; the texts of other hits need one more request."""
-_TOGETHER = 8
-"""Maximum waiting queries that are ranked together: each has its own candidates in memory."""
+_TOGETHER = 4
+"""Maximum waiting queries that are ranked together: the first of them waits for the last (docs/decisions/0011)."""
 
 
 @dataclass(frozen=True)
@@ -372,9 +372,9 @@ _waiting: dict[bool, WaitingCalls[_Search, _Query, Ranking]] = {}
 
 
 def _make_room() -> None:
-    """Let as many be ranked at once as there are cores, and four times as many where a server is waited for."""
-    for in_memory, times in ((True, 1), (False, 4)):
-        _waiting[in_memory] = WaitingCalls(_rank_waiting, at_once=times * available_cores(), most=_TOGETHER)
+    """Make one call at a time for vectors in memory, and four for each core where a server is waited for."""
+    for in_memory, at_once in ((True, 1), (False, 4 * available_cores())):
+        _waiting[in_memory] = WaitingCalls(_rank_waiting, at_once=at_once, most=_TOGETHER)
 
 
 _make_room()
