@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from time import sleep
 from typing import Any
 
@@ -96,7 +97,7 @@ def test_scores_are_those_of_the_formulas(searcher: Searcher, balance: float, mo
 
 
 def test_queries_that_wait_are_ranked_together(searcher: Searcher, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two languages, two numbers of hits and a filter."""
+    """Two languages, two numbers of hits and a filter; one ranking at a time."""
     searches = [
         partial(searcher.search, query.text, lang=query.lang, k=k, filters=filters)
         for query in (*topics("de")[:4], *topics("en")[:4])
@@ -104,17 +105,21 @@ def test_queries_that_wait_are_ranked_together(searcher: Searcher, monkeypatch: 
     ]
     monkeypatch.setattr(type(searcher.store), "require_fields", lambda *_: None)
     alone = [search() for search in searches]
-    sizes, rank_together = list[int](), FairRanker.rank_together
+    sizes, overlaps, rank_together = list[int](), list[bool](), FairRanker.rank_together
+    ranking = Lock()
 
     def counted(self: FairRanker, search: Any, vectors: Any, texts: Any) -> Any:
         sizes.append(len(vectors))
-        sleep(0.05)  # meanwhile other queries are encoded, and wait
-        return rank_together(self, search, vectors, texts)
+        overlaps.append(ranking.locked())
+        with ranking:
+            sleep(0.05)  # meanwhile other queries are encoded, and wait
+            return rank_together(self, search, vectors, texts)
 
     monkeypatch.setattr(FairRanker, "rank_together", counted)
     with ThreadPoolExecutor(len(searches)) as pool:
         together = list(pool.map(lambda search: search(), searches))
     assert sum(sizes) == len(searches) > len(sizes)
+    assert not any(overlaps)
     for hits, expected in zip(together, alone, strict=True):
         assert_same_hits(hits, expected)
 
