@@ -350,8 +350,9 @@ class OpenCollections:
             opened.searcher.opening.process = os.getpid()
 
     def warm(self, name: str) -> None:
-        """Open a collection and search it once, so that the first request does not wait."""
+        """Open a collection, read its whole vocabulary and search once, so that the first requests do not wait."""
         with self.searcher(name) as searcher, suppress(BadInput):  # an encoder of words may know none of this query
+            searcher.unread(_LONG)
             searcher.search("a", lang=min(searcher.languages), k=1, ranking=searcher.ranking)
 
     def close_unused(self) -> None:

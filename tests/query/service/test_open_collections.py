@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock, Mock
+from unittest.mock import MagicMock, Mock, patch
 from unittest.mock import call as mock_call
 from urllib.parse import urlsplit
 
@@ -24,6 +24,7 @@ from encoders.document import Document, Encoded, Encoder, EncoderSpec, FloatArra
 from encoders.errors import BadInput, StoreError
 from encoders.folder.model_folder import ModelFolder
 from encoders.inference.graph import GpuFailure, GpuFull
+from encoders.text.tokens import Tokenizer
 from indexer.collection import collection as collections
 from indexer.collection.collection import NoCollection, require
 from indexer.collection.settings import Settings
@@ -161,6 +162,16 @@ def test_threads_that_need_an_encoder_at_once_load_it_once(home: Home, monkeypat
     with ThreadPoolExecutor() as threads:
         assert list(threads.map(home.first_text, "abcd")) == ["coffee"] * 4
     assert loaded.call_count == 1
+
+
+def test_a_warm_collection_has_read_its_whole_vocabulary(demo: Settings) -> None:
+    """Otherwise the third request waits for it."""
+    with (
+        closing(OpenCollections(ServiceOptions(demo, device="cpu"), Metrics())) as served,
+        patch.object(Tokenizer, "_read_whole", autospec=True, side_effect=Tokenizer._read_whole) as read,
+    ):
+        served.warm("demo")
+    assert read.called
 
 
 def test_an_encoder_that_no_collection_needs_any_more_is_let_go(home: Home) -> None:
