@@ -371,12 +371,12 @@ _waiting: dict[bool, WaitingCalls[_Search, _Query, Ranking]] = {}
 """The rankings of single queries, of all rankers of the process, by whether the vectors are in memory."""
 
 
-def _make_room() -> None:
-    """Make one call at a time for vectors in memory, and four for each core where a server is waited for."""
-    for in_memory, at_once in ((True, 1), (False, 4 * available_cores())):
-        _waiting[in_memory] = WaitingCalls(_rank_waiting, at_once=at_once, most=_TOGETHER)
+def _make_room(in_memory: int) -> None:
+    """Let so many rankings in memory be made at once, and four for each core where a server is waited for."""
+    for is_in_memory, at_once in ((True, in_memory), (False, 4 * available_cores())):
+        _waiting[is_in_memory] = WaitingCalls(_rank_waiting, at_once=at_once, most=_TOGETHER)
 
 
-_make_room()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_make_room)  # threads that were ranking are not forked with their room
+_make_room(max(1, available_cores() // 2))  # other threads encode and make hits
+if hasattr(os, "register_at_fork"):  # threads that were ranking are not forked with their room
+    os.register_at_fork(after_in_child=partial(_make_room, 1))

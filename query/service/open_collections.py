@@ -14,7 +14,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from encoders.console import Console
+from encoders.document import Document
 from encoders.errors import BadInput, DragomanError, MissingPart, ModelMismatch
+from encoders.languages import UNDETERMINED
 from encoders.phrases import did_you_mean
 from indexer.cluster.cluster_errors import IndexGone
 from indexer.collection import collection as collections
@@ -38,8 +40,8 @@ _COUNT_SECONDS = 5.0
 """Seconds between two counts of a collection's documents by language, while no run over documents ends."""
 _RETRY_SECONDS = 60.0
 """Seconds after a failed opening until the next attempt, if the collection's rows in the database stay the same."""
-_LONG = "a " * 5_000
-"""A text for which a tokenizer reads its whole vocabulary."""
+_LONG = Document("long", UNDETERMINED, "a " * 5_000)
+"""A query for which a tokenizer reads its whole vocabulary: otherwise one of the first searches would wait for it."""
 _MAX_CALIBRATIONS = 4
 """Searchers kept of a collection for calibrations that requests name, beside that of the active calibration."""
 
@@ -266,6 +268,7 @@ class OpenCollections:
                 return batcher
             encoder = open_query_encoder(collection, calibration, self._options.device, Console())
             batcher = QueryBatcher(encoder, self._metrics)
+            batcher.read_to(_LONG)
             with self._lock:
                 self._encoders[key] = batcher
         return batcher
@@ -336,7 +339,6 @@ class OpenCollections:
         """
         for name in self.names():
             with suppress(DragomanError), self.searcher(name) as searcher:
-                searcher.unread(_LONG)
                 if isinstance(searcher.store, EmbeddedStore):
                     searcher.store.prepare_forks(searcher.stored_model)
                 else:  # a server's connections can't be shared
@@ -350,9 +352,8 @@ class OpenCollections:
             opened.searcher.opening.process = os.getpid()
 
     def warm(self, name: str) -> None:
-        """Open a collection, read its whole vocabulary and search once, so that the first requests do not wait."""
+        """Open a collection and search it once, so that the first request does not wait."""
         with self.searcher(name) as searcher, suppress(BadInput):  # an encoder of words may know none of this query
-            searcher.unread(_LONG)
             searcher.search("a", lang=min(searcher.languages), k=1, ranking=searcher.ranking)
 
     def close_unused(self) -> None:

@@ -165,7 +165,7 @@ def test_threads_that_need_an_encoder_at_once_load_it_once(home: Home, monkeypat
 
 
 def test_a_warm_collection_has_read_its_whole_vocabulary(demo: Settings) -> None:
-    """Otherwise the third request waits for it."""
+    """Otherwise one of the first requests waits for it."""
     with (
         closing(OpenCollections(ServiceOptions(demo, device="cpu"), Metrics())) as served,
         patch.object(Tokenizer, "_read_whole", autospec=True, side_effect=Tokenizer._read_whole) as read,
