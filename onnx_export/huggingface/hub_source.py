@@ -194,7 +194,8 @@ def _load_encoder(folder: Path, *, keep_pooler: bool) -> Any:
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
-        raise BadInput(f"{folder} can't be loaded as a model ({first_line(error)}); fetch it again") from error
+        advice = "code of its own is never run; take another" if "custom code" in str(error) else "fetch it again"
+        raise BadInput(f"{folder} can't be loaded as a model ({first_line(error)}); {advice}") from error
     unused = ("decoder.",) if keep_pooler else ("decoder.", "pooler.")
     encoder = load_weights(AutoModel, folder, unused, config=config)
     if config.is_encoder_decoder:  # as mT5, whose decoder is left out

@@ -78,7 +78,7 @@ def command(
     layout = StatedLayout(languages=trained_for, **stated)
     trained, is_default = trained_folder(model), model == DEFAULT and not Path(model).is_dir()
     if (trained or is_default) and layout != StatedLayout(dim=layout.dim if is_default else None):
-        raise click.UsageError(f"{model} has its own name, pooling, prefixes and languages; leave the options out")
+        raise click.UsageError(f"{model} has its own name, pooling, prefixes, languages, size; leave the options out")
     if trained:
         folder, report = export_trained(trained, output, precision, console, check_on_gpu, force=force)
     elif is_default:

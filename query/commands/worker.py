@@ -26,7 +26,7 @@ from query.commands.options.option_types import Address, default_option, seconds
 @click.option(
     "--concurrency",
     type=click.IntRange(1),
-    help="Processes, which share the cores; on GPUs of each.  [default: 1, on a GPU 1 for each two cores]",
+    help="Processes, which share the cores; on GPUs of each.  [default: 1, on GPUs 1 for each two cores]",
 )
 @default_option(
     "--lease",

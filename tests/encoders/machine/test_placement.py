@@ -117,7 +117,7 @@ def test_cards_are_counted_as_cuda_counts_them(visible: str, names: list[str], m
         (Library([], failure="Driver Not Loaded"), r"no NVIDIA driver \(Driver Not Loaded\); install driver 580"),
         (Library(["H100"], driver=12_040), r"CUDA 12\.4 .* needs 13; install driver 580 or later, or .*=gpu12"),
         (Library(["H100"], driver=11_080, runtime="1.26.0"), r"CUDA 11\.8 .* needs 12; install driver 525 .*, or take"),
-        (Library(["P100"], capability=(6, 0)), r"the P100 has compute capability 6\.0"),
+        (Library(["P100"], capability=(6, 0)), r"the P100 has compute capability 6\.0 .* EXTRAS=gpu12"),
         (Library([]), "no NVIDIA card 0: it sees none"),
     ],
 )

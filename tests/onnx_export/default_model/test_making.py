@@ -195,7 +195,7 @@ def test_all_builds_of_the_default_are_one_model(default_folder: ModelFolder, ha
 
 def test_the_command_refuses_what_the_default_encoder_has_already(capsys: Capture) -> None:
     assert run(["export", DEFAULT, "--pooling", "cls"]) == 2
-    assert "has its own name, pooling, prefixes and languages" in capsys.readouterr().err
+    assert "has its own name, pooling, prefixes, languages, size" in capsys.readouterr().err
 
 
 @pytest.mark.parts

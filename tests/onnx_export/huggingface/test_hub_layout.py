@@ -133,6 +133,7 @@ def test_the_user_decides_pooling_then_the_folder_then_the_mean(
 )
 def test_prefixes_are_prompts_or_e5s(name: str, prompts: dict[str, str], default: str | None, expected: object) -> None:
     assert choose_prefixes(Layout(HERE, prompts=prompts, default_prompt=default), name)[:2] == expected
+    assert "for web_query: --query-prefix" in choose_prefixes(Layout(HERE, prompts={"web_query": "q: "}), name)[2]
 
 
 @pytest.mark.torch

@@ -185,6 +185,12 @@ def test_of_a_model_that_decodes_the_encoder_alone_is_exported(kind: str, tmp_pa
     np.testing.assert_allclose(run(tmp_path / "graph.onnx", ids, mask), unit_rows(means), atol=2e-6)
 
 
+def test_code_of_a_model_is_never_run(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "mine", "auto_map": {"AutoConfig": "code.Config"}}')
+    with pytest.raises(BadInput, match="code of its own is never run"):
+        huggingface._load_encoder(tmp_path, keep_pooler=False)
+
+
 def test_a_slow_tokenizer_is_refused_before_any_weights(tmp_path: Path, monkeypatch: Patch) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "xlm"}')
     (tmp_path / "vocab.json").write_text('{"<unk>": 0, "a</w>": 1}')
