@@ -24,7 +24,7 @@ from onnx_export.default_model.making import config, export_default
 from onnx_export.graphs.parity import ParityReport, read_report, read_texts
 from onnx_export.graphs.publishing import check_graph
 from onnx_export.huggingface.hub_source import require_torch
-from onnx_export.models import builds_of, exported_model
+from onnx_export.models import builds_of, exported_model, identity
 
 Check = Callable[[ModelFolder, FloatArray], None]
 _OWN = {"format", "shape", "weights", "graph", "parity"}
@@ -53,12 +53,15 @@ def export_trained(
 
     The sentence encoder comes from the folder's weights if it was trained, else it is the default or a build in the
     cache. ``check_on_gpu`` may refuse the folder; it gets the sentence encoder's reference vectors. Raises BadInput:
-    weights are missing or damaged, or parity is below the bar; MissingPart: a package or room on the disk.
+    weights are missing or damaged, the cache has another model's build of this name, or parity is below the bar;
+    MissingPart: a package or room on the disk.
     """
     if is_hmde(folder) or (folder.path / WEIGHTS).is_file():
         require_torch()
     name = folder.path.absolute().name.removesuffix(f"-{folder.config.precision}")
     target = free_target(output or model_cache() / f"{name}-{precision}", "exported model")
+    if not output and target.is_dir() and identity(ModelFolder.open(target)) != identity(folder):
+        raise BadInput(f"{target} is a build of another model; choose another --output")
     with tempfile.TemporaryDirectory(prefix="dragoman.") as scratch:
         check_lower = None if is_hmde(folder) else check_on_gpu
         lower, report = _lower_build(folder, Path(scratch) / "lower", precision, console, check_lower, force=force)

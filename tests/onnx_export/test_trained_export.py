@@ -128,6 +128,8 @@ def test_the_density_of_a_trained_encoder_is_exported_and_damaged_weights_are_re
     build = ModelFolder.open(model_cache() / "weighted-fp32")
     assert build.config.precision == "fp32"
     same_model(folder, build)
+    other = lawdr.publish(trained, DensityWeights.fit(np.tile(vectors[1:], (3, 1))), tmp_path / "other" / "weighted")
+    assert run(["export", str(other.path), "--precision", "fp32", "-q"]) == 1
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "transformers", None)
         assert run(["export", str(folder.path), "--precision", "fp16", "-q"]) == 1
