@@ -128,14 +128,14 @@ def everything(home: Path, device: str) -> list[str]:
     (home / "pairs.tsv").write_text("de\ten\n" + "".join(f"{text.text}\t{text.text}\n" for text in read_texts() * 50))
     demo = [str(file) for file in sorted(DEMO.glob("docs.*.jsonl"))]
     export = ["export", "--precision", "fp16", "--device", device, "--force"]
-    last = [str(home / "decoder"), "--pooling", "lasttoken", "-o", str(home / "last")]
+    by_last_token = [str(home / "decoder"), "--pooling", "lasttoken", "-o", str(home / "last")]
     tlaser = ["train", "tlaser", str(home / "pairs.tsv"), "-o", str(home / "laser")]
     steps = {
         "the tests of a GPU, MAP of fp16 documents": (180, ["-m", "pytest", "-q", "-m", "gpu", "tests"]),
         "the default encoder": (100, ["-m", "benchmarks.gpu", "--no-worker", "--rounds", "3", "--device", device]),
         "training HMDE for a moment": (60, ["train", "hmde", *demo, "--steps", "4", "-o", str(home / "hmde")]),
         "tokens/s of that HMDE": (60, [*export, str(home / "hmde"), "-o", str(home / "hmde-fp16")]),
-        "tokens/s by the last token": (100, [*export, *last]),
+        "tokens/s by the last token": (100, [*export, *by_last_token]),
         "HMDE's paper preset": (150, ["train", "hmde", *demo, "--preset", "paper", "-o", str(home / "paper")]),
         "T-LASER's paper preset": (150, [*tlaser, "--preset", "paper"]),
     }  # fmt: skip

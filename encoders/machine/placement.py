@@ -173,10 +173,10 @@ def _usable_gpu(number: int) -> Gpu:
         card = nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle) if is_slice else handle
         capability = tuple(nvml.nvmlDeviceGetCudaComputeCapability(card))
         if capability < (least := _CAPABILITIES[cuda]):
-            older = f", or take CUDA 12: {install_command('gpu12')}" if capability >= _CAPABILITIES[12] else ""
+            alternative = f", or take CUDA 12: {install_command('gpu12')}" if capability >= _CAPABILITIES[12] else ""
             raise _Unusable(
                 f"the {name} has compute capability {capability[0]}.{capability[1]} and CUDA {cuda} needs "
-                f"{least[0]}.{least[1]}; name another{older}"
+                f"{least[0]}.{least[1]}; name another{alternative}"
             )
         memory = nvml.nvmlDeviceGetMemoryInfo(handle)
         free = min(int(memory.free), int(memory.total) // _sharers)  # others may have taken their parts

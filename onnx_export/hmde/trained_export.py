@@ -60,8 +60,8 @@ def export_trained(
         require_torch()
     name = folder.path.absolute().name.removesuffix(f"-{folder.config.precision}")
     target = free_target(output or model_cache() / f"{name}-{precision}", "exported model")
-    if not output and target.is_dir() and identity(ModelFolder.open(target)) != identity(folder):
-        raise BadInput(f"{target} is a build of another model; choose another --output")
+    if not (output or force) and target.is_dir() and identity(ModelFolder.open(target)) != identity(folder):
+        raise BadInput(f"{target} is a build of another model; choose another --output, or --force")
     with tempfile.TemporaryDirectory(prefix="dragoman.") as scratch:
         check_lower = None if is_hmde(folder) else check_on_gpu
         lower, report = _lower_build(folder, Path(scratch) / "lower", precision, console, check_lower, force=force)

@@ -97,8 +97,8 @@ def choose_prefixes(layout: Layout, name: str) -> tuple[str, str, str]:
         default = prompts.get(layout.default_prompt or "", "")
         document = prompts.get("passage", prompts.get("document", prompts.get("corpus", default)))
         query = prompts.get("query", default) or prompts.get("instruction", "")
-        others = f"its prompts are for {', '.join(prompts)}: --query-prefix takes one of these"
-        return query, document, "the model's prompts" if query or document else others
+        unused = f"its prompts are for {', '.join(prompts)}: --query-prefix takes one of these"
+        return query, document, "the model's prompts" if query or document else unused
     lowered = name.lower()
     if re.search(r"(?<![a-z0-9])m?e5(?![a-z0-9])", lowered) and "instruct" not in lowered:
         return "query: ", "passage: ", "the rule of E5 models, by the name"

@@ -371,10 +371,10 @@ _waiting: dict[bool, WaitingCalls[_Search, _Query, Ranking]] = {}
 """The rankings of single queries, of all rankers of the process, by whether the vectors are in memory."""
 
 
-def _make_room(in_memory: int) -> None:
+def _make_room(rankings: int) -> None:
     """Let so many rankings in memory be made at once, and four for each core where a server is waited for."""
-    for is_in_memory, at_once in ((True, in_memory), (False, 4 * available_cores())):
-        _waiting[is_in_memory] = WaitingCalls(_rank_waiting, at_once=at_once, most=_TOGETHER)
+    for in_memory, at_once in ((True, rankings), (False, 4 * available_cores())):
+        _waiting[in_memory] = WaitingCalls(_rank_waiting, at_once=at_once, most=_TOGETHER)
 
 
 _make_room(max(1, available_cores() // 2))  # other threads encode and make hits

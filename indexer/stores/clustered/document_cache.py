@@ -54,7 +54,7 @@ class DocumentCache:
         self._ask, self._uuids, self._asked = uuids, frozenset[str](), -math.inf
 
     @property
-    def had_most(self) -> bool:
+    def mostly_cached(self) -> bool:
         """Whether most candidates of the thread's last search were cached."""
         return self._search.mostly_cached
 

@@ -190,7 +190,7 @@ class ServerStore:
     def bodies(self, query: VectorQuery) -> list[dict[str, Any]]:
         """The bodies of the searches that are sent for a query."""
         listed = replace(query, filters=self._listed(query.filters))
-        bring_vectors = query.with_vectors and not self._cache.had_most
+        bring_vectors = query.with_vectors and not self._cache.mostly_cached
         return knn_bodies(
             self._layout, self._mapped.of(query.model, query.vectors), listed, bring_vectors=bring_vectors
         )
