@@ -23,7 +23,7 @@ from query.calibration_fitting import calibration_fit as fitting
 from query.calibration_fitting.calibration_fit import CalibrationReport
 from query.calibration_fitting.calibration_request import CalibrationRequest, JudgedTopics
 from query.calibration_fitting.recalibration import calibrating_before_switch, finish_indexing
-from query.collections.collection_status import describe
+from query.collections.collection_status import statuses
 from query.collections.removal import remove_collection, remove_documents
 from query.evaluation.collection_evaluation import Evaluation, evaluate_collection
 from query.evaluation.scored_runs import Baseline, EvaluationPlan
@@ -305,11 +305,8 @@ def status(collection: str | None = None, *, settings: Settings | None = None) -
         BadInput: there is no such collection.
         StoreError: the database can't be opened; a store that is away is the status's ``trouble``.
     """
-    settings = settings or Settings.read()
-    with open_database(settings.database) as engine:
-        if collection is not None:
-            return describe(engine, collections.require(engine, collection), settings)
-        return [describe(engine, row, settings) for row in collections.all_collections(engine)]
+    found = statuses(settings or Settings.read(), collection)
+    return found if collection is None else found[0]
 
 
 def _names(files: Files) -> list[str]:

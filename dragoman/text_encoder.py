@@ -80,8 +80,7 @@ class TextEncoder:
     ) -> FloatArray:
         """Encode queries to (queries, dim) rows, or one query to (dim,); each alone, so ``batch_size`` changes nothing.
 
-        Raises:
-            BadInput: as ``encode``.
+        Raises BadInput: as ``encode``.
         """
         _check_result(convert_to_numpy, normalize_embeddings)
         _check_batch_size(batch_size)
@@ -95,8 +94,7 @@ class TextEncoder:
     ) -> Iterator[FloatArray]:
         """Encode documents one after the other, each to (dim,); ``batch_size`` documents are encoded at once.
 
-        Raises:
-            BadInput: ``batch_size`` is below 1, or a text is no string or has half of a surrogate pair.
+        Raises BadInput: ``batch_size`` is below 1, or a text is no string or has half of a surrogate pair.
         """
         _check_batch_size(batch_size)
         texts = _documents(documents)
@@ -108,8 +106,7 @@ class TextEncoder:
     def query_embed(self, query: str | Iterable[str]) -> Iterator[FloatArray]:
         """Encode queries one after the other, each to (dim,).
 
-        Raises:
-            BadInput: a query is no string or has half of a surrogate pair.
+        Raises BadInput: a query is no string or has half of a surrogate pair.
         """
         for text in _documents(query):
             yield self._encoder.encode_queries([text])[0]

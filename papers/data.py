@@ -27,10 +27,10 @@ from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED, normalise
 from encoders.phrases import counted
 from encoders.text.words import folded
+from indexer.readers.formats import read
 from indexer.readers.newspapers.markup import Tag, tokens
 from indexer.readers.records.files import text_lines
-from indexer.readers.records.source import ReadOptions
-from indexer.readers.source_documents import whole_data
+from indexer.readers.records.source import EMPTY_DOCUMENT, EMPTY_FILE, ReadOptions, Refusal
 from indexer.readers.tasks import COMMENTARY, JRC, LANGUAGE, LETT, parse_page
 
 Translations = Mapping[tuple[str, str], tuple[Sequence[str], Sequence[str]]]
@@ -213,7 +213,7 @@ def read_commentary(path: Path) -> Iterator[Commentary]:
     for files in corpora:
         commentary: dict[str, list[Document]] = {}
         for file in files:
-            for document in whole_data(file, ReadOptions(format="commentary")):
+            for document in _whole_data(file, ReadOptions(format="commentary")):
                 commentary.setdefault(document.lang, []).append(document)
         yield commentary
 
@@ -231,7 +231,17 @@ def read_jrc(folder: Path, langs: Sequence[str], most: int = 0) -> Iterator[Docu
         raise BadInput(f"no document of {folder} is there in all of {', '.join(langs)}; leave languages out")
     for lang_files in files.values():
         for name in common[: most or None]:
-            yield from whole_data(lang_files[name], ReadOptions(format="jrc"))
+            yield from _whole_data(lang_files[name], ReadOptions(format="jrc"))
+
+
+def _whole_data(source: Path, options: ReadOptions) -> Iterator[Document]:
+    """Yield the documents with text. Raises BadInput: the source does not exist, or any record can't be read."""
+    for reading in read(str(source), options):
+        match reading:
+            case Document():
+                yield reading
+            case Refusal() if reading.text not in (EMPTY_FILE, EMPTY_DOCUMENT):
+                raise BadInput(f"{reading.place}: {reading.text}")
 
 
 def read_wikicomp(path: Path, most: int = 0) -> Iterator[Document]:

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import sqlalchemy as sa
 
-from indexer.ledger import database
+from indexer.ledger import database, migrations
 from indexer.ledger.database import Base, open_database, read_database_id, transaction
 from indexer.ledger.ledger import Ledger
 from indexer.ledger.tables import Chunk
@@ -38,7 +38,7 @@ def upgrade() -> None:
 
 
 def migrations_with_second(folder: Path) -> Path:
-    copied = Path(shutil.copytree(database.MIGRATIONS, folder))
+    copied = Path(shutil.copytree(migrations.FOLDER, folder))
     (copied / "versions" / "9999_made_up.py").write_text(SECOND_MIGRATION, encoding="utf-8")
     return copied
 
@@ -78,19 +78,19 @@ def require_complete(file: Path, *, upgraded: bool = False) -> None:
 
 _MIGRATIONS = """
 import alembic.autogenerate, alembic.command, pathlib
-from indexer.ledger import database
-database.MIGRATIONS = pathlib.Path({folder!r})
+from indexer.ledger import migrations
+migrations.FOLDER = pathlib.Path({folder!r})
 """
 
 
 def interrupted(folder: Path, *, again: bool, kills: int, seed: int = 0) -> Iterator[str]:
     """Kill commands while they make a database, or upgrade it ``again``; the next command goes on."""
-    migrations = migrations_with_second(folder / "migrations") if again else database.MIGRATIONS
+    chosen = migrations_with_second(folder / "migrations") if again else migrations.FOLDER
     filled, home, draw = fill(folder / "filled" / "dragoman.db"), folder / "home", random.Random(seed)
     command, changes = ["db", "upgrade", "--home", str(home), "-q"], 0
     with (
-        Machine(folder, home, _MIGRATIONS.format(folder=str(migrations))) as machine,
-        patch.object(database, "MIGRATIONS", migrations),
+        Machine(folder, home, _MIGRATIONS.format(folder=str(chosen))) as machine,
+        patch.object(migrations, "FOLDER", chosen),
     ):
         for _ in range(kills + 1):
             if again:

@@ -121,7 +121,7 @@ class SentenceEncoder:
             places = {span: first + place for place, span in enumerate(cut)}
             first += len(cut)
             rows = [places[span] for span in segments]
-            offsets = [text.characters_of(span) for span in segments]
+            offsets = [(text.characters(start)[0], text.characters(end - 1)[1]) for start, end in segments]
             if rows:
                 weights = [end - start for start, end in segments] if weighted else None
                 means[row] = np.average(vectors[rows], axis=0, weights=weights)

@@ -53,10 +53,6 @@ class Tokens:
         start, end = span_of(token - first)
         return max(begin + int(start), 0), max(begin + int(end), 0)
 
-    def characters_of(self, span: Span) -> Span:
-        """Start and end of a span of tokens in characters of the text."""
-        return self.characters(span[0])[0], self.characters(span[1] - 1)[1]
-
     def tokens_in(self, start: int, end: int) -> Span:
         """The tokens that end inside a span of characters: each token belongs to one of several adjacent spans."""
         first, last = (

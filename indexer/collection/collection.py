@@ -10,7 +10,6 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from encoders.document import EncoderSpec
 from encoders.errors import BadInput, ModelMismatch
-from encoders.phrases import did_you_mean
 from indexer.cluster.cluster_address import are_same_indices
 from indexer.collection.settings import Settings
 from indexer.collection.store_location import StoreLocation
@@ -18,12 +17,8 @@ from indexer.ledger import index_runs
 from indexer.ledger.database import Base, now, read_database_id, transaction
 from indexer.ledger.tables import AttachedIndex
 from indexer.stores.attached.attached_address import Attachment, is_attached
-from indexer.stores.collection_names import check_collection_name
+from indexer.stores.collection_names import NoCollection, check_collection_name
 from indexer.stores.contract import VectorStore
-
-
-class NoCollection(BadInput):
-    """There is no collection of a name."""
 
 
 class Collection(Base):
@@ -104,11 +99,7 @@ def require(engine: sa.Engine, name: str) -> Collection:
     """A collection by its name. Raises NoCollection: there is none; BadInput: no collection can have this name."""
     collection = find(engine, name)
     if collection is None:
-        names = [other.name for other in all_collections(engine)]
-        raise NoCollection(
-            f"there is no collection {name!r}{did_you_mean(name, names)} "
-            f"(there are: {', '.join(names) or 'none yet'}); make it: dragoman index SOURCE -c {name}"
-        )
+        raise NoCollection.among([other.name for other in all_collections(engine)], name)
     return collection
 
 

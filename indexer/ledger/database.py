@@ -17,9 +17,8 @@ from sqlalchemy.sql.functions import FunctionElement
 from encoders.errors import StoreError
 from encoders.folder.whole_folder import make_private_folder
 from encoders.phrases import install_command
-from indexer.ledger import sqlite
+from indexer.ledger import migrations, sqlite
 
-MIGRATIONS = Path(__file__).parent / "migrations"
 _PATIENCE = {
     "connect_timeout": 10,
     "keepalives_idle": 30,
@@ -132,33 +131,28 @@ def _first_line(error: Exception) -> str:
     return str(cause).strip().splitlines()[0] if str(cause).strip() else type(cause).__name__
 
 
-def head() -> str:
-    """The newest migration's id: the number of the last file by name."""
-    return max(path.stem for path in (MIGRATIONS / "versions").glob("[0-9]*.py")).split("_", 1)[0]
-
-
 def is_current(engine: sa.Engine) -> bool:
     """Whether the tables are this version's. Raises StoreError: the database failed, or a newer Dragoman wrote it."""
     with reading(engine) as connection:
         if not sa.inspect(connection).has_table("alembic_version"):
             return False
         version = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar() or ""
-    if version.isdecimal() and version > head():
+    if version.isdecimal() and version > migrations.head():
         engine.dispose()  # no caller has use for it
         raise StoreError(f"the database {shown(engine.url)} was written by a newer Dragoman; upgrade this program")
-    return version == head()
+    return version == migrations.head()
 
 
 def upgrade(engine: sa.Engine) -> str:
     """Apply the missing migrations, all or none; returns the version. Raises StoreError: it is another Dragoman's."""
     if is_current(engine):
-        return head()
+        return migrations.head()
     from alembic import command  # noqa: PLC0415 - a tenth of a second, needed only for upgrades
     from alembic.config import Config  # noqa: PLC0415
     from alembic.util import CommandError  # noqa: PLC0415
 
     config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
+    config.set_main_option("script_location", str(migrations.FOLDER))
     config.set_main_option("path_separator", "os")
     try:
         with _upgrading(engine) as connection:
@@ -172,7 +166,7 @@ def upgrade(engine: sa.Engine) -> str:
         raise StoreError(
             f"the tables of {shown(engine.url)} can't be made: {_first_line(error)}{_remedy(error)}"
         ) from error
-    return head()
+    return migrations.head()
 
 
 @contextmanager

@@ -3,14 +3,13 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from encoders.console import Progress
 from encoders.document import Document
 from encoders.errors import BadInput
 from indexer.readers.document_languages import with_languages
-from indexer.readers.formats import read, read_all
-from indexer.readers.records.source import EMPTY_DOCUMENT, EMPTY_FILE, ReadOptions, Refusal, Remark
+from indexer.readers.formats import read_all
+from indexer.readers.records.source import ReadOptions, Refusal, Remark
 
 
 @dataclass(frozen=True)
@@ -61,13 +60,3 @@ class SourceDocuments:
             return BadInput(f"no document of {self._sources} is in {wanted}; name theirs in --languages: {others}")
         reason = f"{self.refused[0].place}: {self.refused[0].text}" if self.refused else otherwise
         return BadInput(f"no {unit} could be read from {self._sources} ({reason}); give sources that have some")
-
-
-def whole_data(source: Path, options: ReadOptions) -> Iterator[Document]:
-    """Yield the documents with text. Raises BadInput: the source does not exist, or any record can't be read."""
-    for reading in read(str(source), options):
-        match reading:
-            case Document():
-                yield reading
-            case Refusal() if reading.text not in (EMPTY_FILE, EMPTY_DOCUMENT):
-                raise BadInput(f"{reading.place}: {reading.text}")

@@ -1,7 +1,6 @@
 """The embedded store: one SQLite file a generation of a collection, exact kNN in memory; it needs no server."""
 
 import json
-import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -29,12 +28,13 @@ from indexer.stores.contract import (
     VectorQuery,
     in_order,
 )
+from indexer.stores.embedded_files import DOCUMENTS, WITH_VECTOR, WITH_WORDS, WITHOUT_WORDS, path_of, remove_file
 from indexer.stores.field_filters import missing_field
 from indexer.stores.matrix import VectorMatrix
 from indexer.stores.read_cache import ReadCache
 from indexer.stores.sqlite_file import SqliteFile
 
-_SCHEMAS = (word_tables.WITHOUT_WORDS, word_tables.WITH_WORDS)
+_SCHEMAS = (WITHOUT_WORDS, WITH_WORDS)
 _IDS_AT_ONCE = 10_000
 
 _PASSAGES_BYTES = 3 * 2**22
@@ -312,7 +312,8 @@ class EmbeddedStore:
 
     def count(self, model: str = "", *, patient: bool = False) -> dict[str, int]:  # noqa: ARG002 - of servers
         with self._file.reading() as connection:
-            return embedded_tables.count(connection, model)
+            rows = connection.execute(sa.text(WITH_VECTOR if model else DOCUMENTS), {"model": model})
+            return {row.lang: row.documents for row in rows}
 
     def count_passing(self, langs: Sequence[str], filters: Filters | None = None) -> int:
         if not filters:
@@ -326,23 +327,6 @@ class EmbeddedStore:
         self._passages.clear()
         self._matches.clear()
         self._file.close()
-
-
-def path_of(folder: Path, collection: str, generation: int) -> Path:
-    """The file of a generation; no collection's name has an ``@``."""
-    return folder / (f"{collection}.db" if generation == 1 else f"{collection}@{generation}.db")
-
-
-def generations(folder: Path, collection: str) -> list[int]:
-    """Numbers of the generations that have a file."""
-    matches = (re.fullmatch(rf"{re.escape(collection)}(?:@(\d+))?\.db", path.name) for path in folder.glob("*.db"))
-    return sorted(int(match[1] or 1) for match in matches if match)
-
-
-def remove_file(path: Path) -> None:
-    """Remove a store's file and SQLite's files beside it."""
-    for suffix in ("", "-wal", "-shm"):
-        Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 
 def _ranked(hits: Sequence[tuple[int, float]], doc_ids: Mapping[int, str]) -> list[tuple[str, float]]:

@@ -311,15 +311,3 @@ def count_rows(connection: sa.Connection, rows: Collection[int], langs: Sequence
     """Number of documents of the rows that are in one of the languages."""
     query = sa.select(sa.func.count()).where(_documents.c.row.in_(_LIST), _documents.c.lang.in_(langs))
     return connection.execute(query, _listed(rows)).scalar_one()
-
-
-def count(connection: sa.Connection, model: str = "") -> dict[str, int]:
-    """Number of documents by language; if a model is named, of documents with a vector of that model."""
-    query = (
-        sa.select(_documents.c.lang, sa.func.count().label("documents"))
-        .group_by(_documents.c.lang)
-        .order_by(_documents.c.lang)
-    )
-    if model:
-        query = query.join(_vectors, _vectors.c.row == _documents.c.row).where(_vectors.c.model == model)
-    return {row.lang: row.documents for row in connection.execute(query)}

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, cast
 
 import sqlalchemy as sa
 
+from indexer.stores.embedded_files import WITH_WORDS
+
 if TYPE_CHECKING:
     from indexer.text.terms import LexicalIndex
 
-WITHOUT_WORDS, WITH_WORDS = 1, 2
-"""``user_version`` of a file without words, and of a file with words."""
 _BATCH = 500
 
 _words = sa.Table(

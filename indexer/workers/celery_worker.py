@@ -81,7 +81,7 @@ def serve(plan: WorkerPlan, settings: Settings, console: Console) -> int:
     log_to_stderr(f"{platform.node()}-{os.getpid()}", as_json=console.json, quiet=console.quiet)
     plan = _checked(plan, console) if plan.device == "auto" else plan
     devices = worker_devices(plan.device)
-    sharers = plan.concurrency or processes_for(len(devices))
+    sharers = plan.concurrency or max(1, available_cores() // len(devices) // _CORES)
     if devices[0].startswith("cuda") and (devices != [plan.device] or sharers > 1):
         make_models(plan.reference, console, place(devices[0]))  # once, before several processes need them
         logger.info("starts %s on each of %s", counted(sharers, "process", "processes"), counted(len(devices), "GPU"))
@@ -101,11 +101,6 @@ def serve(plan: WorkerPlan, settings: Settings, console: Console) -> int:
         "" if plan.processes == 1 else "es", pool.threads, shown(settings.database),
     )  # fmt: skip
     return _run_celery_worker(app, pool, spec.model)
-
-
-def processes_for(cards: int) -> int:
-    """Processes on each of so many cards: as many as the cores of this machine feed."""
-    return max(1, available_cores() // cards // _CORES)
 
 
 def _serve_card(plan: WorkerPlan, settings: Settings, console: Console) -> int:

@@ -167,8 +167,7 @@ def four_bits(model: onnx.ModelProto) -> onnx.ModelProto:
             continue
         matrix = numpy_helper.to_array(weight)
         blocks = quantise_blocks(matrix.T if node.op_type == "MatMul" else matrix)
-        make = _matmul_nbits if node.op_type == "MatMul" else _gather_blocks
-        nodes[-1], initializers = make(node, weight, blocks)
+        nodes[-1], initializers = _by_blocks(node, weight, blocks)
         existing = {initializer.name for initializer in graph.initializer}
         graph.initializer.extend(initializer for initializer in initializers if initializer.name not in existing)
     del graph.node[:]
@@ -202,47 +201,25 @@ def _packed(codes: UInt8Array) -> UInt8Array:
     return codes[..., ::2] | (codes[..., 1::2] << np.uint8(4))
 
 
-def _matmul_nbits(
+def _by_blocks(
     node: onnx.NodeProto, weight: onnx.TensorProto, blocks: Blocks
 ) -> tuple[onnx.NodeProto, list[onnx.TensorProto]]:
-    codes, scales = f"{weight.name}.q4.product", f"{weight.name}.q4.product.scales"
-    product = helper.make_node(
-        "MatMulNBits",
-        [node.input[0], codes, scales],
-        list(node.output),
-        name=node.name,
-        domain=CONTRIB,
-        K=weight.dims[0],
-        N=weight.dims[1],
-        bits=4,
-        block_size=BLOCK,
-        accuracy_level=4,
-    )
-    return product, [
-        numpy_helper.from_array(_packed(blocks.codes), codes),
-        numpy_helper.from_array(np.ascontiguousarray(blocks.scales), scales),
-    ]
-
-
-def _gather_blocks(
-    node: onnx.NodeProto, weight: onnx.TensorProto, blocks: Blocks
-) -> tuple[onnx.NodeProto, list[onnx.TensorProto]]:
-    codes, scales = f"{weight.name}.q4.rows", f"{weight.name}.q4.rows.scales"
-    gather = helper.make_node(
-        "GatherBlockQuantized",
-        [codes, node.input[1], scales],
-        list(node.output),
-        name=node.name,
-        domain=CONTRIB,
-        gather_axis=0,
-        quantize_axis=1,
-        block_size=BLOCK,
-    )
+    """The node that reads a weight's blocks, and its constants."""
     rows, width = weight.dims
-    # code - 8 in two's complement of four bits
-    signed = (blocks.codes ^ np.uint8(8)).reshape(rows, -1)[:, :width].reshape(-1)
-    signed = np.pad(signed, (0, len(signed) % 2))
-    return gather, [
-        helper.make_tensor(codes, TensorProto.INT4, [rows, width], _packed(signed).tobytes(), raw=True),
-        numpy_helper.from_array(np.ascontiguousarray(blocks.scales), scales),
-    ]
+    is_product = node.op_type == "MatMul"
+    codes = f"{weight.name}.q4.{'product' if is_product else 'rows'}"
+    scales = f"{codes}.scales"
+    if is_product:
+        kind, inputs = "MatMulNBits", [node.input[0], codes, scales]
+        settings = {"K": rows, "N": width, "bits": 4, "accuracy_level": 4}
+        packed = numpy_helper.from_array(_packed(blocks.codes), codes)
+    else:
+        kind, inputs = "GatherBlockQuantized", [codes, node.input[1], scales]
+        settings = {"gather_axis": 0, "quantize_axis": 1}
+        # code - 8 in two's complement of four bits
+        signed = (blocks.codes ^ np.uint8(8)).reshape(rows, -1)[:, :width].reshape(-1)
+        signed = np.pad(signed, (0, len(signed) % 2))
+        packed = helper.make_tensor(codes, TensorProto.INT4, [rows, width], _packed(signed).tobytes(), raw=True)
+    settings["block_size"] = BLOCK
+    replacement = helper.make_node(kind, inputs, list(node.output), name=node.name, domain=CONTRIB, **settings)
+    return replacement, [packed, numpy_helper.from_array(np.ascontiguousarray(blocks.scales), scales)]

@@ -46,13 +46,6 @@ class PassageRows:
             vectors[index * _BLOCK : index * _BLOCK + len(block)] = int8_rows(change(block))
         return PassageRows(vectors, self.starts)
 
-    def only(self, documents: IntArray) -> "PassageRows":
-        """The passages of the given documents, in the order given."""
-        counts = np.diff(self.starts)[documents]
-        starts = np.concatenate(([0], np.cumsum(counts)))
-        rows = np.arange(starts[-1]) + np.repeat(self.starts[documents] - starts[:-1], counts)
-        return PassageRows(self.vectors[rows], starts)
-
 
 def coverage(a: PassageRows, b: PassageRows, rows: IntArray, cols: IntArray) -> FloatArray:
     """How well the two documents of each pair cover each other: (pairs,) float32 in [−1, 1].

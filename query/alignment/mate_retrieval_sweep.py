@@ -42,10 +42,6 @@ class Sweep:
         """The values of the setting that is varied; a single None if no setting is."""
         return self.dimensions or self.pairs or (None,)
 
-    def varies(self, method: str) -> bool:
-        """Whether a method depends on the setting that is varied."""
-        return method not in ({"raw", "centred", *self.learners} if self.dimensions else {"raw"})
-
 
 @dataclass(frozen=True)
 class Point:
@@ -84,9 +80,8 @@ def _rounded(mates: MateScores) -> dict[str, float]:
 
 def run_sweep(parallel: Parallel, sweep: Sweep, console: Console) -> list[Point]:
     """Evaluate every method at every value, over all splits. Raises BadInput: too few concepts are in all languages."""
-    settings = [
-        (method, value) for method in sweep.methods for value in (sweep.values if sweep.varies(method) else (None,))
-    ]
+    fixed = {"raw", "centred", *sweep.learners} if sweep.dimensions else {"raw"}  # by the setting that is varied
+    settings = [(method, value) for method in sweep.methods for value in ((None,) if method in fixed else sweep.values)]
     splits = [ConceptSplit.of(parallel, sweep.seed + number) for number in range(sweep.splits)]
     concept_count = min(len(split.training.concepts) for split in splits)
     if sweep.pairs and max(sweep.pairs) > concept_count:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from encoders.console import Progress
-from encoders.document import Document, Encoder, FloatArray, IntArray, Passages, encode_in_batches, unit_rows
+from encoders.document import Document, Encoder, FloatArray, Passages, encode_in_batches, unit_rows
 from encoders.methods.moments import Moments
 from indexer.stores.contract import VectorStore
 from query.alignment.coverage import PassageRows
@@ -24,16 +24,6 @@ class Side:
     passages: PassageRows
     values: Sequence[str | None]  # (n,) value of the field that true pairs share, as text; none if a document has none
     unknown: Sequence[str] = field(default=())  # ids of documents without a word that the encoder knows, left out
-
-    def only(self, places: IntArray) -> "Side":
-        """The documents at some positions, in the order of the positions."""
-        return replace(
-            self,
-            doc_ids=[self.doc_ids[place] for place in places],
-            vectors=self.vectors[places],
-            passages=self.passages.only(places),
-            values=[self.values[place] for place in places],
-        )
 
 
 def stored_side(name: str, store: VectorStore, model: str, lang: str, gold: str) -> Side:

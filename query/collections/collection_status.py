@@ -1,35 +1,63 @@
 """Status of a collection: languages, encoder, calibrations, index runs, refused documents."""
 
-from contextlib import closing
+from types import SimpleNamespace
 from typing import Any
-
-import sqlalchemy as sa
 
 from encoders.console import values_of
 from encoders.errors import DragomanError
-from indexer.collection.collection import Collection
 from indexer.collection.settings import Settings
-from indexer.ledger import index_runs, tables
-from indexer.ledger.findings import findings_of
-from query.calibration import calibration_table
+from indexer.collection.store_location import StoreLocation
+from indexer.ledger.plain_rows import Rows, read_rows
+from indexer.stores.collection_names import NoCollection, check_collection_name
 from query.calibration.calibration_summary import Summary
 
+COLLECTIONS = "SELECT * FROM collections ORDER BY name"
+CALIBRATIONS = (
+    "SELECT id, model, created, active, summary FROM calibrations WHERE collection = :name ORDER BY created, id"
+)
+_RUNS = "SELECT * FROM index_runs WHERE collection = :name ORDER BY id"
+_FINDINGS = """SELECT kind, place, doc_id AS id, text FROM findings
+WHERE run_id IN (SELECT id FROM index_runs WHERE collection = :name) ORDER BY id"""
 
-def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> dict[str, Any]:
-    """Status of a collection, as JSON carries it."""
+
+def statuses(settings: Settings, name: str | None = None) -> list[dict[str, Any]]:
+    """Status of the collection of a name, or of each collection, as JSON carries it.
+
+    Raises NoCollection: there is none of this name; BadInput: none can have it; StoreError: the database fails.
+    """
+
+    def read(rows: Rows) -> list[list[Any]]:
+        collections = rows(COLLECTIONS)
+        if name is not None:
+            check_collection_name(name)
+            if name not in (names := [row.name for row in collections]):
+                raise NoCollection.among(names, name)
+        chosen = [row for row in collections if name in {None, row.name}]
+        return [[row, *(rows(of, name=row.name) for of in (_RUNS, _FINDINGS, CALIBRATIONS))] for row in chosen]
+
+    return [_status(settings, *rows) for rows in read_rows(settings.database, read) or []]
+
+
+def _status(
+    settings: Settings,
+    collection: SimpleNamespace,
+    runs: list[SimpleNamespace],
+    findings: list[SimpleNamespace],
+    calibrations: list[SimpleNamespace],
+) -> dict[str, Any]:
+    place, trouble = collection.store or settings.home_store, ""
+    location = StoreLocation(place, collection.name, settings.credentials)
     try:
-        with closing(collection.open_store(settings)) as store:
-            languages, searchable, trouble = store.count(), store.count(collection.model), ""
+        languages, searchable = location.counts(collection.generation, "", collection.model)
     except DragomanError as error:  # a broken store must not hide other collections
         languages, searchable, trouble = {}, {}, str(error)
-    runs = index_runs.runs(engine, collection.name)
-    findings = findings_of(engine, [run.id for run in runs])
-    calibrations = calibration_table.all_calibrations(engine, collection.name)
+    summaries = [Summary.from_json(calibration.summary) for calibration in calibrations]
+    notes = list({tuple(vars(finding).items()): vars(finding) for finding in findings}.values())
     return {
         "collection": collection.name,
-        "store": collection.place(settings),
+        "store": place,
         **values_of(collection, "encoder", "method", "model", "dim"),
-        "created": collection.created.isoformat(timespec="seconds"),
+        "created": _time(collection.created),
         **values_of(collection, "generation", "building", "previous"),
         "documents": sum(languages.values()),
         "trouble": trouble,
@@ -38,31 +66,36 @@ def describe(engine: sa.Engine, collection: Collection, settings: Settings) -> d
         "calibrations": [
             {
                 "calibration": calibration.id,
-                "active": calibration.active and calibration.model == collection.model,
+                "active": bool(calibration.active and calibration.model == collection.model),
                 "model": calibration.model,
-                "created": calibration.created.isoformat(timespec="seconds"),
-                **values_of(calibration.summary, "balance", "decided_by"),
-                "weights": list(calibration.summary.weights),
-                "mates": bool(calibration.summary.mates and calibration.summary.mates.count),
-                "map": _map_of(calibration.summary),
-                "without": sorted(languages.keys() - calibration.summary.languages.keys()),
+                "created": _time(calibration.created),
+                **values_of(summary, "balance", "decided_by"),
+                "weights": list(summary.weights),
+                "mates": bool(summary.mates and summary.mates.count),
+                "map": _map_of(summary),
+                "without": sorted(languages.keys() - summary.languages.keys()),
             }
-            for calibration in calibrations
+            for calibration, summary in zip(calibrations, summaries, strict=True)
         ],
         "runs": [
             {
                 "run": run.id,
-                "state": "interrupted" if run.state == tables.RUNNING and not run.spooled else run.state,
+                "state": "interrupted" if run.state == "running" and not run.spooled else run.state,
                 "sources": run.sources,
-                "started": run.started.isoformat(timespec="seconds"),
-                "finished": run.finished.isoformat(timespec="seconds") if run.finished else None,
+                "started": _time(run.started),
+                "finished": _time(run.finished) if run.finished else None,
                 **values_of(run, "build", "builds", "encoded", "unchanged", "pruned"),
             }
             for run in runs
         ],
-        "refused": [finding.as_json() for finding in findings if finding.kind == tables.REFUSED],
-        "remarks": [finding.as_json() for finding in findings if finding.kind == tables.REMARK],
+        "refused": [note for note in notes if note["kind"] == "refused"],
+        "remarks": [note for note in notes if note["kind"] == "remark"],
     }
+
+
+def _time(stored: Any) -> str:
+    """A time without a zone, as a driver has it, to the second."""
+    return str(stored)[:19].replace(" ", "T")
 
 
 def _map_of(summary: Summary) -> str | None:

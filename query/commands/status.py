@@ -3,15 +3,11 @@
 import click
 
 from encoders.console import Console
-from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
-from indexer.ledger.database import open_database
-from query.calibration import calibration_table
-from query.collections.collection_status import describe
+from query.collections.collection_status import statuses
 from query.commands.options.common_options import collection_option, common_options
 from query.commands.options.help import Command
 from query.commands.options.option_types import default_option, seconds
-from query.commands.output.calibrations import show_calibrations
 from query.commands.output.statuses import show_statuses
 
 
@@ -25,20 +21,22 @@ def command(name: str | None, decided: bool, watched: bool, every: float, settin
     """Show collections: their documents by language, index runs, and what was refused and why."""
     if watched and not name:
         raise click.UsageError("--watch looks at one collection; name it with -c")
+    if not (watched or decided):
+        show_statuses(statuses(settings, name), settings, console, full=bool(name))
+        return
+    from indexer.collection import collection as collections  # noqa: PLC0415 - imports SQLAlchemy
+    from indexer.ledger.database import open_database  # noqa: PLC0415
+    from indexer.workers.run_control import last_run  # noqa: PLC0415
+    from indexer.workers.run_watch import run_views  # noqa: PLC0415
+    from query.calibration.calibration_table import all_calibrations  # noqa: PLC0415
+    from query.commands.output.calibrations import show_calibrations  # noqa: PLC0415
+    from query.commands.output.run_progress import show_view  # noqa: PLC0415
+
     with open_database(settings.database) as engine:
         if watched and name:
-            from indexer.workers.run_control import last_run  # noqa: PLC0415 - the workers' modules
-            from indexer.workers.run_watch import run_views  # noqa: PLC0415
-            from query.commands.output.run_progress import show_view  # noqa: PLC0415
-
             for view in run_views(engine, last_run(engine, name).id, every, console):
                 show_view(view, console)
             return
-        selected = [collections.require(engine, name)] if name else collections.all_collections(engine)
-        if decided:
-            for collection in selected:
-                calibrations = calibration_table.all_calibrations(engine, collection.name)
-                show_calibrations(calibrations, collection.name, collection.model, console)
-            return
-        statuses = [describe(engine, collection, settings) for collection in selected]
-    show_statuses(statuses, settings, console, full=bool(name))
+        for collection in [collections.require(engine, name)] if name else collections.all_collections(engine):
+            calibrations = all_calibrations(engine, collection.name)
+            show_calibrations(calibrations, collection.name, collection.model, console)

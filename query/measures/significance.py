@@ -100,7 +100,8 @@ def compare(
         raise BadInput(f"the runs {baseline} and {run} share no topic; compare runs over the same topics")
     by_topics: dict[tuple[str, ...], list[str]] = {}
     for measure in measures:
-        measured = [_measured(scores, measure) for scores in (baseline_scores, run_scores)]
+        of_both = baseline_scores, run_scores
+        measured = [{qid for qid, values in scores.items() if measure in values} for scores in of_both]
         for name, of_run in zip((baseline, run), measured, strict=True):
             if not of_run:
                 raise BadInput(f"the run {name} was not measured with {measure}; choose a measure that both have")
@@ -115,10 +116,6 @@ def compare(
         for comparison in _compare(baseline, baseline_scores, run, run_scores, of_topics, qids, left_out, topic)
     }
     return [comparisons[measure] for measure in measures]
-
-
-def _measured(scores: Topics, measure: str) -> set[str]:
-    return {qid for qid, values in scores.items() if measure in values}
 
 
 def _compare(

@@ -20,9 +20,10 @@ from encoders.languages import UNDETERMINED
 from encoders.phrases import did_you_mean
 from indexer.cluster.cluster_errors import IndexGone
 from indexer.collection import collection as collections
-from indexer.collection.collection import Collection, NoCollection
+from indexer.collection.collection import Collection
 from indexer.ledger.database import connect
 from indexer.ledger.tables import AttachedIndex, IndexRun
+from indexer.stores.collection_names import NoCollection
 from indexer.stores.embedded import EmbeddedStore
 from indexer.text.language_detection import Detector
 from onnx_export.models import open_reranker

@@ -10,7 +10,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from encoders.errors import BadInput, MissingPart, ModelMismatch, StoreError
 from indexer.cluster.cluster_errors import NotAllowed, SearchRefused, reason
-from indexer.collection.collection import NoCollection
+from indexer.stores.collection_names import NoCollection
 from query.ranking.searcher import NoDocument
 
 _logger = logging.getLogger("dragoman.service")

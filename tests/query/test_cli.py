@@ -15,10 +15,10 @@ import pytest
 from encoders.errors import BadInput, StoreError
 from encoders.folder.model_cache import model_cache
 from encoders.folder.model_folder import ModelFolder
-from indexer.collection.collection import NoCollection
 from indexer.collection.settings import Settings
 from indexer.index_sources import collection_lock
 from indexer.ledger.database import open_database
+from indexer.stores.collection_names import NoCollection
 from query.calibration import calibration_table
 from query.calibration_fitting import recalibration
 from query.cli import _SECTIONS, root, run
@@ -82,26 +82,26 @@ def test_help_lists_every_command_and_imports_nothing_heavy(dragoman: Command) -
         assert f"dragoman {command}" in dragoman(command, "--help")
 
 
-def test_status_of_an_embedded_collection_loads_no_numpy_unless_it_is_used(mini_home: Path) -> None:
+def test_status_of_an_embedded_collection_loads_no_sqlalchemy_and_no_numpy_unless_it_is_used(mini_home: Path) -> None:
     done = python(
         "import atexit, sys\nfrom dragoman.command import main\n"
-        "atexit.register(lambda: print('numpy._core' in sys.modules, sys.modules['numpy'].zeros(2)))\n"
+        "atexit.register(lambda: print({'numpy._core','sqlalchemy'} & {*sys.modules}, sys.modules['numpy'].zeros(2)))\n"
         f"sys.argv[1:] = ['status', '--home', {str(mini_home)!r}]\nmain()"
     )
-    assert done.stdout.splitlines()[-1] == "False [0. 0.]", done.stderr
+    assert done.stdout.splitlines()[-1] == "set() [0. 0.]", done.stderr
 
 
 def test_a_second_interruption_during_the_clean_up_shows_no_traceback(mini_home: Path) -> None:
     done = python(
-        "import signal, sqlite3, sys\nfrom query import cli\nfrom query.commands import status\n"
+        "import signal, sqlite3, sys\nfrom query import cli\nfrom indexer.ledger import plain_rows\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "def interrupt(*_): signal.raise_signal(signal.SIGINT)\n"
         "class Connection(sqlite3.Connection): close = interrupt\n"
         "class Deleted: __del__ = interrupt\n"
         "connect = sqlite3.connect\n"
         "sqlite3.connect = lambda *args, **options: connect(*args, **options, factory=Connection)\n"
-        "def describe(*_): deleted = Deleted(); interrupt()\n"
-        "status.describe = describe\n"
+        "def read(*_, **__): deleted = Deleted(); interrupt()\n"
+        "plain_rows._rows = read\n"
         f"sys.argv = ['dragoman', 'status', '--home', {str(mini_home)!r}]\ncli.main()"
     )
     assert (done.returncode, done.stderr.split()) == (130, ["interrupted"])

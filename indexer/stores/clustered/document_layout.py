@@ -232,7 +232,8 @@ class Layout:
         for name, wanted in (filters or {}).items():
             values = wanted if isinstance(wanted, (list, tuple)) else [wanted]
             in_range = {"range": {self.filter_field(name): wanted}}
-            terms = {"terms": {self.filter_field(name): [_shown(value) for value in values]}}
+            shown = [str(value).lower() if isinstance(value, bool) else str(value) for value in values]
+            terms = {"terms": {self.filter_field(name): shown}}
             clauses.append(in_range if isinstance(wanted, Mapping) else terms)
         return clauses
 
@@ -318,10 +319,6 @@ def sent_vector_of(encoded: Mapping[str, Any]) -> Any:
     """The vector in a model's object of a source; None if there is none."""
     vectors = (encoded.get("vector"), *(encoded.get("vectors") or {}).values())
     return next((vector for vector in vectors if vector is not None), None)
-
-
-def _shown(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _packed(array: Any) -> str:

@@ -7,14 +7,13 @@ from encoders.console import Console
 from encoders.methods.vector_parts import shown_weights
 from encoders.phrases import counted
 from indexer.collection.settings import Settings
-from indexer.ledger import tables
 from query.commands.output.reports import all_notes
 
 _ADVICE = {
     "interrupted": "interrupted, if no process is at it: give the same command again",
-    tables.RUNNING: "workers are at it: dragoman status --watch -c {}",
-    tables.PAUSED: "go on: dragoman resume -c {}",
-    tables.READING: "its sources are being read; going on, if that broke off: give the same command again",
+    "running": "workers are at it: dragoman status --watch -c {}",
+    "paused": "go on: dragoman resume -c {}",
+    "reading": "its sources are being read; going on, if that broke off: give the same command again",
 }
 """What to do about a run, by its state."""
 
@@ -47,7 +46,7 @@ def _status_lines(status: dict[str, Any], *, full: bool) -> Iterator[str]:
             + f"{previous['encoder']} by {previous['method']}"
         )
     if building := status["building"]:
-        at_work = any(run["state"] in {tables.READING, tables.RUNNING, tables.PAUSED} for run in status["runs"])
+        at_work = any(run["state"] in {"reading", "running", "paused"} for run in status["runs"])
         yield (
             f"  being rebuilt as generation {building['number']}, {building['encoder']} by {building['method']}"
             + ("" if at_work else "; if no process is at it, give the same dragoman index --rebuild again")

@@ -10,7 +10,7 @@ from typing import Any
 from fastapi import Request, Response
 
 from encoders.errors import DragomanError
-from indexer.collection.collection import NoCollection
+from indexer.stores.collection_names import NoCollection
 from query.ranking.search_hits import Hit
 from query.ranking.searcher_opening import EmptyCollection
 from query.service import refusals

@@ -24,7 +24,7 @@ from encoders.errors import StoreError
 from encoders.folder.whole_folder import make_private_folder
 from indexer.cluster.index_changes import ShardPosition
 from indexer.collection.settings import Settings
-from indexer.ledger import database
+from indexer.ledger import database, migrations
 from indexer.ledger.attach_ledger import AttachLedger
 from indexer.ledger.database import connect, open_database, open_engine, read_database_id, shown, transaction, upgrade
 from indexer.ledger.findings import Finding
@@ -283,7 +283,7 @@ def test_what_a_failure_or_a_kill_at_any_statement_leaves_is_finished_by_the_nex
 ) -> None:
     """The files as they are before a statement: the operating system keeps what a killed process wrote."""
     if again:
-        monkeypatch.setattr(database, "MIGRATIONS", second)
+        monkeypatch.setattr(migrations, "FOLDER", second)
     file, left = filled if again else tmp_path / "new.db", list[Path]()
     engine = open_engine(f"sqlite:///{file}")
     tables = set(sa.inspect(engine).get_table_names())
@@ -308,7 +308,7 @@ def test_a_full_disk_is_said_and_the_next_command_goes_on(
     again: bool, tmp_path: Path, filled: Path, second: Path, monkeypatch: Patch
 ) -> None:
     if again:
-        monkeypatch.setattr(database, "MIGRATIONS", second)
+        monkeypatch.setattr(migrations, "FOLDER", second)
     file = filled if again else tmp_path / "dragoman.db"
     for pages in (2, 9, 20, 29):
         engine = open_engine(f"sqlite:///{file}")
@@ -324,7 +324,7 @@ def test_a_migration_that_breaks_references_is_undone(filled: Path, second: Path
     version = next((second / "versions").glob("9999*"))
     deletion = '    op.execute("DELETE FROM index_runs")\n'
     version.write_text(version.read_text() + deletion)
-    monkeypatch.setattr(database, "MIGRATIONS", second)
+    monkeypatch.setattr(migrations, "FOLDER", second)
     with pytest.raises(StoreError, match="a row of chunks refers to a row of index_runs that is not there"):
         connect(f"sqlite:///{filled}")
     version.write_text(version.read_text().replace(deletion, ""))
@@ -357,8 +357,8 @@ def test_postgresql_is_upgraded_by_one_of_many(postgres: PostgresServer, second:
         upgrade(engine)
     assert sa.inspect(engine).get_table_names() == []
     engine.dispose()
-    for migrations, version in ((database.MIGRATIONS, "0003"), (second, "9999")):
-        monkeypatch.setattr(database, "MIGRATIONS", migrations)
+    for folder, version in ((migrations.FOLDER, "0003"), (second, "9999")):
+        monkeypatch.setattr(migrations, "FOLDER", folder)
         with ThreadPoolExecutor(4) as pool:
             assert set(pool.map(upgraded, range(4))) == {version}
     monkeypatch.undo()

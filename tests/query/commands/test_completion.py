@@ -77,11 +77,11 @@ def test_no_home_is_made_and_no_database_upgraded_by_tab(tmp_path: Path, complet
         assert database.execute("SELECT name FROM sqlite_master").fetchall() == [("alembic_version",)]
 
 
-def test_completing_loads_no_encoder(home: Path) -> None:
+def test_completing_loads_no_encoder_and_no_sqlalchemy(home: Path) -> None:
     code = (
         "import sys\nfrom query.cli import root\n"
         "try:\n    root.main(prog_name='dragoman')\n"
-        "finally:\n    print({'torch', 'onnxruntime', 'transformers'} & set(sys.modules), file=sys.stderr)\n"
+        "finally:\n    print({'onnxruntime','sqlalchemy','torch','transformers'} & {*sys.modules}, file=sys.stderr)\n"
     )
     environment = {**os.environ, **_variables("search x -c n"), "DRAGOMAN_HOME": str(home)}
     command = [sys.executable, "-c", code]

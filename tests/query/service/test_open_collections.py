@@ -26,10 +26,11 @@ from encoders.folder.model_folder import ModelFolder
 from encoders.inference.graph import GpuFailure, GpuFull
 from encoders.text.tokens import Tokenizer
 from indexer.collection import collection as collections
-from indexer.collection.collection import NoCollection, require
+from indexer.collection.collection import require
 from indexer.collection.settings import Settings
 from indexer.index_sources import index
 from indexer.ledger.database import now, open_database, transaction
+from indexer.stores.collection_names import NoCollection
 from indexer.stores.embedded import EmbeddedStore
 from query.calibration import calibration_table
 from query.calibration.calibration import Calibration

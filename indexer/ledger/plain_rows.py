@@ -1,0 +1,68 @@
+"""Rows of the database for commands that only look: of SQLite without SQLAlchemy, which takes longest to import."""
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable
+from contextlib import closing, suppress
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, TypeVar
+from urllib.parse import quote, unquote
+
+from indexer.ledger import migrations
+
+_SQLITE = "sqlite:///"
+_JSON = {"building", "previous", "sources", "builds", "summary"}
+
+Rows = Callable[..., list[SimpleNamespace]]
+"""The rows of a query; its ``:name`` are keyword arguments."""
+_Read = TypeVar("_Read")
+
+
+def read_rows(url: str, read: Callable[[Rows], _Read], *, prepare: bool = True) -> _Read | None:
+    """Return what ``read`` makes of a database's rows; SQLAlchemy reads what the standard library can't.
+
+    ``prepare=False`` makes and upgrades no tables: None if they are not this version's. Raises StoreError: as
+    ``database.connect``.
+    """
+    file = Path(unquote(url.removeprefix(_SQLITE))) if url.startswith(_SQLITE) and "?" not in url else None
+    with suppress(sqlite3.Error, ValueError, OSError):
+        if file and file.is_file():
+            return read_file(file, lambda rows: read(_of_this_version(rows)))
+        if url.startswith("sqlite:") and not prepare:
+            return None
+    import sqlalchemy as sa  # noqa: PLC0415
+
+    from indexer.ledger import database  # noqa: PLC0415
+
+    engine = database.connect(url) if prepare else database.open_engine(url)
+    try:
+        if not (prepare or database.is_current(engine)):
+            return None
+        with database.reading(engine) as connection:
+            return read(partial(_rows, lambda query, values: connection.execute(sa.text(query), values).mappings()))
+    finally:
+        engine.dispose()
+
+
+def read_file(file: Path, read: Callable[[Rows], _Read]) -> _Read:
+    """Return what ``read`` makes of the rows of one state of a SQLite file. Raises sqlite3.Error, ValueError."""
+    place = f"file:{quote(str(file.absolute()))}?mode=rw"
+    with closing(sqlite3.connect(place, isolation_level=None, uri=True)) as connection:
+        connection.row_factory = sqlite3.Row
+        connection.execute("BEGIN")
+        return read(partial(_rows, connection.execute))
+
+
+def _rows(execute: Callable[..., Iterable[Any]], query: str, **values: Any) -> list[SimpleNamespace]:
+    rows = [dict(row) for row in execute(query, values)]
+    for row in rows:
+        row.update({name: json.loads(row[name]) for name in _JSON & row.keys() if isinstance(row[name], str)})
+    return [SimpleNamespace(**row) for row in rows]
+
+
+def _of_this_version(rows: Rows) -> Rows:
+    if [row.version_num for row in rows("SELECT version_num FROM alembic_version")] != [migrations.head()]:
+        raise ValueError
+    return rows
