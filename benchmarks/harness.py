@@ -25,7 +25,7 @@ from ir_measures import Qrel
 from encoders.document import Document, Encoded, Encoder, FloatArray, Passages
 from encoders.phrases import counted
 from indexer.collection.settings import Settings
-from query.calibration.calibration_table import NONE
+from query.calibration.calibration import NONE
 from query.ranking.fair_ranker import FairRanker
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.search_hits import Ranking

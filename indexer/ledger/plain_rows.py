@@ -58,7 +58,7 @@ def read_file(file: Path, read: Callable[[Rows], _Read]) -> _Read:
 def _rows(execute: Callable[..., Iterable[Any]], query: str, **values: Any) -> list[SimpleNamespace]:
     rows = [dict(row) for row in execute(query, values)]
     for row in rows:
-        row.update({name: json.loads(row[name]) for name in _JSON & row.keys() if isinstance(row[name], str)})
+        row.update({name: json.loads(row[name]) for name in _JSON & row.keys() if isinstance(row[name], str | bytes)})
     return [SimpleNamespace(**row) for row in rows]
 
 

@@ -29,6 +29,8 @@ _EARLIER = 2
 BALANCE = 0.75
 """Balance unless a person or judgements decide it: the whole mean of a language is taken out, and the margin has
 the exponent ½ (docs/decisions/0005)."""
+NONE = "none"
+"""The id that stands for ranking without a calibration."""
 BAR = 0.5
 """Least bar of mates."""
 LIKELY = 0.3

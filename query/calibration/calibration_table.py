@@ -10,7 +10,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from encoders.errors import BadInput, ModelMismatch
 from indexer.collection.collection import Collection, hold
 from indexer.ledger.database import Base, now, transaction
-from query.calibration.calibration import Calibration
+from query.calibration.calibration import NONE, Calibration
 from query.calibration.calibration_summary import Summary
 
 
@@ -121,10 +121,6 @@ def activate(session: Session, name: str, model: str, calibration_id: str) -> No
 def forget(session: Session, name: str) -> None:
     """Delete a collection's calibrations."""
     session.execute(sa.delete(CalibrationRow).where(CalibrationRow.collection == name))
-
-
-NONE = "none"
-"""The id that stands for ranking without a calibration."""
 
 
 def _named(engine: sa.Engine, collection: Collection, wanted: str) -> StoredCalibration:

@@ -10,6 +10,7 @@ from indexer.collection.collection import Collection
 from indexer.ledger.index_runs import active_reencoding
 from indexer.workers.run_control import cancel
 from query.calibration import calibration_table
+from query.calibration.calibration import NONE
 
 
 def migrated_to(engine: sa.Engine, name: str) -> str:
@@ -24,7 +25,7 @@ def origin(engine: sa.Engine, collection: Collection) -> str:
     stored = calibration_table.active(engine, collection)
     while stored and stored.summary.migrated_from:
         stored = calibrations.get(stored.summary.migrated_from)
-    return stored.id if stored else calibration_table.NONE
+    return stored.id if stored else NONE
 
 
 def leave_migration(engine: sa.Engine, name: str) -> str:

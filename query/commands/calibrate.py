@@ -12,6 +12,7 @@ from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from query.calibration import calibration_table
+from query.calibration.calibration import NONE
 from query.calibration.lineage import cancel_abandoned_migration
 from query.calibration_fitting.calibration_fit import calibrate
 from query.calibration_fitting.calibration_request import CalibrationRequest, JudgedTopics
@@ -87,7 +88,7 @@ def command(
         with open_database(settings.database) as engine:
             calibration_id = calibration_table.use(engine, collections.require(engine, name), wanted)
             cancel_abandoned_migration(engine, name)
-        ranking = "plain cosine" if calibration_id == calibration_table.NONE else f"calibration {calibration_id}"
+        ranking = "plain cosine" if calibration_id == NONE else f"calibration {calibration_id}"
         console.print(f"{name} is searched with {ranking} now")
         return
     if bool(topic_files) != bool(qrel_files):

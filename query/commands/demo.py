@@ -15,7 +15,7 @@ from encoders.folder.whole_folder import FILE_MODE
 from indexer.collection.settings import Settings
 from indexer.index_sources import index
 from indexer.readers.records.source import ReadOptions
-from query.calibration.calibration_table import NONE
+from query.calibration.calibration import NONE
 from query.calibration_fitting.recalibration import keep_calibrated
 from query.commands.options.common_options import common_options
 from query.commands.options.help import Command

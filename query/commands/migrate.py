@@ -19,6 +19,7 @@ from indexer.collection.settings import Settings
 from indexer.index_sources import collection_lock
 from indexer.ledger.database import open_database
 from query.calibration import calibration_table
+from query.calibration.calibration import NONE
 from query.calibration.lineage import leave_migration
 from query.commands.options.common_options import (
     collection_option,
@@ -136,7 +137,7 @@ def _rolled_back(collection: Collection, calibration_id: str, query_encoder: Que
         )
         yield Note(f"dragoman rollback once more leaves that migration too: dragoman rollback -c {name}")
         return
-    plain = calibration_id == calibration_table.NONE
+    plain = calibration_id == NONE
     ranking = "without a calibration" if plain else f"by calibration {calibration_id}"
     yield f"{name} is asked by its own encoder again, and ranked {ranking}"
     if collection.previous:

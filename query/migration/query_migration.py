@@ -17,6 +17,7 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import require_writable
 from onnx_export.models import absolute, open_named, taught_shares
 from query.calibration import calibration_table
+from query.calibration.calibration import NONE
 from query.calibration.calibration_table import StoredCalibration
 from query.calibration_fitting.calibration_fit import fit, keep
 from query.calibration_fitting.calibration_request import CalibrationRequest
@@ -80,7 +81,7 @@ def migrate(
         encoders = [(opened.collection.encoder, opened.collection.method), (encoder, new.spec.method)]
         taught = taught_shares(encoders, lambda: [document.text_hash for document in paired.documents], console)
         active = opened.stored_calibration()
-        before = active.id if active else calibration_table.NONE
+        before = active.id if active else NONE
         if active and active.summary.migrated_to == new.spec.model:  # the first of repeated migrations is left
             before = active.summary.migrated_from
         about = {

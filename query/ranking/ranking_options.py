@@ -3,8 +3,7 @@
 from dataclasses import dataclass, replace
 
 from encoders.errors import BadInput
-from query.calibration.calibration import Calibration
-from query.calibration.calibration_table import NONE
+from query.calibration.calibration import NONE, Calibration
 from query.calibration.margin import check_balance
 
 

@@ -12,7 +12,7 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from indexer.stores.contract import LexicalQuery, VectorStore
 from query.calibration import calibration_table
-from query.calibration.calibration import Calibration
+from query.calibration.calibration import NONE, Calibration
 
 
 class EmptyCollection(BadInput):
@@ -47,7 +47,7 @@ def calibrated(
     with open_database(settings.database) as engine:
         row = collections.require(engine, name)
         row.check_store(settings)
-        plain = calibration_id == calibration_table.NONE
+        plain = calibration_id == NONE
         calibration = None if plain else calibration_table.load(engine, row, calibration_id)
     if calibration and calibration.earlier_id:
         anew = f"make its calibration anew: dragoman calibrate -c {name}"

@@ -10,7 +10,7 @@ from encoders.machine.placement import Device
 from encoders.phrases import counted
 from indexer.collection.settings import Settings
 from indexer.ledger.database import now, open_database
-from query.calibration.calibration_table import NONE
+from query.calibration.calibration import NONE
 from query.evaluation import evaluation_log
 from query.evaluation.collection_evaluation import Evaluation, evaluate_collection, pair_runs
 from query.evaluation.drawing import difference_figure, save_figure

@@ -27,8 +27,8 @@ from indexer.stores.collection_names import NoCollection
 from indexer.stores.embedded import EmbeddedStore
 from indexer.text.language_detection import Detector
 from onnx_export.models import open_reranker
-from query.calibration.calibration import Calibration
-from query.calibration.calibration_table import NONE, CalibrationRow, load
+from query.calibration.calibration import NONE, Calibration
+from query.calibration.calibration_table import CalibrationRow, load
 from query.ranking.hit_reranker import HitReranker
 from query.ranking.query_encoder import effective_query_encoder, open_query_encoder
 from query.ranking.ranking_options import RankingOptions

@@ -81,7 +81,7 @@ def test_completing_loads_no_encoder_and_no_sqlalchemy(home: Path) -> None:
     code = (
         "import sys\nfrom query.cli import root\n"
         "try:\n    root.main(prog_name='dragoman')\n"
-        "finally:\n    print({'onnxruntime','sqlalchemy','torch','transformers'} & {*sys.modules}, file=sys.stderr)\n"
+        "finally:\n    print({'onnxruntime','sqlalchemy','torch','transformers'} & set(sys.modules), file=sys.stderr)\n"
     )
     environment = {**os.environ, **_variables("search x -c n"), "DRAGOMAN_HOME": str(home)}
     command = [sys.executable, "-c", code]

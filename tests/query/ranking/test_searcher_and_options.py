@@ -19,7 +19,7 @@ from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
 from indexer.ledger.database import connect, transaction
 from indexer.stores.contract import VectorStore
-from query.calibration.calibration_table import NONE
+from query.calibration.calibration import NONE
 from query.calibration_fitting.language_statistics import fit_statistics
 from query.ranking.ranking_options import RankingOptions
 from query.ranking.search_hits import Detail, ScoreParts, best_passages
