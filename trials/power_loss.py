@@ -45,14 +45,14 @@ _LIBRARY = """
 static int told(const char *kind, const char *path) {
     const char *folder = getenv("POWER_LOSS_FOLDER"), *listener = getenv("POWER_LOSS_SOCKET");
     if (!folder || strncmp(path, folder, strlen(folder))) return 0;
-    int before = errno;
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    char message[PATH_MAX + 16];
+    int before = errno, got = 0;
+    struct sockaddr_un address = {.sun_family = AF_UNIX}; char message[PATH_MAX + 16];
     strncpy(address.sun_path, listener, sizeof address.sun_path - 1);
     int length = snprintf(message, sizeof message, "%s %s", kind, path);
     int link = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (connect(link, (struct sockaddr *)&address, sizeof address) || send(link, message, length, 0) != length
-        || recv(link, message, 1, 0) != 1) raise(SIGKILL);
+    int sent = !connect(link, (struct sockaddr *)&address, sizeof address) && send(link, message, length, 0) == length;
+    while (sent && (got = recv(link, message, 1, 0)) < 0 && errno == EINTR);
+    if (got != 1) raise(SIGKILL);
     close(link);
     errno = before;
     return 1;

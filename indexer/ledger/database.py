@@ -72,7 +72,7 @@ def open_engine(url: str) -> sa.Engine:
             make_private_folder(Path(parsed.database).absolute().parent)
         uses_libpq = parsed.drivername.startswith("postgresql+psycopg")
         timeouts = {name: value for name, value in _PATIENCE.items() if uses_libpq and name not in parsed.query}
-        create = sqlite.sqlite_engine if parsed.get_backend_name() == "sqlite" else sa.create_engine
+        create = sqlite_engine if parsed.get_backend_name() == "sqlite" else sa.create_engine
         engine = create(parsed, pool_pre_ping=True, connect_args=timeouts)
         engine.connect().close()
     except ModuleNotFoundError as error:
@@ -83,6 +83,19 @@ def open_engine(url: str) -> sa.Engine:
     except (sa.exc.SQLAlchemyError, OSError) as error:
         raise StoreError(f"the database {shown(url)} can't be opened: {_first_line(error)}{_remedy(error)}") from error
     return engine
+
+
+def sqlite_engine(url: str | sa.URL, **options: Any) -> sa.Engine:
+    """An engine for a SQLite file, whose connections are as ``sqlite.connect`` opens them."""
+    engine = sa.create_engine(url, **options)
+    sa.event.listen(engine, "do_connect", lambda _dialect, _entry, places, given: sqlite.connect(*places, **given))
+    sa.event.listen(engine, "checkout", _reconnect_if_changed)
+    return engine
+
+
+def _reconnect_if_changed(connection: sqlite.Connection, *_: Any) -> None:
+    if connection.is_outdated:
+        raise sa.exc.DisconnectionError("the file has changed")
 
 
 def connect(url: str) -> sa.Engine:

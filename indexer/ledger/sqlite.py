@@ -5,14 +5,9 @@ import os
 import random
 import sqlite3
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
-
-import sqlalchemy as sa
-from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
-from sqlalchemy.pool import ConnectionPoolEntry
 
 from encoders.folder.whole_folder import FILE_MODE
 from encoders.zstd import ZstdError
@@ -25,23 +20,19 @@ _PATIENCE = 30.0
 _FOR_READING = "foreign_keys=ON", f"busy_timeout={1000 * _PATIENCE:.0f}"
 _FOR_WRITING = *_FOR_READING, "journal_mode=WAL", "synchronous=FULL"
 """FULL: a commit is on the disk when it returns; NORMAL could lose the store's last commits but not the ledger's."""
-_STATE = "dragoman_state"
+_State = tuple[int, int, bool]
 
 
-def sqlite_engine(
-    url: str | sa.URL, *, before_connecting: Callable[[], None] | None = None, **options: Any
-) -> sa.Engine:
-    """An engine for a SQLite file; a missing file is created when the engine connects, its folder is not.
+class Connection(sqlite3.Connection):
+    """A connection that knows whether its file was opened as if nobody ever writes it, and somebody did."""
 
-    ``before_connecting`` may raise. A file that can't be written is opened for reading: SQLite itself refuses to read a
-    file in WAL mode where it can't write beside it.
-    """
-    engine = sa.create_engine(url, **options)
-    if before_connecting is not None:
-        sa.event.listen(engine, "do_connect", lambda *_: before_connecting())
-    sa.event.listen(engine, "do_connect", _connect)
-    sa.event.listen(engine, "checkout", _reconnect_if_changed)
-    return engine
+    file: Path
+    state: _State | None = None  # the file's when it was opened for reading
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether somebody else wrote the file since it was opened for reading."""
+        return self.state is not None and _state_of(self.file) != self.state
 
 
 def advice(cause: BaseException, damaged: str) -> str:
@@ -58,14 +49,17 @@ def advice(cause: BaseException, damaged: str) -> str:
     return ""
 
 
-def _connect(
-    dialect: sa.Dialect, entry: ConnectionPoolEntry | None, arguments: list[Any], parameters: dict[str, Any]
-) -> DBAPIConnection:
-    file = Path(arguments[0])
-    named = str(file) != ":memory:" and not parameters.get("uri")
+def connect(place: str, **options: Any) -> Connection:
+    """Open a file; a missing file is created, its folder is not. Raises sqlite3.Error, OSError.
+
+    A file that can't be written is opened for reading: SQLite itself refuses to read a file in WAL mode where it can't
+    write beside it.
+    """
+    file = Path(place)
+    named = place != ":memory:" and not options.get("uri")
     if named and not file.exists():
         os.close(os.open(file, os.O_CREAT | os.O_RDWR, FILE_MODE))  # SQLite gives the files beside it the same mode
-    connection = dialect.connect(*arguments, **parameters)
+    connection = sqlite3.connect(place, **options, factory=Connection)
     try:
         return _with_pragmas(connection, _FOR_WRITING)
     except sqlite3.OperationalError:
@@ -73,31 +67,29 @@ def _connect(
         by_effective_user = os.access in os.supports_effective_ids
         if not named or all(os.access(path, os.W_OK, effective_ids=by_effective_user) for path in (file, file.parent)):
             raise
-    return _connect_for_reading(dialect, entry, file, parameters)
+    return _connect_for_reading(file, options)
 
 
-def _connect_for_reading(
-    dialect: sa.Dialect, entry: ConnectionPoolEntry | None, file: Path, parameters: dict[str, Any]
-) -> DBAPIConnection:
+def _connect_for_reading(file: Path, options: dict[str, Any]) -> Connection:
     """Open a file that can't be written.
 
     With a writer's files beside it SQLite reads what the writer commits. Without them SQLite may read the file as if
-    nobody ever writes, until ``_reconnect_if_changed`` finds that somebody did.
+    nobody ever writes, until ``is_outdated`` finds that somebody did.
     """
     state = _, _, has_writer = _state_of(file)
     mode = "mode=ro" if has_writer else "mode=ro&immutable=1"
-    connection = dialect.connect(f"file:{quote(str(file.absolute()))}?{mode}", **{**parameters, "uri": True})
+    place = f"file:{quote(str(file.absolute()))}?{mode}"
+    connection = sqlite3.connect(place, **{**options, "uri": True}, factory=Connection)
     try:
         _with_pragmas(connection, (*_FOR_READING, "query_only=ON"))
     except sqlite3.Error:
         connection.close()
         raise
-    if entry is not None:
-        entry.info[_STATE] = file, state
+    connection.file, connection.state = file, state
     return connection
 
 
-def _with_pragmas(connection: DBAPIConnection, pragmas: tuple[str, ...]) -> DBAPIConnection:
+def _with_pragmas(connection: Connection, pragmas: tuple[str, ...]) -> Connection:
     cursor = connection.cursor()
     for pragma in pragmas:
         _execute_patiently(cursor, f"PRAGMA {pragma}")
@@ -106,7 +98,7 @@ def _with_pragmas(connection: DBAPIConnection, pragmas: tuple[str, ...]) -> DBAP
     return connection
 
 
-def _execute_patiently(cursor: DBAPICursor, statement: str) -> None:
+def _execute_patiently(cursor: sqlite3.Cursor, statement: str) -> None:
     """Execute again while the file is locked: of two that begin WAL mode SQLite refuses one, whatever its timeout."""
     end = time.monotonic() + _PATIENCE
     while True:
@@ -120,15 +112,7 @@ def _execute_patiently(cursor: DBAPICursor, statement: str) -> None:
             return
 
 
-def _reconnect_if_changed(_connection: DBAPIConnection, entry: ConnectionPoolEntry, _proxy: Any) -> None:
-    """Open the file again if it was opened for reading and somebody else wrote it."""
-    if _STATE in entry.info:
-        file, state = entry.info[_STATE]
-        if _state_of(file) != state:
-            raise sa.exc.DisconnectionError("the file has changed")
-
-
-def _state_of(file: Path) -> tuple[int, int, bool]:
+def _state_of(file: Path) -> _State:
     """Time and size of a file, and whether a writer has commits in the file that ends with ``-wal``."""
     status, log = file.stat(), file.with_name(f"{file.name}-wal")
     return status.st_mtime_ns, status.st_size, log.exists() and log.stat().st_size > 0

@@ -1,13 +1,12 @@
 """The embedded store: one SQLite file a generation of a collection, exact kNN in memory; it needs no server."""
 
 import json
+import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import sqlalchemy as sa
 
 from encoders.document import Document, FloatArray, Passages
 from encoders.errors import BadInput, StoreError
@@ -29,6 +28,7 @@ from indexer.stores.contract import (
     in_order,
 )
 from indexer.stores.embedded_files import DOCUMENTS, WITH_VECTOR, WITH_WORDS, WITHOUT_WORDS, path_of, remove_file
+from indexer.stores.embedded_tables import DocumentRow
 from indexer.stores.field_filters import missing_field
 from indexer.stores.matrix import VectorMatrix
 from indexer.stores.read_cache import ReadCache
@@ -69,16 +69,15 @@ class EmbeddedStore:
         )
         self._building = threading.Lock()  # the vectors take the most memory: one thread reads them at a time
         self._dims: dict[str, int] = {}  # a model's width never changes
-        self._file = SqliteFile(self.path, make=make)
-        sa.event.listen(self._file.engine, "connect", embedded_tables.add_functions)
+        self._file = SqliteFile(self.path, make=make, prepare=embedded_tables.add_functions)
         if make:
             with self._file.store_errors():
                 make_private_folder(folder)
         with self._file.reading() as connection:
-            if connection.execute(sa.text("PRAGMA user_version")).scalar_one() in _SCHEMAS:
+            if _version(connection) in _SCHEMAS:
                 return
         with self._file.writing() as connection:
-            version = connection.execute(sa.text("PRAGMA user_version")).scalar_one()
+            version = _version(connection)
             if version not in {0, *_SCHEMAS}:
                 raise StoreError(
                     f"{self.path} was written by another version of Dragoman; "
@@ -86,7 +85,7 @@ class EmbeddedStore:
                 )
             embedded_tables.create(connection)
             if not version:
-                connection.execute(sa.text(f"PRAGMA user_version = {_SCHEMAS[0]}"))
+                connection.execute(f"PRAGMA user_version = {WITHOUT_WORDS}")
 
     def create(self, model: str, dim: int) -> None:
         known = self.models().get(model)
@@ -124,7 +123,7 @@ class EmbeddedStore:
         return models[model]
 
     def _index_words(
-        self, connection: sa.Connection, items: Sequence[StoredDocument], before: Mapping[str, sa.Row[Any]]
+        self, connection: sqlite3.Connection, items: Sequence[StoredDocument], before: Mapping[str, DocumentRow]
     ) -> None:
         """If the file has words, index those of new and changed texts: a text's hash covers its language too."""
         if not word_tables.words_exist(connection):
@@ -179,7 +178,7 @@ class EmbeddedStore:
             doc_ids = {row: doc_id for row, doc_id in doc_ids.items() if doc_id in encoded}
         return [{lang: _ranked(hits, doc_ids) for lang, hits in by_lang.items()} for by_lang in hits_by_text]
 
-    def _matching(self, connection: sa.Connection, filters: Filters) -> Mapping[int, str]:
+    def _matching(self, connection: sqlite3.Connection, filters: Filters) -> Mapping[int, str]:
         """Ids by row of the documents that pass the filters; the connection is a snapshot's."""
         change_number, key = embedded_tables.change_number(connection), json.dumps(filters, sort_keys=True, default=str)
         matches = self._matches.get(change_number, [key]).get(key)
@@ -234,7 +233,7 @@ class EmbeddedStore:
         return in_order(by_id, doc_ids)
 
     def _rows(
-        self, connection: sa.Connection, change_number: int, model: str, doc_ids: Sequence[str]
+        self, connection: sqlite3.Connection, change_number: int, model: str, doc_ids: Sequence[str]
     ) -> dict[int, str]:
         """Ids by their rows in a snapshot of the file; from memory if the model's vectors there are the snapshot's."""
         cached = self._matrices.get(model)
@@ -312,8 +311,7 @@ class EmbeddedStore:
 
     def count(self, model: str = "", *, patient: bool = False) -> dict[str, int]:  # noqa: ARG002 - of servers
         with self._file.reading() as connection:
-            rows = connection.execute(sa.text(WITH_VECTOR if model else DOCUMENTS), {"model": model})
-            return {row.lang: row.documents for row in rows}
+            return dict(connection.execute(WITH_VECTOR if model else DOCUMENTS, {"model": model}))
 
     def count_passing(self, langs: Sequence[str], filters: Filters | None = None) -> int:
         if not filters:
@@ -327,6 +325,11 @@ class EmbeddedStore:
         self._passages.clear()
         self._matches.clear()
         self._file.close()
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return version
 
 
 def _ranked(hits: Sequence[tuple[int, float]], doc_ids: Mapping[int, str]) -> list[tuple[str, float]]:

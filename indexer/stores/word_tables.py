@@ -7,9 +7,7 @@ batch, and resumes if killed; from then on every write to documents writes their
 
 import sqlite3
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, cast
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING
 
 from indexer.stores.embedded_files import WITH_WORDS
 
@@ -18,41 +16,40 @@ if TYPE_CHECKING:
 
 _BATCH = 500
 
-_words = sa.Table(
-    "words",
-    sa.MetaData(),
-    sa.Column("upto", sa.Integer),  # documents up to this row are indexed; null: all documents
-)
-_NEXT = sa.text(
-    "SELECT row, lang, title, text FROM documents JOIN contents USING (row) WHERE row > :upto ORDER BY row LIMIT :most"
-)
+_NEXT = "SELECT row, lang, title, text FROM documents JOIN contents USING (row) WHERE row > ? ORDER BY row LIMIT ?"
 
 
-def words_exist(connection: sa.Connection) -> bool:
+def words_exist(connection: sqlite3.Connection) -> bool:
     """Whether the file has words, so that a write to the documents must write their words too."""
-    return bool(connection.exec_driver_sql("PRAGMA user_version").scalar_one() == WITH_WORDS)
+    return bool(connection.execute("PRAGMA user_version").fetchone()[0] == WITH_WORDS)
 
 
-def are_complete(connection: sa.Connection) -> bool:
+def are_complete(connection: sqlite3.Connection) -> bool:
     """Whether every document's words are indexed."""
-    return words_exist(connection) and connection.execute(sa.select(_words.c.upto)).scalar_one() is None
+    return words_exist(connection) and _upto(connection) is None
 
 
-def index_batch(connection: sa.Connection) -> None:
+def _upto(connection: sqlite3.Connection) -> int | None:
+    """The row up to which documents are indexed; none: all are."""
+    upto: int | None = connection.execute("SELECT upto FROM words").fetchone()[0]
+    return upto
+
+
+def index_batch(connection: sqlite3.Connection) -> None:
     """Index the words of the next batch of documents; to be called in a write transaction."""
     if not words_exist(connection):
-        _words.create(connection)
-        connection.execute(_words.insert(), {"upto": 0})
-        connection.exec_driver_sql(f"PRAGMA user_version = {WITH_WORDS}")
-    upto = connection.execute(sa.select(_words.c.upto)).scalar_one()
+        connection.execute("CREATE TABLE words (upto INTEGER)")
+        connection.execute("INSERT INTO words VALUES (0)")
+        connection.execute(f"PRAGMA user_version = {WITH_WORDS}")
+    upto = _upto(connection)
     if upto is None:
         return
-    rows = connection.execute(_NEXT, {"upto": upto, "most": _BATCH}).all()
+    rows = connection.execute(_NEXT, (upto, _BATCH)).fetchall()
     add(connection, [(row, lang, f"{title}\n{text}") for row, lang, title, text in rows])
-    connection.execute(_words.update().values(upto=rows[-1].row if rows else None))
+    connection.execute("UPDATE words SET upto = ?", (rows[-1][0] if rows else None,))
 
 
-def add(connection: sa.Connection, documents: Iterable[tuple[int, str, str]]) -> None:
+def add(connection: sqlite3.Connection, documents: Iterable[tuple[int, str, str]]) -> None:
     """Index texts given as (row, language, text); a row's earlier text in the language is replaced."""
     by_lang: dict[str, list[tuple[int, str]]] = {}
     for row, lang, text in documents:
@@ -61,7 +58,7 @@ def add(connection: sa.Connection, documents: Iterable[tuple[int, str, str]]) ->
         _index(connection, lang).add(texts)
 
 
-def remove(connection: sa.Connection, documents: Iterable[tuple[int, str]]) -> None:
+def remove(connection: sqlite3.Connection, documents: Iterable[tuple[int, str]]) -> None:
     """Remove the words of documents given as (row, language); unknown rows are ignored."""
     by_lang: dict[str, list[int]] = {}
     for row, lang in documents:
@@ -70,12 +67,12 @@ def remove(connection: sa.Connection, documents: Iterable[tuple[int, str]]) -> N
         _index(connection, lang).remove(rows)
 
 
-def search(connection: sa.Connection, text: str, lang: str, k: int, among: str | None) -> list[tuple[int, float]]:
+def search(connection: sqlite3.Connection, text: str, lang: str, k: int, among: str | None) -> list[tuple[int, float]]:
     """Rows of one language that share terms with a text, with BM25 scores, best first; only ``among``, a JSON array."""
     return _index(connection, lang).search(text, k, among)
 
 
-def _index(connection: sa.Connection, lang: str) -> "LexicalIndex":
+def _index(connection: sqlite3.Connection, lang: str) -> "LexicalIndex":
     from indexer.text.terms import LexicalIndex  # noqa: PLC0415 - only hybrid searches need its patterns
 
-    return LexicalIndex(cast("sqlite3.Connection", connection.connection.driver_connection), lang)
+    return LexicalIndex(connection, lang)

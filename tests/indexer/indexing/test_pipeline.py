@@ -302,18 +302,15 @@ def test_a_full_disk_is_one_sentence_and_what_is_stored_stays(bench: Bench) -> N
     bench.write(records(20 * CHUNK_DOCUMENTS))
     file = bench.store._file  # type: ignore[attr-defined]
     with file.reading() as connection:
-        pages = connection.execute(sa.text("PRAGMA page_count")).scalar_one()
-
-    def limit(connection: object, _record: object) -> None:
-        connection.execute(f"PRAGMA max_page_count = {pages + 8}")  # type: ignore[attr-defined]
-
-    sa.event.listen(file.engine, "connect", limit)
-    file.engine.dispose()
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    prepare = file.prepare
+    file.prepare = lambda connection: connection.execute(f"PRAGMA max_page_count = {pages + 8}")
+    file.close()
     with pytest.raises(StoreError, match=r"disk is full.*see that the disk has room"):
         bench.index()
     before = bench.size()
-    sa.event.remove(file.engine, "connect", limit)
-    file.engine.dispose()
+    file.prepare = prepare
+    file.close()
     assert bench.index().resumed
     assert before < bench.size() == 20 * CHUNK_DOCUMENTS
 

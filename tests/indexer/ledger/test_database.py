@@ -26,9 +26,17 @@ from indexer.cluster.index_changes import ShardPosition
 from indexer.collection.settings import Settings
 from indexer.ledger import database, migrations
 from indexer.ledger.attach_ledger import AttachLedger
-from indexer.ledger.database import connect, open_database, open_engine, read_database_id, shown, transaction, upgrade
+from indexer.ledger.database import (
+    connect,
+    open_database,
+    open_engine,
+    read_database_id,
+    shown,
+    sqlite_engine,
+    transaction,
+    upgrade,
+)
 from indexer.ledger.findings import Finding
-from indexer.ledger.sqlite import sqlite_engine
 from indexer.stores.sqlite_file import SqliteFile
 from tests.conftest import Patch, fallen, skip_or_fail
 from tests.indexer.workers.conftest import new_database
@@ -234,12 +242,12 @@ def test_a_file_is_called_damaged_only_if_it_is(tmp_path: Path, statement: str, 
     url = f"sqlite:///{tmp_path / 'a.db'}"
     with closing(SqliteFile(tmp_path / "a.db")) as file, open_database(url) as engine:
         with file.writing() as connection:
-            connection.exec_driver_sql("CREATE TABLE numbers (number INTEGER UNIQUE)")
-            connection.exec_driver_sql("INSERT INTO numbers VALUES (1)")
+            connection.execute("CREATE TABLE numbers (number INTEGER UNIQUE)")
+            connection.execute("INSERT INTO numbers VALUES (1)")
         with pytest.raises(StoreError) as database_error, transaction(engine) as session:
             session.execute(sa.text(statement)).all()
         with pytest.raises(StoreError) as store_error, file.writing() as connection:
-            connection.execute(sa.text(statement)).all()
+            connection.execute(statement).fetchall()
     assert ("it is damaged" in str(database_error.value)) == is_damage
     assert ("it is broken" in str(store_error.value)) == is_damage
 

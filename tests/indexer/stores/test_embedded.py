@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import sqlalchemy as sa
 
 from encoders.document import BoolArray, Document, FloatArray, Passages, Rows, int8_rows, unit_rows
 from encoders.errors import StoreError
@@ -347,7 +346,7 @@ def test_filters_are_evaluated_once_until_the_file_changes(
 ) -> None:
     evaluated, evaluate, news = list[Filters](), embedded_tables.matching, {"label": "news"}
 
-    def matching(connection: sa.Connection, filters: Filters) -> dict[int, str]:
+    def matching(connection: sqlite3.Connection, filters: Filters) -> dict[int, str]:
         evaluated.append(filters)
         return evaluate(connection, filters)
 
