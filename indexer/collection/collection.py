@@ -9,19 +9,17 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from encoders.document import EncoderSpec
-from encoders.errors import BadInput, ModelMismatch
-from indexer.cluster.cluster_address import are_same_indices
+from encoders.errors import BadInput
+from indexer.collection.collection_record import CollectionRecord
 from indexer.collection.settings import Settings
-from indexer.collection.store_location import StoreLocation
 from indexer.ledger import index_runs
 from indexer.ledger.database import Base, now, read_database_id, transaction
 from indexer.ledger.tables import AttachedIndex
 from indexer.stores.attached.attached_address import Attachment, is_attached
 from indexer.stores.collection_names import NoCollection, check_collection_name
-from indexer.stores.contract import VectorStore
 
 
-class Collection(Base):
+class Collection(Base, CollectionRecord):
     """A row of the collections table."""
 
     __tablename__ = "collections"
@@ -37,55 +35,6 @@ class Collection(Base):
     building: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))  # built, until it is searched
     previous: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))  # for ``rollback``
     checked_run: Mapped[int] = mapped_column(default=0)  # the last run after which the calibration was looked at
-
-    @property
-    def generations(self) -> set[int]:
-        """Numbers of the searched generation, of the one that is built and of the previous one."""
-        others = [generation["number"] for generation in (self.building, self.previous) if generation]
-        return {self.generation, *others}
-
-    def open_store(
-        self, settings: Settings, *, generation: int | None = None, make: bool = False, database_id: str = ""
-    ) -> VectorStore:
-        """Open the store of a generation, by default of the searched one; with ``make`` it is created if missing.
-
-        Writers must give ``database_id``, the id of the collection's database. Raises BadInput: the store belongs to
-        somebody else; StoreError: the store is gone or can't be opened.
-        """
-        number = self.generation if generation is None else generation
-        return self.location(settings, database_id).open(number, make=make)
-
-    def location(self, settings: Settings, database_id: str = "") -> StoreLocation:
-        """Where the collection's stores are; writers must give the id of the database that has the collection."""
-        return StoreLocation(self.place(settings), self.name, settings.credentials, database_id)
-
-    def place(self, settings: Settings) -> str:
-        """URL of the collection's stores."""
-        return self.store or settings.home_store
-
-    def check_store(self, settings: Settings, *, rebuild: bool = False) -> None:
-        """Raise ``BadInput`` if a store is stated that is not the collection's; a ``rebuild`` may change indices."""
-        place = self.place(settings)
-        if settings.states_other_store(place) and not (rebuild and are_same_indices(place, settings.store)):
-            raise BadInput(
-                f"collection {self.name} lives in {place}, not in {settings.store}; leave --store out, "
-                "or name another collection with -c"
-            )
-
-    def refuse_attached(self, because: str) -> None:
-        """Raise ``BadInput`` if the collection is attached; ``because`` ends its sentence: why, and what to do."""
-        if is_attached(self.store):
-            raise BadInput(f"collection {self.name} is attached to an index, and {because}")
-
-    def check(self, spec: EncoderSpec) -> None:
-        """Raise ``ModelMismatch`` if an encoder does not make this collection's vectors."""
-        if spec.model != self.model:
-            raise ModelMismatch(
-                f"collection {self.name} holds vectors of {self.encoder} by {self.method} (model {self.model}), "
-                f"and {spec.name} by {spec.method} is model {spec.model}; "
-                "use the collection's encoder (if you trained it again, train it with its earlier settings), index "
-                "into another collection with -c, or encode all documents again: dragoman index --rebuild"
-            )
 
 
 def find(engine: sa.Engine, name: str) -> Collection | None:
@@ -107,6 +56,16 @@ def all_collections(engine: sa.Engine) -> list[Collection]:
     """All collections, by name."""
     with transaction(engine) as session:
         return list(session.scalars(sa.select(Collection).order_by(Collection.name)))
+
+
+def encoder_of_work(engine: sa.Engine, name: str) -> tuple[str, str]:
+    """Encoder and method of a collection's work: of re-encoding, else of the built, else of the searched generation."""
+    collection = require(engine, name)
+    run = index_runs.active_reencoding(engine, name)
+    named = (run.again if run else None) or collection.building
+    if named:
+        return named["encoder"], named["method"]
+    return collection.encoder, collection.method
 
 
 def register(engine: sa.Engine, name: str, settings: Settings, encoder: str, spec: EncoderSpec) -> Collection:

@@ -1,19 +1,15 @@
-"""The encoder of a collection's vectors, and of the work that it has for workers."""
-
-import sqlalchemy as sa
+"""The encoder of a collection's vectors."""
 
 from encoders.console import Console
 from encoders.document import Encoder
 from encoders.errors import BadInput
 from encoders.machine.placement import Device
-from indexer.collection import collection as collections
-from indexer.collection.collection import Collection
-from indexer.ledger.index_runs import active_reencoding
+from indexer.collection.collection_record import CollectionRecord
 from onnx_export.models import open_named
 
 
 def open_encoder_of(
-    collection: Collection,
+    collection: CollectionRecord,
     console: Console,
     *,
     reference: str | None = None,
@@ -33,13 +29,3 @@ def open_encoder_of(
         raise
     collection.check(encoder.spec)
     return encoder
-
-
-def encoder_of_work(engine: sa.Engine, name: str) -> tuple[str, str]:
-    """Encoder and method of a collection's work: of re-encoding, else of the built, else of the searched generation."""
-    collection = collections.require(engine, name)
-    run = active_reencoding(engine, name)
-    named = (run.again if run else None) or collection.building
-    if named:
-        return named["encoder"], named["method"]
-    return collection.encoder, collection.method

@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 from urllib.parse import quote, unquote
 
 from indexer.ledger import migrations
@@ -20,6 +20,10 @@ Rows = Callable[..., list[SimpleNamespace]]
 _Read = TypeVar("_Read")
 
 
+@overload
+def read_rows(url: str, read: Callable[[Rows], _Read]) -> _Read: ...
+@overload
+def read_rows(url: str, read: Callable[[Rows], _Read], *, prepare: bool) -> _Read | None: ...
 def read_rows(url: str, read: Callable[[Rows], _Read], *, prepare: bool = True) -> _Read | None:
     """Return what ``read`` makes of a database's rows; SQLAlchemy reads what the standard library can't.
 
@@ -53,6 +57,11 @@ def read_file(file: Path, read: Callable[[Rows], _Read]) -> _Read:
         connection.row_factory = sqlite3.Row
         connection.execute("BEGIN")
         return read(partial(_rows, connection.execute))
+
+
+def collection_names(rows: Rows) -> list[str]:
+    """Names of all collections."""
+    return [row.name for row in rows("SELECT name FROM collections ORDER BY name")]
 
 
 def _rows(execute: Callable[..., Iterable[Any]], query: str, **values: Any) -> list[SimpleNamespace]:

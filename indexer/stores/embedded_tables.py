@@ -14,6 +14,8 @@ from indexer.cluster.source_values import filter_texts
 from indexer.stores.contract import Filters, Stamp, StoredDocument
 from indexer.stores.field_filters import within
 
+_OF_MODEL = """row INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
+model VARCHAR NOT NULL REFERENCES models"""
 _TABLES = (
     # ``generation`` counts changes, so that a reader sees them
     "state (generation INTEGER NOT NULL)",
@@ -23,16 +25,9 @@ _TABLES = (
     # apart from ``documents``, so that reading ids touches no text
     "contents (row INTEGER NOT NULL PRIMARY KEY REFERENCES documents ON DELETE CASCADE, title VARCHAR NOT NULL, "
     "text VARCHAR NOT NULL, fields JSON NOT NULL)",
-    *(
-        f"{name} (row INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE, model VARCHAR NOT NULL "
-        f"REFERENCES models, {columns}, PRIMARY KEY (row, model))"
-        for name, columns in (
-            ("vectors", "vector BLOB NOT NULL, known BLOB NOT NULL"),
-            ("passages", "vectors BLOB NOT NULL, offsets BLOB NOT NULL"),
-        )
-    ),
+    f"vectors ({_OF_MODEL}, vector BLOB NOT NULL, known BLOB NOT NULL, PRIMARY KEY (row, model))",
+    f"passages ({_OF_MODEL}, vectors BLOB NOT NULL, offsets BLOB NOT NULL, PRIMARY KEY (row, model))",
 )
-_COLUMNS = ("doc_id", "lang", "revision", "text_hash", "fields_hash")
 _WRITE = """INSERT INTO documents (doc_id, lang, revision, text_hash, fields_hash) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (doc_id) DO UPDATE SET lang = excluded.lang, revision = excluded.revision, text_hash = excluded.text_hash,
 fields_hash = excluded.fields_hash"""
@@ -122,19 +117,18 @@ def forget(
 
 def write(connection: sqlite3.Connection, model: str, items: Sequence[StoredDocument]) -> None:
     """Write documents whose earlier contents and vectors are removed."""
-    connection.executemany(_WRITE, [[getattr(item.document, name) for name in _COLUMNS] for item in items])
+    connection.executemany(
+        _WRITE, [[getattr(item.document, name) for name in DocumentRow._fields[1:]] for item in items]
+    )
     rows = by_id(connection, [item.document.doc_id for item in items])
-    of_contents, of_vectors, of_passages = list[tuple[Any, ...]](), list[tuple[Any, ...]](), list[tuple[Any, ...]]()
     for item in items:
         document, row = item.document, rows[item.document.doc_id].row
-        vector = np.ascontiguousarray(item.vector, dtype=np.float32).tobytes()
-        vectors = np.ascontiguousarray(item.passages.vectors, dtype=np.int8).tobytes()
-        offsets = np.ascontiguousarray(item.passages.offsets, dtype=np.int32).tobytes()
-        of_contents.append((row, document.title, document.text, json.dumps(dict(document.fields))))
-        of_vectors.append((row, model, vector, bytes(item.known)))
-        of_passages.append((row, model, vectors, offsets))
-    for table, values in (("contents", of_contents), ("vectors", of_vectors), ("passages", of_passages)):
-        connection.executemany(f"INSERT INTO {table} VALUES (?, ?, ?, ?)", values)
+        arrays = (item.vector, np.float32), (item.passages.vectors, np.int8), (item.passages.offsets, np.int32)
+        vector, vectors, offsets = (np.ascontiguousarray(array, dtype=kind).tobytes() for array, kind in arrays)
+        content = row, document.title, document.text, json.dumps(dict(document.fields))
+        connection.execute("INSERT INTO contents VALUES (?, ?, ?, ?)", content)
+        connection.execute("INSERT INTO vectors VALUES (?, ?, ?, ?)", (row, model, vector, bytes(item.known)))
+        connection.execute("INSERT INTO passages VALUES (?, ?, ?, ?)", (row, model, vectors, offsets))
 
 
 def delete(connection: sqlite3.Connection, doc_ids: Collection[str]) -> int:

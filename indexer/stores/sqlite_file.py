@@ -17,10 +17,7 @@ class SqliteFile:
     def __init__(
         self, path: Path, *, make: bool = True, prepare: Callable[[sqlite3.Connection], None] = lambda _: None
     ) -> None:
-        """Use the file at ``path``; with ``make`` the first transaction creates a missing file.
-
-        ``prepare`` is called with each new connection.
-        """
+        """Use the file at ``path``, made by the first transaction if ``make``; ``prepare`` gets each connection."""
         self.path, self.prepare, self._make = path, prepare, make
         self._free: list[sqlite.Connection] = []
 

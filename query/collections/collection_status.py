@@ -5,13 +5,11 @@ from typing import Any
 
 from encoders.console import values_of
 from encoders.errors import DragomanError
+from indexer.collection.collection_record import PlainCollection, records
 from indexer.collection.settings import Settings
-from indexer.collection.store_location import StoreLocation
 from indexer.ledger.plain_rows import Rows, read_rows
-from indexer.stores.collection_names import NoCollection, check_collection_name
 from query.calibration.calibration_summary import Summary
 
-COLLECTIONS = "SELECT * FROM collections ORDER BY name"
 CALIBRATIONS = (
     "SELECT id, model, created, active, summary FROM calibrations WHERE collection = :name ORDER BY created, id"
 )
@@ -27,35 +25,29 @@ def statuses(settings: Settings, name: str | None = None) -> list[dict[str, Any]
     """
 
     def read(rows: Rows) -> list[list[Any]]:
-        collections = rows(COLLECTIONS)
-        if name is not None:
-            check_collection_name(name)
-            if name not in (names := [row.name for row in collections]):
-                raise NoCollection.among(names, name)
-        chosen = [row for row in collections if name in {None, row.name}]
-        return [[row, *(rows(of, name=row.name) for of in (_RUNS, _FINDINGS, CALIBRATIONS))] for row in chosen]
+        queries = _RUNS, _FINDINGS, CALIBRATIONS
+        return [[row, *(rows(query, name=row.name) for query in queries)] for row in records(rows, name)]
 
-    return [_status(settings, *rows) for rows in read_rows(settings.database, read) or []]
+    return [_status(settings, *rows) for rows in read_rows(settings.database, read)]
 
 
 def _status(
     settings: Settings,
-    collection: SimpleNamespace,
+    collection: PlainCollection,
     runs: list[SimpleNamespace],
     findings: list[SimpleNamespace],
     calibrations: list[SimpleNamespace],
 ) -> dict[str, Any]:
-    place, trouble = collection.store or settings.home_store, ""
-    location = StoreLocation(place, collection.name, settings.credentials)
+    trouble = ""
     try:
-        languages, searchable = location.counts(collection.generation, "", collection.model)
+        languages, searchable = collection.location(settings).counts(collection.generation, "", collection.model)
     except DragomanError as error:  # a broken store must not hide other collections
         languages, searchable, trouble = {}, {}, str(error)
     summaries = [Summary.from_json(calibration.summary) for calibration in calibrations]
     notes = list({tuple(vars(finding).items()): vars(finding) for finding in findings}.values())
     return {
         "collection": collection.name,
-        "store": place,
+        "store": collection.place(settings),
         **values_of(collection, "encoder", "method", "model", "dim"),
         "created": _time(collection.created),
         **values_of(collection, "generation", "building", "previous"),

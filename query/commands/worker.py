@@ -7,7 +7,7 @@ import click
 
 from encoders.console import Console
 from encoders.machine.placement import Device
-from indexer.collection.encoder import encoder_of_work
+from indexer.collection.collection import encoder_of_work
 from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from indexer.workers.celery_worker import WorkerPlan, serve

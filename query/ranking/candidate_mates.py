@@ -143,12 +143,15 @@ def _first_alike(documents: CandidateDocuments, best_first: Rows, read: ReadDocu
             near.setdefault(worse, []).append(better)
     rows = sorted({*near, *itertools.chain(*near.values())})
     texts = dict(zip(rows, read([documents.doc_ids[row] for row in rows]) if rows else [], strict=True))
-    starts = range(_COMPARED)
-    pieces = cache(lambda row: {texts[row].content[start : start + 4] for start in starts} - {""})
+    pieces = cache(lambda row: _pieces(texts[row].content[: _COMPARED + 3]))
     for row in sorted(near, key=place.__getitem__):
         shown = (other for other in sorted(near[row], key=place.__getitem__) if first[other] == other)
         first[row] = next((other for other in shown if _share(pieces(row), pieces(other)) >= ALIKE_PIECES), row)
     return first
+
+
+def _pieces(text: str) -> set[str]:
+    return {text[start : start + 4] for start in range(min(len(text), _COMPARED))}
 
 
 def _share(pieces: set[str], others: set[str]) -> float:

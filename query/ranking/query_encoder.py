@@ -11,7 +11,7 @@ from encoders.machine.placement import Device
 from encoders.maps.space_maps import QueryEncoderSpec
 from encoders.methods.combined_encoder import SEPARATOR
 from encoders.methods.vector_parts import VectorParts
-from indexer.collection.collection import Collection
+from indexer.collection.collection_record import CollectionRecord
 from indexer.collection.encoder import open_encoder_of
 from indexer.text.language_detection import LIKELY, Detector
 from onnx_export.models import open_named
@@ -39,14 +39,14 @@ def query_encoder_spec(calibration: Calibration | None) -> QueryEncoderSpec | No
     return calibration.space.query_encoder if calibration else None
 
 
-def effective_query_encoder(collection: Collection, calibration: Calibration | None) -> QueryEncoderSpec:
+def effective_query_encoder(collection: CollectionRecord, calibration: Calibration | None) -> QueryEncoderSpec:
     """The spec of the encoder of a collection's queries under a calibration."""
     return query_encoder_spec(calibration) or QueryEncoderSpec(
         collection.encoder, collection.method, collection.model, collection.dim
     )
 
 
-def encoders_with_methods(collection: Collection, calibration: Calibration | None) -> list[tuple[str, str]]:
+def encoders_with_methods(collection: CollectionRecord, calibration: Calibration | None) -> list[tuple[str, str]]:
     """The documents' encoder and method, and in a migrated collection the queries' encoder and method."""
     query_encoder = query_encoder_spec(calibration)
     of_queries = [(query_encoder.encoder, query_encoder.method)] if query_encoder else []
@@ -54,7 +54,7 @@ def encoders_with_methods(collection: Collection, calibration: Calibration | Non
 
 
 def open_query_encoder(
-    collection: Collection, calibration: Calibration | None, device: Device, console: Console
+    collection: CollectionRecord, calibration: Calibration | None, device: Device, console: Console
 ) -> Encoder:
     """Load a collection's encoder of queries. Raises BadInput: it is not found; ModelMismatch: the model is another."""
     if query_encoder := query_encoder_spec(calibration):
@@ -63,7 +63,7 @@ def open_query_encoder(
 
 
 def without_queries(
-    collection: Collection, calibration: Calibration | None, device: Device, console: Console
+    collection: CollectionRecord, calibration: Calibration | None, device: Device, console: Console
 ) -> Encoder:
     """A stand-in, not loaded, for an encoder of queries that is not asked; several without a calibration are loaded."""
     if calibration is None and SEPARATOR in collection.encoder:
@@ -74,7 +74,7 @@ def without_queries(
 
 
 def open_specified(
-    collection: Collection, query_encoder: QueryEncoderSpec, device: Device, console: Console
+    collection: CollectionRecord, query_encoder: QueryEncoderSpec, device: Device, console: Console
 ) -> Encoder:
     """Load a migration's encoder. Raises BadInput: it is not found; ModelMismatch: its name leads to another model."""
     encoder = open_named(query_encoder.encoder, query_encoder.method, console, device=device)

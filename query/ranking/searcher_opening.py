@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from encoders.console import Console
 from encoders.errors import BadInput, StoreError
 from encoders.languages import normalise, require_list
-from indexer.collection import collection as collections
+from indexer.collection.collection_record import CollectionRecord, records
 from indexer.collection.settings import Settings
-from indexer.ledger.database import open_database
+from indexer.ledger.plain_rows import Rows, read_rows
 from indexer.stores.contract import LexicalQuery, VectorStore
-from query.calibration import calibration_table
 from query.calibration.calibration import NONE, Calibration
+
+_ACTIVE = "SELECT id, artifact FROM calibrations WHERE collection = :name AND model = :model AND active"
 
 
 class EmptyCollection(BadInput):
@@ -42,13 +43,23 @@ class Opening:
 
 def calibrated(
     name: str, settings: Settings, calibration_id: str, console: Console
-) -> tuple[collections.Collection, Calibration | None]:
+) -> tuple[CollectionRecord, Calibration | None]:
     """A collection and the calibration of an id, as in ``RankingOptions``; a warning if an earlier version made it."""
-    with open_database(settings.database) as engine:
-        row = collections.require(engine, name)
+
+    def read(rows: Rows) -> tuple[CollectionRecord, Calibration | None]:
+        (row,) = records(rows, name)
         row.check_store(settings)
-        plain = calibration_id == NONE
-        calibration = None if plain else calibration_table.load(engine, row, calibration_id)
+        calibrations = [] if calibration_id else rows(_ACTIVE, name=name, model=row.model)
+        return row, next((Calibration.from_bytes(found.artifact, found.id) for found in calibrations), None)
+
+    row, calibration = read_rows(settings.database, read)
+    if calibration_id not in {"", NONE}:
+        from indexer.collection.collection import require  # noqa: PLC0415 - imports SQLAlchemy
+        from indexer.ledger.database import open_database  # noqa: PLC0415
+        from query.calibration.calibration_table import load  # noqa: PLC0415
+
+        with open_database(settings.database) as engine:
+            calibration = load(engine, require(engine, name), calibration_id)
     if calibration and calibration.earlier_id:
         anew = f"make its calibration anew: dragoman calibrate -c {name}"
         console.warn_once(f"{name} was calibrated by an earlier version; {anew}")

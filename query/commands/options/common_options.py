@@ -14,6 +14,7 @@ from encoders.console import Console
 from encoders.errors import BadInput
 from indexer.cluster.cluster_address import SCHEMES, Address
 from indexer.collection.settings import Settings
+from indexer.ledger.plain_rows import collection_names, read_rows
 from query.commands.options.help import CommonOption
 from query.commands.options.option_types import COLLECTION, FILLED, PATH, Decorator, Number, default_option
 from query.trec_files.output_files import PICTURES, require_writable
@@ -44,11 +45,7 @@ def searched_collection_option(text: str, *, unless: str = "") -> Decorator:
 
 
 def _only_collection(settings: Settings) -> str:
-    from indexer.collection.collection import all_collections  # noqa: PLC0415 - the database's modules
-    from indexer.ledger.database import open_database  # noqa: PLC0415
-
-    with open_database(settings.database) as engine:
-        names = [collection.name for collection in all_collections(engine)]
+    names = read_rows(settings.database, collection_names)
     if len(names) != 1:
         raise click.UsageError(f"say which collection with -c NAME (there are: {', '.join(names) or 'none yet'})")
     return names[0]

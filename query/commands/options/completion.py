@@ -7,9 +7,7 @@ from click.shell_completion import CompletionItem
 
 from encoders.errors import DragomanError
 from indexer.collection.settings import Settings
-from indexer.collection.store_location import StoreLocation
-from indexer.ledger.plain_rows import Rows, read_rows
-from query.collections.collection_status import CALIBRATIONS, COLLECTIONS
+from indexer.ledger.plain_rows import Rows, collection_names, read_rows
 
 _RUNS = """SELECT evaluation_id AS evaluation, name FROM evaluation_runs WHERE evaluation_id IN
 (SELECT id FROM evaluations ORDER BY id DESC LIMIT 50) ORDER BY evaluation_id DESC, id"""
@@ -17,7 +15,7 @@ _RUNS = """SELECT evaluation_id AS evaluation, name FROM evaluation_runs WHERE e
 
 def collections(context: click.Context, _parameter: click.Parameter, typed: str) -> list[CompletionItem]:
     """Names of the collections."""
-    return _items(_read(context, lambda rows: [collection.name for collection in rows(COLLECTIONS)]), typed)
+    return _items(_read(context, collection_names), typed)
 
 
 def runs(context: click.Context, _parameter: click.Parameter, typed: str) -> list[CompletionItem]:
@@ -62,15 +60,17 @@ def _run_ids(rows: Rows) -> list[str]:
 
 def _languages(rows: Rows, context: click.Context) -> list[str]:
     """Languages in the stores of the home; of a store on a server, those of its calibrations."""
+    from indexer.collection.collection_record import records  # noqa: PLC0415 - NumPy
+    from query.collections.collection_status import CALIBRATIONS  # noqa: PLC0415
+
     settings = Settings.read(context.params.get("home"))
     named = context.params.get("name") or context.params.get("collection")
     codes: set[str] = set()
-    for collection in rows(COLLECTIONS):
+    for collection in records(rows):
         if named not in {None, collection.name}:
             continue
-        place = collection.store or settings.home_store
-        if place.startswith("file:"):
-            codes.update(*StoreLocation(place, collection.name).counts(collection.generation, ""))
+        if collection.place(settings).startswith("file:"):
+            codes.update(*collection.location(settings).counts(collection.generation, ""))
         else:
             codes.update(*(row.summary["languages"] for row in rows(CALIBRATIONS, name=collection.name)))
     return sorted(codes)
