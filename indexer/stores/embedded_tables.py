@@ -117,9 +117,8 @@ def forget(
 
 def write(connection: sqlite3.Connection, model: str, items: Sequence[StoredDocument]) -> None:
     """Write documents whose earlier contents and vectors are removed."""
-    connection.executemany(
-        _WRITE, [[getattr(item.document, name) for name in DocumentRow._fields[1:]] for item in items]
-    )
+    names = DocumentRow._fields[1:]
+    connection.executemany(_WRITE, [[getattr(item.document, name) for name in names] for item in items])
     rows = by_id(connection, [item.document.doc_id for item in items])
     for item in items:
         document, row = item.document, rows[item.document.doc_id].row
