@@ -1,4 +1,4 @@
-"""A collection's row: what it says and opens, whether SQLAlchemy read it or not."""
+"""A collection's row, whether SQLAlchemy read it or not."""
 
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from indexer.stores.contract import VectorStore
 
 
 class CollectionRecord:
-    """The columns of ``Collection``, whatever read them."""
+    """What a collection's row says and opens; only rows that SQLAlchemy read can be held in a transaction."""
 
     if TYPE_CHECKING:
         name: Any

@@ -1,7 +1,5 @@
 """Where a collection's stores are, and the stores that are there: embedded, on a server, or in a user's index."""
 
-import sqlite3
-from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,8 +8,6 @@ from urllib.parse import urlsplit
 from encoders.errors import BadInput, StoreError
 from indexer.cluster.cluster_address import SCHEMES, Address, Credentials
 from indexer.collection.settings import file_path
-from indexer.ledger.plain_rows import read_file
-from indexer.stores import embedded_files
 from indexer.stores.attached.attached_address import Attachment, is_attached
 from indexer.stores.contract import VectorStore
 
@@ -43,18 +39,9 @@ class StoreLocation:
             return ElasticStore(
                 address, self.collection, credentials, generation, make=make, database_id=self.database_id
             )
-        from indexer.stores.embedded import EmbeddedStore  # noqa: PLC0415 - imports SQLAlchemy
+        from indexer.stores.embedded import EmbeddedStore  # noqa: PLC0415 - imports NumPy
 
         return EmbeddedStore(self._folder(), self.collection, generation, make=make)
-
-    def counts(self, generation: int, *models: str) -> list[dict[str, int]]:
-        """Number of documents by language for each model, "" for all. Raises as ``open``, and StoreError: it fails."""
-        if not (is_attached(self.url) or self._is_on_server):
-            with suppress(sqlite3.Error, ValueError):  # ``open`` says what to do
-                path = embedded_files.path_of(self._folder(), self.collection, generation)
-                return read_file(path, lambda rows: embedded_files.counts(rows, *models))
-        with closing(self.open(generation, make=False)) as store:
-            return [store.count(model) for model in models]
 
     def open_attached(self, *, make: bool = False) -> "JoinedStore":
         """Open the store of a collection that is attached to a user's index.
@@ -95,7 +82,9 @@ class StoreLocation:
 
             claim = own_index.Claim(self.collection, self.database_id)
             return own_index.generations(Address.parse(self.url), claim, self._server_credentials())
-        return embedded_files.generations(self._folder(), self.collection)
+        from indexer.stores import embedded  # noqa: PLC0415
+
+        return embedded.generations(self._folder(), self.collection)
 
     @property
     def _is_on_server(self) -> bool:
@@ -105,9 +94,11 @@ class StoreLocation:
         return self.credentials or Credentials.read(self.url)
 
     def _drop_file(self, generation: int) -> None:
-        path = embedded_files.path_of(self._folder(), self.collection, generation)
+        from indexer.stores.embedded import path_of, remove_file  # noqa: PLC0415
+
+        path = path_of(self._folder(), self.collection, generation)
         try:
-            embedded_files.remove_file(path)
+            remove_file(path)
         except OSError as error:
             raise StoreError(f"the store {path} can't be removed ({error.strerror}); see that it is yours") from error
 

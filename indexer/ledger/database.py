@@ -85,6 +85,12 @@ def open_engine(url: str) -> sa.Engine:
     return engine
 
 
+def is_missing(url: str) -> bool:
+    """Whether a URL names a file of SQLite that does not exist. Raises StoreError: the URL can't be read."""
+    parsed = _parsed(url)
+    return parsed.get_backend_name() == "sqlite" and not Path(parsed.database or "").is_file()
+
+
 def sqlite_engine(url: str | sa.URL, **options: Any) -> sa.Engine:
     """An engine for a SQLite file, whose connections are as ``sqlite.connect`` opens them."""
     engine = sa.create_engine(url, **options)

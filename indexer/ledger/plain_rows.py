@@ -30,16 +30,22 @@ def read_rows(url: str, read: Callable[[Rows], _Read], *, prepare: bool = True) 
     ``prepare=False`` makes and upgrades no tables: None if they are not this version's. Raises StoreError: as
     ``database.connect``.
     """
-    file = Path(unquote(url.removeprefix(_SQLITE))) if url.startswith(_SQLITE) and "?" not in url else None
-    with suppress(sqlite3.Error, ValueError, OSError):
-        if file and file.is_file():
-            return read_file(file, lambda rows: read(_of_this_version(rows)))
-        if url.startswith("sqlite:") and not prepare:
-            return None
+    file = Path(unquote(url.removeprefix(_SQLITE))).absolute()
+    with suppress(sqlite3.Error, ValueError):
+        if url.startswith(_SQLITE) and "?" not in url:
+            place = f"file:{quote(str(file))}?mode=rw"
+            with closing(sqlite3.connect(place, isolation_level=None, uri=True)) as reader:
+                reader.row_factory = sqlite3.Row
+                reader.execute("BEGIN")
+                rows = partial(_rows, reader.execute)
+                if [row.version_num for row in rows("SELECT version_num FROM alembic_version")] == [migrations.head()]:
+                    return read(rows)
     import sqlalchemy as sa  # noqa: PLC0415
 
     from indexer.ledger import database  # noqa: PLC0415
 
+    if not prepare and database.is_missing(url):
+        return None
     engine = database.connect(url) if prepare else database.open_engine(url)
     try:
         if not (prepare or database.is_current(engine)):
@@ -48,15 +54,6 @@ def read_rows(url: str, read: Callable[[Rows], _Read], *, prepare: bool = True) 
             return read(partial(_rows, lambda query, values: connection.execute(sa.text(query), values).mappings()))
     finally:
         engine.dispose()
-
-
-def read_file(file: Path, read: Callable[[Rows], _Read]) -> _Read:
-    """Return what ``read`` makes of the rows of one state of a SQLite file. Raises sqlite3.Error, ValueError."""
-    place = f"file:{quote(str(file.absolute()))}?mode=rw"
-    with closing(sqlite3.connect(place, isolation_level=None, uri=True)) as connection:
-        connection.row_factory = sqlite3.Row
-        connection.execute("BEGIN")
-        return read(partial(_rows, connection.execute))
 
 
 def collection_names(rows: Rows) -> list[str]:
@@ -69,9 +66,3 @@ def _rows(execute: Callable[..., Iterable[Any]], query: str, **values: Any) -> l
     for row in rows:
         row.update({name: json.loads(row[name]) for name in _JSON & row.keys() if isinstance(row[name], str | bytes)})
     return [SimpleNamespace(**row) for row in rows]
-
-
-def _of_this_version(rows: Rows) -> Rows:
-    if [row.version_num for row in rows("SELECT version_num FROM alembic_version")] != [migrations.head()]:
-        raise ValueError
-    return rows

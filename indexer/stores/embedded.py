@@ -1,6 +1,7 @@
 """The embedded store: one SQLite file a generation of a collection, exact kNN in memory; it needs no server."""
 
 import json
+import re
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,14 +28,13 @@ from indexer.stores.contract import (
     VectorQuery,
     in_order,
 )
-from indexer.stores.embedded_files import DOCUMENTS, WITH_VECTOR, WITH_WORDS, WITHOUT_WORDS, path_of, remove_file
 from indexer.stores.embedded_tables import DocumentRow
 from indexer.stores.field_filters import missing_field
 from indexer.stores.matrix import VectorMatrix
 from indexer.stores.read_cache import ReadCache
 from indexer.stores.sqlite_file import SqliteFile
 
-_SCHEMAS = (WITHOUT_WORDS, WITH_WORDS)
+_SCHEMAS = (word_tables.WITHOUT_WORDS, word_tables.WITH_WORDS)
 _IDS_AT_ONCE = 10_000
 
 _PASSAGES_BYTES = 3 * 2**22
@@ -74,10 +74,10 @@ class EmbeddedStore:
             with self._file.store_errors():
                 make_private_folder(folder)
         with self._file.reading() as connection:
-            if _version(connection) in _SCHEMAS:
+            if word_tables.version(connection) in _SCHEMAS:
                 return
         with self._file.writing() as connection:
-            version = _version(connection)
+            version = word_tables.version(connection)
             if version not in {0, *_SCHEMAS}:
                 raise StoreError(
                     f"{self.path} was written by another version of Dragoman; "
@@ -85,7 +85,7 @@ class EmbeddedStore:
                 )
             embedded_tables.create(connection)
             if not version:
-                connection.execute(f"PRAGMA user_version = {WITHOUT_WORDS}")
+                connection.execute(f"PRAGMA user_version = {_SCHEMAS[0]}")
 
     def create(self, model: str, dim: int) -> None:
         known = self.models().get(model)
@@ -311,7 +311,7 @@ class EmbeddedStore:
 
     def count(self, model: str = "", *, patient: bool = False) -> dict[str, int]:  # noqa: ARG002 - of servers
         with self._file.reading() as connection:
-            return dict(connection.execute(WITH_VECTOR if model else DOCUMENTS, {"model": model}))
+            return embedded_tables.count(connection, model)
 
     def count_passing(self, langs: Sequence[str], filters: Filters | None = None) -> int:
         if not filters:
@@ -327,9 +327,21 @@ class EmbeddedStore:
         self._file.close()
 
 
-def _version(connection: sqlite3.Connection) -> int:
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    return version
+def path_of(folder: Path, collection: str, generation: int) -> Path:
+    """The file of a generation; no collection's name has an ``@``."""
+    return folder / (f"{collection}.db" if generation == 1 else f"{collection}@{generation}.db")
+
+
+def generations(folder: Path, collection: str) -> list[int]:
+    """Numbers of the generations that have a file."""
+    matches = (re.fullmatch(rf"{re.escape(collection)}(?:@(\d+))?\.db", path.name) for path in folder.glob("*.db"))
+    return sorted(int(match[1] or 1) for match in matches if match)
+
+
+def remove_file(path: Path) -> None:
+    """Remove a store's file and SQLite's files beside it."""
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 
 def _ranked(hits: Sequence[tuple[int, float]], doc_ids: Mapping[int, str]) -> list[tuple[str, float]]:

@@ -44,7 +44,7 @@ FROM documents JOIN contents USING (row) JOIN vectors USING (row) JOIN passages 
 WHERE model = :model AND doc_id > :after {} ORDER BY doc_id LIMIT :size"""
 _HAS = """EXISTS (SELECT 1 FROM json_each(fields, ?) AS item WHERE typeof(item.key) != 'text' AND CASE item.type
 WHEN 'array' THEN has_value(item.value, '', ?) WHEN 'object' THEN 0
-ELSE iif(item.type IN ('true', 'false'), item.type, CAST(item.value AS VARCHAR)) IN ({}) END)"""
+ELSE CASE WHEN item.type IN ('true', 'false') THEN item.type ELSE CAST(item.value AS VARCHAR) END IN ({}) END)"""
 """Whether a field has a wanted text: of an object its members are the items, and objects are no values."""
 
 
@@ -267,3 +267,10 @@ def count_rows(connection: sqlite3.Connection, rows: Collection[int], langs: Seq
     query = f"SELECT count(*) FROM documents WHERE {_ROW_LISTED} AND lang IN (SELECT value FROM json_each(:langs))"
     count: int = connection.execute(query, {**_listed(rows), "langs": json.dumps(list(langs))}).fetchone()[0]
     return count
+
+
+def count(connection: sqlite3.Connection, model: str = "") -> dict[str, int]:
+    """Number of documents by language; if a model is named, of documents with a vector of that model."""
+    with_vector = "JOIN vectors USING (row) WHERE model = :model" if model else ""
+    query = f"SELECT lang, count(*) FROM documents {with_vector} GROUP BY lang ORDER BY lang"
+    return dict(connection.execute(query, {"model": model}))

@@ -49,16 +49,18 @@ class SqliteFile:
     @contextmanager
     def _transaction(self, begin: str = "") -> Iterator[sqlite3.Connection]:
         with self.store_errors():
-            connection = self._connection()
+            connection, free = self._connection(), self._free
             try:
                 connection.execute(begin)
                 yield connection
                 if begin:
                     connection.execute("COMMIT")
             except BaseException:
-                connection.close()  # which rolls back
+                with suppress(sqlite3.Error):
+                    connection.rollback()
+                connection.close()
                 raise
-            self._free.append(connection)
+            free.append(connection)
 
     def reading(self) -> AbstractContextManager[sqlite3.Connection]:
         """A connection for one read, consistent by itself."""
@@ -73,7 +75,7 @@ class SqliteFile:
         return self._transaction("BEGIN")
 
     def close(self) -> None:
-        """Close all connections that are free."""
-        with suppress(IndexError):
-            while True:
-                self._free.pop().close()
+        """Close the connections that are free; a connection in use is never used again."""
+        free, self._free = self._free, []
+        for connection in free:
+            connection.close()

@@ -9,19 +9,25 @@ import sqlite3
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from indexer.stores.embedded_files import WITH_WORDS
-
 if TYPE_CHECKING:
     from indexer.text.terms import LexicalIndex
 
+WITHOUT_WORDS, WITH_WORDS = 1, 2
+"""``user_version`` of a file without words, and of a file with words."""
 _BATCH = 500
 
 _NEXT = "SELECT row, lang, title, text FROM documents JOIN contents USING (row) WHERE row > ? ORDER BY row LIMIT ?"
 
 
+def version(connection: sqlite3.Connection) -> int:
+    """The file's ``user_version``; 0 for a new file."""
+    number: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return number
+
+
 def words_exist(connection: sqlite3.Connection) -> bool:
     """Whether the file has words, so that a write to the documents must write their words too."""
-    return bool(connection.execute("PRAGMA user_version").fetchone()[0] == WITH_WORDS)
+    return version(connection) == WITH_WORDS
 
 
 def are_complete(connection: sqlite3.Connection) -> bool:

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from encoders.errors import BadInput, ModelMismatch
 from indexer.collection.collection import Collection, hold
+from indexer.collection.collection_record import CollectionRecord
 from indexer.ledger.database import Base, now, transaction
 from query.calibration.calibration import NONE, Calibration
 from query.calibration.calibration_summary import Summary
@@ -71,13 +72,13 @@ def all_calibrations(engine: sa.Engine, name: str) -> list[StoredCalibration]:
         return [_stored(row) for row in session.scalars(query.order_by(CalibrationRow.created, CalibrationRow.id))]
 
 
-def active(engine: sa.Engine, collection: Collection) -> StoredCalibration | None:
+def active(engine: sa.Engine, collection: CollectionRecord) -> StoredCalibration | None:
     """The active calibration for a collection's present model; none if there is none."""
     calibrations = all_calibrations(engine, collection.name)
     return next((stored for stored in calibrations if stored.active and stored.model == collection.model), None)
 
 
-def load(engine: sa.Engine, collection: Collection, wanted: str = "") -> Calibration | None:
+def load(engine: sa.Engine, collection: CollectionRecord, wanted: str = "") -> Calibration | None:
     """The calibration whose id begins with ``wanted``; unless given, the active calibration or none.
 
     Raises BadInput: no id, or several, begin so; ModelMismatch: the model is another; UnreadableCalibration:
@@ -123,7 +124,7 @@ def forget(session: Session, name: str) -> None:
     session.execute(sa.delete(CalibrationRow).where(CalibrationRow.collection == name))
 
 
-def _named(engine: sa.Engine, collection: Collection, wanted: str) -> StoredCalibration:
+def _named(engine: sa.Engine, collection: CollectionRecord, wanted: str) -> StoredCalibration:
     """The only calibration whose id begins with ``wanted``, if it is of the collection's model."""
     name, calibrations = collection.name, all_calibrations(engine, collection.name)
     matches = [stored for stored in calibrations if stored.id.startswith(wanted)]

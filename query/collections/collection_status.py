@@ -1,5 +1,6 @@
 """Status of a collection: languages, encoder, calibrations, index runs, refused documents."""
 
+from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +16,7 @@ CALIBRATIONS = (
 )
 _RUNS = "SELECT * FROM index_runs WHERE collection = :name ORDER BY id"
 _FINDINGS = """SELECT kind, place, doc_id AS id, text FROM findings
-WHERE run_id IN (SELECT id FROM index_runs WHERE collection = :name) ORDER BY id"""
+WHERE run_id IN (SELECT id FROM index_runs WHERE collection = :name) ORDER BY findings.id"""
 
 
 def statuses(settings: Settings, name: str | None = None) -> list[dict[str, Any]]:
@@ -40,7 +41,8 @@ def _status(
 ) -> dict[str, Any]:
     trouble = ""
     try:
-        languages, searchable = collection.location(settings).counts(collection.generation, "", collection.model)
+        with closing(collection.open_store(settings)) as store:
+            languages, searchable = store.count(), store.count(collection.model)
     except DragomanError as error:  # a broken store must not hide other collections
         languages, searchable, trouble = {}, {}, str(error)
     summaries = [Summary.from_json(calibration.summary) for calibration in calibrations]

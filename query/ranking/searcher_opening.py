@@ -54,12 +54,11 @@ def calibrated(
 
     row, calibration = read_rows(settings.database, read)
     if calibration_id not in {"", NONE}:
-        from indexer.collection.collection import require  # noqa: PLC0415 - imports SQLAlchemy
-        from indexer.ledger.database import open_database  # noqa: PLC0415
+        from indexer.ledger.database import open_database  # noqa: PLC0415 - imports SQLAlchemy
         from query.calibration.calibration_table import load  # noqa: PLC0415
 
         with open_database(settings.database) as engine:
-            calibration = load(engine, require(engine, name), calibration_id)
+            calibration = load(engine, row, calibration_id)
     if calibration and calibration.earlier_id:
         anew = f"make its calibration anew: dragoman calibrate -c {name}"
         console.warn_once(f"{name} was calibrated by an earlier version; {anew}")

@@ -1,6 +1,7 @@
 """What the shell completes: names of collections, encoders, logged runs and languages. No encoder is loaded for it."""
 
 from collections.abc import Callable, Iterable
+from contextlib import closing
 
 import click
 from click.shell_completion import CompletionItem
@@ -60,7 +61,7 @@ def _run_ids(rows: Rows) -> list[str]:
 
 def _languages(rows: Rows, context: click.Context) -> list[str]:
     """Languages in the stores of the home; of a store on a server, those of its calibrations."""
-    from indexer.collection.collection_record import records  # noqa: PLC0415 - NumPy
+    from indexer.collection.collection_record import records  # noqa: PLC0415 - imports NumPy
     from query.collections.collection_status import CALIBRATIONS  # noqa: PLC0415
 
     settings = Settings.read(context.params.get("home"))
@@ -70,7 +71,8 @@ def _languages(rows: Rows, context: click.Context) -> list[str]:
         if named not in {None, collection.name}:
             continue
         if collection.place(settings).startswith("file:"):
-            codes.update(*collection.location(settings).counts(collection.generation, ""))
+            with closing(collection.open_store(settings)) as store:
+                codes |= store.count().keys()
         else:
             codes.update(*(row.summary["languages"] for row in rows(CALIBRATIONS, name=collection.name)))
     return sorted(codes)

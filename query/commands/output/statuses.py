@@ -19,7 +19,7 @@ _ADVICE = {
 
 
 def show_statuses(statuses: Sequence[dict[str, Any]], settings: Settings, console: Console, *, full: bool) -> None:
-    """Show the status of each collection as ``collection_status.describe`` has it, and where they are kept.
+    """Show the status of each collection as ``collection_status.statuses`` has it, and where they are kept.
 
     ``full``: with every calibration, run and note, else the active calibration, the last run and the number of notes.
     """

@@ -26,16 +26,7 @@ from indexer.cluster.index_changes import ShardPosition
 from indexer.collection.settings import Settings
 from indexer.ledger import database, migrations
 from indexer.ledger.attach_ledger import AttachLedger
-from indexer.ledger.database import (
-    connect,
-    open_database,
-    open_engine,
-    read_database_id,
-    shown,
-    sqlite_engine,
-    transaction,
-    upgrade,
-)
+from indexer.ledger.database import connect, open_database, open_engine, read_database_id, shown, transaction, upgrade
 from indexer.ledger.findings import Finding
 from indexer.stores.sqlite_file import SqliteFile
 from tests.conftest import Patch, fallen, skip_or_fail
@@ -134,7 +125,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def write(file: Path, statement: str) -> None:
-    engine = sqlite_engine(f"sqlite:///{file}")
+    engine = database.sqlite_engine(f"sqlite:///{file}")
     with engine.begin() as connection:
         connection.exec_driver_sql(statement)
     engine.dispose()
@@ -155,7 +146,7 @@ def read_only(file: Path) -> Iterator[tuple[Path, sa.Engine]]:
     view = file.parent.with_name("view")
     try:
         with unwritable(file.parent, view):
-            engine = sqlite_engine(f"sqlite:///{view / file.name}")
+            engine = database.sqlite_engine(f"sqlite:///{view / file.name}")
             yield view, engine
             engine.dispose()
     except PermissionError as error:
@@ -165,7 +156,7 @@ def read_only(file: Path) -> Iterator[tuple[Path, sa.Engine]]:
 def test_files_are_their_owners_alone_and_a_commit_is_on_the_disk_when_it_returns(file: Path) -> None:
     old = os.umask(0o022)
     try:
-        engine = sqlite_engine(f"sqlite:///{file}")
+        engine = database.sqlite_engine(f"sqlite:///{file}")
         with engine.connect() as connection:
             connection.exec_driver_sql("INSERT INTO numbers VALUES (2)")
             assert connection.exec_driver_sql("PRAGMA synchronous").scalar_one() == 2  # full
@@ -182,7 +173,7 @@ def test_files_are_their_owners_alone_and_a_commit_is_on_the_disk_when_it_return
 
 def test_processes_that_open_a_new_file_at_once_wait_for_each_other(tmp_path: Path) -> None:
     """Of two that turn a file to WAL mode SQLite refuses one at once, whatever its timeout."""
-    engine = sqlite_engine(f"sqlite:///{tmp_path / 'new.db'}")
+    engine = database.sqlite_engine(f"sqlite:///{tmp_path / 'new.db'}")
     with closing(sqlite3.connect(tmp_path / "new.db", isolation_level=None, check_same_thread=False)) as other:
         other.execute("BEGIN IMMEDIATE")
         threading.Timer(0.3, other.rollback).start()
@@ -198,6 +189,15 @@ def test_a_home_may_have_any_name(tmp_path: Path) -> None:
         with file.writing():
             pass
     assert {"dragoman.db", "store.db"} <= {path.name for path in home.iterdir()}
+
+
+def test_a_connection_in_use_at_the_end_of_a_file_is_not_used_again(tmp_path: Path) -> None:
+    file = SqliteFile(tmp_path / "a.db")
+    with file.reading():
+        file.close()
+        file.path.unlink()
+    with pytest.raises(StoreError, match="is gone"), file.reading():
+        pass
 
 
 def test_a_file_that_can_t_be_written_is_read_with_what_another_process_writes_or_left_beside_it(file: Path) -> None:

@@ -67,7 +67,8 @@ def test_names_are_completed(typed: str, names: list[str], home: Path, completed
 
 
 def test_no_home_is_made_and_no_database_upgraded_by_tab(tmp_path: Path, completed: Complete) -> None:
-    assert completed("search x -c ", tmp_path / "home") == []
+    for option in ("", f"--database sqlite+pysqlite:///{tmp_path}/home/dragoman.db "):
+        assert completed(f"search x {option}-c ", tmp_path / "home") == []
     assert not (tmp_path / "home").exists()
     with closing(sqlite3.connect(tmp_path / "dragoman.db")) as database:
         database.execute("CREATE TABLE alembic_version (version_num TEXT)")
