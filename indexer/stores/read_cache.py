@@ -1,6 +1,7 @@
 """What a store read in one state of its file or indices."""
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, TypeVar
 
@@ -14,7 +15,7 @@ class ReadCache(Generic[_Key, _Value]):
     def __init__(self, size_of: Callable[[_Value], int], limit: int) -> None:
         self._size_of, self._limit = size_of, limit  # bytes of a value; most bytes of all: the oldest go
         self._state: object = None
-        self._values: dict[_Key, _Value] = {}
+        self._values: OrderedDict[_Key, _Value] = OrderedDict()
         self._size = 0
         self._lock = threading.Lock()
 
@@ -35,10 +36,10 @@ class ReadCache(Generic[_Key, _Value]):
             self._values |= values
             self._size += size - sum(map(self._size_of, outdated))
             while self._size > self._limit:
-                self._size -= self._size_of(self._values.pop(next(iter(self._values))))
+                self._size -= self._size_of(self._values.popitem(last=False)[1])
 
     def _empty(self, state: object) -> None:
-        self._state, self._values, self._size = state, {}, 0
+        self._state, self._values, self._size = state, OrderedDict(), 0
 
     def clear(self) -> None:
         """Free the memory."""
