@@ -83,15 +83,16 @@ class PlainCollection(CollectionRecord, SimpleNamespace):
     """A row that was read without SQLAlchemy."""
 
 
-def records(rows: Rows, name: str | None = None) -> list[PlainCollection]:
+def read_collections(rows: Rows, name: str | None = None) -> list[PlainCollection]:
     """All collections by name, or the collection of a name.
 
     Raises NoCollection: there is none of this name; BadInput: no collection can have it.
     """
-    found = [PlainCollection(**vars(row)) for row in rows("SELECT * FROM collections ORDER BY name")]
+    collections = [PlainCollection(**vars(row)) for row in rows("SELECT * FROM collections ORDER BY name")]
     if name is None:
-        return found
+        return collections
     check_collection_name(name)
-    if name not in (names := [record.name for record in found]):
+    names = [collection.name for collection in collections]
+    if name not in names:
         raise NoCollection.among(names, name)
-    return [found[names.index(name)]]
+    return [collections[names.index(name)]]

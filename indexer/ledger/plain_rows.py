@@ -5,7 +5,6 @@ import sqlite3
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar, overload
 from urllib.parse import quote, unquote
@@ -30,10 +29,9 @@ def read_rows(url: str, read: Callable[[Rows], _Read], *, prepare: bool = True) 
     ``prepare=False`` makes and upgrades no tables: None if they are not this version's. Raises StoreError: as
     ``database.connect``.
     """
-    file = Path(unquote(url.removeprefix(_SQLITE))).absolute()
     with suppress(sqlite3.Error, ValueError):
         if url.startswith(_SQLITE) and "?" not in url:
-            place = f"file:{quote(str(file))}?mode=rw"
+            place = f"file:{quote(unquote(url.removeprefix(_SQLITE)))}?mode=rw"
             with closing(sqlite3.connect(place, isolation_level=None, uri=True)) as reader:
                 reader.row_factory = sqlite3.Row
                 reader.execute("BEGIN")

@@ -6,7 +6,7 @@ from typing import Any
 
 from encoders.console import values_of
 from encoders.errors import DragomanError
-from indexer.collection.collection_record import PlainCollection, records
+from indexer.collection.collection_record import PlainCollection, read_collections
 from indexer.collection.settings import Settings
 from indexer.ledger.plain_rows import Rows, read_rows
 from query.calibration.calibration_summary import Summary
@@ -16,7 +16,8 @@ CALIBRATIONS = (
 )
 _RUNS = "SELECT * FROM index_runs WHERE collection = :name ORDER BY id"
 _FINDINGS = """SELECT kind, place, doc_id AS id, text FROM findings
-WHERE run_id IN (SELECT id FROM index_runs WHERE collection = :name) ORDER BY findings.id"""
+WHERE run_id IN (SELECT id FROM index_runs WHERE collection = :name)
+GROUP BY kind, place, doc_id, text ORDER BY min(findings.id)"""
 
 
 def statuses(settings: Settings, name: str | None = None) -> list[dict[str, Any]]:
@@ -27,7 +28,7 @@ def statuses(settings: Settings, name: str | None = None) -> list[dict[str, Any]
 
     def read(rows: Rows) -> list[list[Any]]:
         queries = _RUNS, _FINDINGS, CALIBRATIONS
-        return [[row, *(rows(query, name=row.name) for query in queries)] for row in records(rows, name)]
+        return [[row, *(rows(query, name=row.name) for query in queries)] for row in read_collections(rows, name)]
 
     return [_status(settings, *rows) for rows in read_rows(settings.database, read)]
 
@@ -46,7 +47,7 @@ def _status(
     except DragomanError as error:  # a broken store must not hide other collections
         languages, searchable, trouble = {}, {}, str(error)
     summaries = [Summary.from_json(calibration.summary) for calibration in calibrations]
-    notes = list({tuple(vars(finding).items()): vars(finding) for finding in findings}.values())
+    notes = [vars(finding) for finding in findings]
     return {
         "collection": collection.name,
         "store": collection.place(settings),

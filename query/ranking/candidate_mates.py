@@ -143,7 +143,7 @@ def _first_alike(documents: CandidateDocuments, best_first: Rows, read: ReadDocu
             near.setdefault(worse, []).append(better)
     rows = sorted({*near, *itertools.chain(*near.values())})
     texts = dict(zip(rows, read([documents.doc_ids[row] for row in rows]) if rows else [], strict=True))
-    pieces = cache(lambda row: _pieces(texts[row].content[: _COMPARED + 3]))
+    pieces = cache(lambda row: _pieces(texts[row].content))
     for row in sorted(near, key=place.__getitem__):
         shown = (other for other in sorted(near[row], key=place.__getitem__) if first[other] == other)
         first[row] = next((other for other in shown if _share(pieces(row), pieces(other)) >= ALIKE_PIECES), row)

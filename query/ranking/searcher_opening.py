@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from encoders.console import Console
 from encoders.errors import BadInput, StoreError
 from encoders.languages import normalise, require_list
-from indexer.collection.collection_record import CollectionRecord, records
+from indexer.collection.collection_record import CollectionRecord, read_collections
 from indexer.collection.settings import Settings
 from indexer.ledger.plain_rows import Rows, read_rows
 from indexer.stores.contract import LexicalQuery, VectorStore
@@ -47,7 +47,7 @@ def calibrated(
     """A collection and the calibration of an id, as in ``RankingOptions``; a warning if an earlier version made it."""
 
     def read(rows: Rows) -> tuple[CollectionRecord, Calibration | None]:
-        (row,) = records(rows, name)
+        (row,) = read_collections(rows, name)
         row.check_store(settings)
         calibrations = [] if calibration_id else rows(_ACTIVE, name=name, model=row.model)
         return row, next((Calibration.from_bytes(found.artifact, found.id) for found in calibrations), None)

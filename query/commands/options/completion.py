@@ -61,13 +61,13 @@ def _run_ids(rows: Rows) -> list[str]:
 
 def _languages(rows: Rows, context: click.Context) -> list[str]:
     """Languages in the stores of the home; of a store on a server, those of its calibrations."""
-    from indexer.collection.collection_record import records  # noqa: PLC0415 - imports NumPy
+    from indexer.collection.collection_record import read_collections  # noqa: PLC0415 - imports NumPy
     from query.collections.collection_status import CALIBRATIONS  # noqa: PLC0415
 
     settings = Settings.read(context.params.get("home"))
     named = context.params.get("name") or context.params.get("collection")
     codes: set[str] = set()
-    for collection in records(rows):
+    for collection in read_collections(rows):
         if named not in {None, collection.name}:
             continue
         if collection.place(settings).startswith("file:"):
