@@ -12,7 +12,7 @@ from encoders.document import BoolArray, FloatArray
 from encoders.errors import BadInput
 
 NEIGHBOURS = 3
-"""k of both means; 1 to 10 differ by .001 MAP (docs/decisions/0005)."""
+"""k of both means; 1 to 10 differ by .001 MAP."""
 
 FLOOR = 0.1
 """Least mean cosine that a score is divided by. In a tiny collection neighbourhoods are orthogonal to the queries, and

@@ -37,7 +37,7 @@ _FLATTENED = 7000
 
 _GRAPH = {"m": 32, "ef_construction": 200}
 """Neighbours of a vector in a graph, and vectors that are compared to find them: twice the server's default, which
-finds 99.4 % of the exact ten best where these find 99.9 % (docs/decisions/0006)."""
+finds 99.4 % of the exact ten best where these find 99.9 %."""
 
 PARTS = ("passages", "offsets", "known")
 """What is stored of a model beside the vector, as base64."""
