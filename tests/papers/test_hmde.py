@@ -49,7 +49,6 @@ def disks(tmp_path: Path) -> Path:
 
 
 def clef(disks: Path) -> list[str]:
-    """The options that name the disks."""
     kinds = (("documents", "{}"), ("qrels", "qrels.{}"))
     given = [f"--{what}={lang}={disks / name.format(lang)}" for lang in ("de", "it") for what, name in kinds]
     return given + [f"--topics={disks / f'top-{lang}.txt'}" for lang in ("de", "it")]

@@ -35,7 +35,6 @@ def mldoc(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def tatoeba(tmp_path: Path) -> Path:
-    """A pair of Tatoeba's files."""
     folder = tmp_path / "tatoeba"
     folder.mkdir()
     (folder / "tatoeba.deu-eng.deu").write_text("Der Hund bellt.\nIch esse Brot.\nEs regnet heute.\n", encoding="utf-8")

@@ -150,7 +150,6 @@ NOTHING = Document("3", "ja", "hana")
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> list[ModelFolder]:
-    """Of three languages, and of two of these."""
     place = tmp_path_factory.mktemp("models")
     wide = Cr5(Cr5Settings(dimensions=8, ridge=0.3)).fit(corpus(["de", "en", "fr"]))
     narrow = Cr5(Cr5Settings(dimensions=6, ridge=0.3)).fit(corpus(["de", "en"], seed=1))

@@ -323,7 +323,6 @@ def test_killed_in_the_middle_it_goes_on_where_it_stopped(owner: Owner) -> None:
 
 
 def left(owner: Owner) -> list[str]:
-    """Ids of the documents that hold our field."""
     owner.client.indices.refresh(index=owner.index)
     hits = owner.client.search(index=owner.index, query={"exists": {"field": "dragoman.id"}}, size=1000)
     return sorted(hit["_id"] for hit in hits["hits"]["hits"])

@@ -254,7 +254,6 @@ def test_a_file_is_called_damaged_only_if_it_is(tmp_path: Path, statement: str, 
 
 @pytest.fixture
 def second(tmp_path: Path) -> Path:
-    """Migrations with a made-up second one."""
     return migrations_with_second(tmp_path / "migrations")
 
 

@@ -26,7 +26,6 @@ MODEL, DIM = "model-a", 8
 
 @pytest.fixture(params=["embedded", pytest.param("elastic", marks=pytest.mark.elastic)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """URL of a place for stores of each kind."""
     if request.param == "embedded":
         return tmp_path.as_uri()
     url: str = request.getfixturevalue("elastic_url")
@@ -35,7 +34,6 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def store(place: str) -> Iterator[VectorStore]:
-    """An empty store of each kind."""
     opened = StoreLocation(place, "contract").open()
     opened.create(MODEL, DIM)
     yield opened

@@ -64,7 +64,6 @@ class _Copies:
 
 @pytest.fixture
 def copies(monkeypatch: pytest.MonkeyPatch) -> _Copies:
-    """A copy is made for the first search."""
     monkeypatch.setattr(matrices, "_SEARCHES", 0)
     return _Copies(monkeypatch)
 

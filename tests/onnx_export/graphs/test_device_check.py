@@ -165,7 +165,6 @@ def vectors(seed: int = 0) -> FloatArray:
 
 
 def turned(rows: FloatArray, cosine: float) -> FloatArray:
-    """Rows at this cosine from the given ones."""
     noise = np.random.default_rng(9).normal(size=rows.shape).astype(np.float32)
     across = unit_rows(noise - np.einsum("ij,ij->i", noise, rows)[:, None] * rows)
     return np.asarray(cosine * rows + np.sqrt(1 - cosine**2) * across, dtype=np.float32)

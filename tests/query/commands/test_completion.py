@@ -91,6 +91,5 @@ def test_completing_loads_no_encoder_and_no_sqlalchemy(home: Path) -> None:
 
 
 def _variables(typed: str) -> dict[str, str]:
-    """The variables by which bash asks."""
     words = f"dragoman {typed}"
     return {"_DRAGOMAN_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}

@@ -29,7 +29,6 @@ def _run(*arguments: object) -> str:
 
 @pytest.fixture(scope="module")
 def said(home: Path) -> str:
-    """What the demo says the first time."""
     return _run("demo", "--home", home)
 
 

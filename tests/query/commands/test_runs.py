@@ -268,7 +268,6 @@ TAG = "a-run-with-a-long-name-of-more-than-fifty-characters"
 
 @pytest.fixture(params=[60, 80, 100, 160])
 def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> int:
-    """Width of the terminal that stdout is."""
     columns: int = request.param
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setattr(type(sys.stdout), "isatty", lambda _: True)
@@ -286,7 +285,6 @@ def is_whole(texts: Iterable[str], output: str, width: int) -> None:
 
 
 def means_of(runs: Iterable[dict[str, Any]], digits: int = 3) -> set[str]:
-    """The figures of runs, as tables show them."""
     return {f"{mean:.{digits}f}" for run in runs for name, mean in run["means"].items() if not name.startswith("own")}
 
 

@@ -41,7 +41,6 @@ def evaluated(calibrated: Settings, tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def names(matrix: Any) -> dict[str, float]:
-    """Means by the names of the pairs."""
     return {pair["run"].partition(".")[2]: float(pair["mean"]) for pair in matrix["pairs"]}
 
 

@@ -30,7 +30,6 @@ Ask = Callable[..., list[dict[str, Any]]]
 
 @pytest.fixture
 def ask(on_demo: Command) -> Ask:
-    """The hits of the command."""
     return lambda *options: on_demo.one(*SEARCH, "-k", "20", *options)["hits"]
 
 

@@ -179,7 +179,6 @@ def test_a_language_that_has_no_answer_is_not_pushed_to_the_top(searcher: Search
 
 
 def test_a_search_asks_the_store_for_everything_once(searcher: Searcher, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The documents' vectors come with them."""
     names = ("search", "vectors", "passages", "get")
     calls = {name: calls_of(monkeypatch, searcher.store, name) for name in names}
     assert searcher.search("Brot backen", lang="de", k=5)

@@ -62,7 +62,6 @@ def test_the_best_thirty_are_reranked_and_the_rest_stays(
 
 
 def test_mates_take_part_by_differences_of_scores(calibrated_by_words: Settings, reranker: ModelFolder) -> None:
-    """Whatever number all scores have in common."""
     with opened(calibrated_by_words, reranker) as searcher:
         (ranking,) = replace(searcher, reranker=None).rank([Document("q", "de", QUERY)], k=RERANKED)
         scores = np.random.default_rng(1).normal(-4, 3, RERANKED).astype(np.float32)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from encoders.document import Document, FloatArray
+from encoders.document import Document, FloatArray, unit_rows
 from encoders.errors import BadInput
 from encoders.methods.vector_parts import VectorParts
 from indexer.stores.contract import VectorQuery
@@ -64,7 +64,6 @@ def topic_of(doc_id: str) -> str:
 
 
 def pages_of(pages: Sequence[Document], noise: float = 1.0) -> Callable[..., Iterator[Pages]]:
-    """A fixture: the pages as a collection."""
 
     @pytest.fixture(scope="module")
     def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
@@ -323,6 +322,28 @@ def test_near_duplicates_of_a_language_are_one_subject_and_nobody_knows_whether_
     assert len(searcher.search("t99 parcel", lang="de", k=30)) == 30
 
 
+def test_near_duplicates_have_six_in_ten_pieces_in_common_and_are_near_without_the_means_too() -> None:
+    """The third document is near by plain cosine alone, so its text is not read."""
+    without = np.linalg.cholesky(np.array([[1, 0.6, 0.4], [0.6, 1, 0.4], [0.4, 0.4, 1]])).astype(np.float32)
+    without = np.hstack((without, np.zeros((3, 1), dtype=np.float32)))
+    raw = unit_rows(without + np.array([0, 0, 0, 4], dtype=np.float32))
+    documents = CandidateDocuments("012", {"en": slice(0, 3)}, raw, without, VectorParts.equal(4))
+    random, verdicts = np.random.default_rng(0), set()
+    for changed in range(0, 200, 5):
+        letters = random.choice(list("abcd é漢😀"), 400 + 2 * changed)
+        other = np.where(np.isin(np.arange(len(letters)), random.choice(len(letters), changed)), "x", letters)
+        stored = [Document(f"{row}", "en", "".join(text)) for row, text in enumerate((letters, other))]
+        first, second = ({document.text[at : at + 4] for at in range(min(len(letters), 500))} for document in stored)
+
+        def read(doc_ids: Sequence[str], stored: Sequence[Document] = stored) -> list[Document]:
+            return [stored[int(doc_id)] for doc_id in doc_ids]
+
+        _, behind = subjects(documents, np.arange(3), [], BAR, read, mates=False)
+        assert behind == ({0: 1} if len(first & second) >= 0.6 * len(first | second) else {})
+        verdicts.add(bool(behind))
+    assert verdicts == {False, True}
+
+
 @pytest.mark.parametrize(("topics", "known"), [(7, False), (8, True)])
 def test_of_few_documents_nobody_knows_whether_they_answer(opened: Opened, topics: int, known: bool) -> None:
     found = opened(pages_in(LANGS, topics)).search("t3 asked", lang="de", k=3)
@@ -378,7 +399,6 @@ def test_all_versions_have_what_is_asked_of_hits(opened: Opened) -> None:
 
 
 def test_a_document_that_vanishes_is_in_no_subject(opened: Opened, monkeypatch: Patch) -> None:
-    """Before it is shown."""
     searcher, lost = opened(pages_in(LANGS)), ["fr:t3:0"]
     get = searcher.store.get
 

@@ -636,7 +636,6 @@ def test_axe_finds_nothing_to_complain_of(browser: Any, service: httpx.Client, s
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory, small: ModelFolder) -> Iterator[httpx.Client]:
-    """A service of hostile documents."""
     folder = tmp_path_factory.mktemp("hostile")
     settings = Settings.read(home=folder / "home")
     source = write_records(page_attacks.documents(), folder / "hostile.jsonl")

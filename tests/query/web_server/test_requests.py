@@ -344,7 +344,6 @@ def sent_raw(service: httpx.Client, sent: bytes) -> bytes:
 
 
 def rest(opened: socket.socket) -> bytes:
-    """What comes until the other side closes."""
     parts: list[bytes] = []
     with suppress(ConnectionResetError):
         parts.extend(iter(lambda: opened.recv(65_536), b""))

@@ -17,7 +17,6 @@ NOTHING: dict[str, Any] = {"max_score": None, "hits": []}
 
 
 def searched(service: httpx.Client, query: Any = CLAUSE, **more: Any) -> dict[str, Any]:
-    """The hits of an answer, and their total."""
     answer = service.post("/demo/_search", json={"query": query, **more})
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()["hits"]
