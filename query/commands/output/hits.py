@@ -21,8 +21,8 @@ _INDENT = 11
 def query_parts(hits: Hits, unread: str) -> Iterator[Part]:
     """What a search says about its query, whose end ``unread`` the encoder leaves out."""
     if unread:
-        beginning = textwrap.shorten(unread, 40, placeholder=" …")
-        yield Alert(f"the query is longer than the encoder reads; what comes from {beginning!r} on was left out")
+        beginning = repr(_beginning(unread, 40))
+        yield Alert(f"the query is longer than the encoder reads; what comes from {beginning} on was left out")
     if hits.confidence is not None and hits.confidence >= SURE:
         yield Note(f"query language: {hits.lang} (detected)")
     yield from map(Note, answer_notes(hits, "--lang {}"))
@@ -65,10 +65,7 @@ def hit_parts(hits: Sequence[Hit], balance: float = 1.0, good: int | None = None
         below = lines_of(explanation(hit.parts, hit.score, balance), width) if hit.parts else []
         yield from (f"{indent}{line}" for line in below)
         if hit.passage:
-            passage = " ".join(hit.passage.text.split())
-            if len(passage) > _PASSAGE_CHARACTERS:
-                _, end = cut_at_blanks(passage, _PASSAGE_CHARACTERS // 2, _PASSAGE_CHARACTERS, " ")[0]
-                passage = f"{passage[:end]} …"
+            passage = _beginning(hit.passage.text, _PASSAGE_CHARACTERS)
             columns = _INDENT + width * len(passage) // cells(passage)
             yield textwrap.fill(passage, columns, initial_indent=indent, subsequent_indent=indent)
         if hit.also:
@@ -87,7 +84,14 @@ def _width() -> int:
 
 
 def _title(hit: Hit) -> str:
-    return one_line(hit.document.title or textwrap.shorten(hit.document.text, 80, placeholder=" …"))
+    return one_line(hit.document.title or _beginning(hit.document.text, 80))
+
+
+def _beginning(text: str, most: int) -> str:
+    """The first characters of a text on one line, cut at a blank if the text has one there: Chinese has none."""
+    text = " ".join(text.split())
+    _, end = cut_at_blanks(text, most // 2, most, " ")[0]
+    return text if end == len(text) else f"{text[:end]} …"
 
 
 def _cut(text: str, columns: int) -> str:

@@ -145,11 +145,11 @@ def test_no_line_of_titles_is_too_wide(monkeypatch: pytest.MonkeyPatch, capsys: 
     ]
 
 
-def test_the_shown_part_of_a_passage_ends_with_a_whole_word(capsys: pytest.CaptureFixture[str]) -> None:
-    for text, shown in ("a screen " * 40, f"{'ascreen' * 26}a…"), ("光" * 300, f"{'光' * 240}…"):
-        Console().print(hit_parts([replace(hit("en", "Bread"), passage=Passage(text, 0, len(text), 0.5, 0, 0.5))]))
-        lines = capsys.readouterr().out.splitlines()
-        assert "".join("".join(lines[1:]).split()) == shown
+def test_the_shown_part_of_a_passage_ends_with_a_whole_word() -> None:
+    for text, length, shown in ("a screen " * 40, 73, f"{'ascreen' * 26}a…"), ("光" * 300, 80, f"{'光' * 240}…"):
+        hits = [Hit("1", "en", 0.5, 0.5, Document("1", "en", text), Passage(text, 0, 9, 0.5, 0, 0.5))]
+        title, below = "".join(map(str, hit_parts(hits))).split("[1]")
+        assert (" ".join(title.split()[3:]), "".join(below.split())) == (f"{text[:length]} …", shown)
 
 
 @pytest.mark.parametrize(("mates", "shown"), [(0.1004, "0.101"), (-0.0508, "-0.050")])
