@@ -230,10 +230,10 @@ def decide(
     first = _Reading(stated or "utf-8", blocks())
     if first.switches and not stated and (switched := _switched(blocks)):
         return Encoding(switched.name, guessed=declared != switched.name, replaced=switched.broken)
-    if first.fits:
+    if first.fits or (stated and first.broken * _RARE < first.length):
         return Encoding(first.name, replaced=first.broken)
     if stated:
-        raise UndecodableError(f"it is not {Encoding(stated)}; say its encoding with --encoding")
+        raise UndecodableError(f"it is not {Encoding(stated)}, as its byte order mark or --encoding says; correct this")
     if declared and (reading := _Reading(declared, blocks())).fits:
         return Encoding(declared, replaced=reading.broken)
     stating = _CELL if _LANG_COLUMN.match(start) else _STATED_LANG

@@ -77,12 +77,12 @@ def test_an_old_encoding_is_guessed_for_every_reader_and_the_guess_is_told(
         (TEXTS["ja"].encode("utf-32-le"), TEXTS["ja"], ""),
         (TEXTS["ru"].encode() + b" \xff.", f"{TEXTS['ru']} \ufffd.", "1 character of it is broken in UTF-8"),
         (b"word " * 300 + b"\xff", f"{'word ' * 300}\ufffd", "1 character of it is broken"),
+        (codecs.BOM_UTF8 + b"word " * 300 + b"\xff", f"{'word ' * 300}\ufffd", "1 character of it is broken"),
+        (codecs.BOM_UTF16_LE + b"w\0" * 300 + b"\xff", f"{'w' * 300}\ufffd", "1 character of it is broken"),
         (TEXTS["th"].encode() + b" \x96\x96 \xc3", f"{TEXTS['th']} \ufffd\ufffd \ufffd", "3 characters of it"),
     ],
 )
-def test_a_byte_order_mark_or_zero_bytes_decide_and_a_few_broken_bytes_do_not(
-    content: bytes, text: str, said: str, tmp_path: Path
-) -> None:
+def test_a_mark_or_zero_bytes_decide_not_broken_bytes(content: bytes, text: str, said: str, tmp_path: Path) -> None:
     read, sentences = only(tmp_path / "a.txt", content)
     assert (read, len(sentences)) == (text, bool(said))
     assert all(said in sentence for sentence in sentences)
@@ -112,7 +112,7 @@ def test_a_declared_label_is_read_as_browsers_read_it(label: str, encoding: str,
 def test_a_wrong_mark_or_declaration_and_half_of_a_guess_are_not_believed(tmp_path: Path) -> None:
     german = TEXTS["de"].encode("cp1252")
     assert given(tmp_path / "a.txt", codecs.BOM_UTF8 + german) == [
-        ("a.txt", "it is not UTF-8; say its encoding with --encoding")
+        ("a.txt", "it is not UTF-8, as its byte order mark or --encoding says; correct this")
     ]
     assert only(tmp_path / "a.html", b"<meta charset='utf-16'><p>" + german)[0] == TEXTS["de"]
     assert only(tmp_path / "dos.txt", TEXTS["de"].encode("cp850"))[0] == TEXTS["de"]
@@ -153,7 +153,7 @@ def test_what_cannot_be_told_is_refused_and_can_be_said_by_a_pattern_or_by_the_l
     assert only(path, b"caf\xe9", encoding="*.new.txt=koi8-r,*.old.txt=iso-8859-2") == ("café", [])
     assert only(path, b"caf\xe9", encoding="koi8-r")[0] == "cafИ"
     assert given(path, TEXTS["ru"].encode("cp1251"), encoding="utf-8") == [
-        ("menu.old.txt", "it is not UTF-8; say its encoding with --encoding")
+        ("menu.old.txt", "it is not UTF-8, as its byte order mark or --encoding says; correct this")
     ]
     with pytest.raises(BadInput, match=r"menu\.old\.txt: it is not UTF-8 and taken for windows-1251; .* \(--strict\)"):
         given(path, TEXTS["ru"].encode("cp1251"), strict=True)
