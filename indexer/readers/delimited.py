@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
@@ -134,7 +134,7 @@ class _Table:
             if (name := self._names[field]) not in columns and (field == "text" or field in self._options.fields):
                 shown = ", ".join(columns[:10]) or "none"
                 return f"its header has no column {name!r} (it has {shown}); name the column: --field {field}=COLUMN"
-        repeated = next((name for name in columns if name and columns.count(name) > 1), None)
+        repeated = next((name for name, count in Counter(columns).items() if name and count > 1), None)
         return f"its header names the column {repeated!r} more than once; rename all but one" if repeated else ""
 
     def read(self, row: list[str], place: str, record_id: str) -> Document | Refusal:

@@ -67,6 +67,7 @@ _XML_START = re.compile(
     rb"(?:<!--.*?-->\s*|<!doctype[^<>\[]*\[.*?\]\s*>\s*|<[?!][^<>]*>\s*)*+<([a-z_][\w.:-]*)(?:\s[^<>]*)?/?>", re.DOTALL
 )
 _XML_SUFFIXES = (".xml", ".rss", ".atom", ".rdf", ".tei", ".opml")
+_TREC_START = re.compile(rb"^[ \t]*(?:<(?!doc[ >])[^<>]*>\s*)*+<doc[ >]", re.MULTILINE)
 _DUMP_START = re.compile(rb"(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*+<(?:!doctype\s+)?mediawiki\b", re.DOTALL)
 STANDARD_INPUT = "-"
 _CHUNK = 1 << 20
@@ -231,7 +232,7 @@ def _format(file: SourceFile, start: bytes) -> str:
     head = start.lstrip().lower()
     if MAIL.match(head):
         return "mail"
-    if (is_dump := _DUMP_START.match(head)) or b"<doc>" in head or b"<doc " in head:
+    if (is_dump := _DUMP_START.match(head)) or _TREC_START.search(head):
         return "mediawiki" if is_dump else "trec"
     root = _XML_START.match(head)
     if head.startswith((b"<!doctype html", b"<html")) or (root and root[1] == b"html"):

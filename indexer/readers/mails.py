@@ -71,20 +71,24 @@ def _parts(data: bytes, stated: str, options: ReadOptions) -> tuple[str, str, st
     """Title, text, date by ISO 8601, and how the text was read; without a date empty; ``stated`` if undeclared."""
     mail = message_from_bytes(data, policy=policy.default)
     date: datetime | None = getattr(mail["date"], "datetime", None)
-    body = cast("EmailMessage | None", mail.get_body(("plain", "html")))
     text, encoding = "", UTF8
-    if body:
-        payload = cast("bytes", body.get_payload(decode=True))
-        html = body.get_content_subtype() == "html"
-        encoding = _encoding(str(body.get_content_charset(stated)), payload, options, html=html)
-        text = payload.decode(encoding.name, "replace")
-        text = read_page(text)[1] if html else text
+    for kind in ("plain", "html"):
+        body = cast("EmailMessage | None", mail.get_body((kind,)))
+        if body and not text.strip():
+            payload, html = cast("bytes", body.get_payload(decode=True)), kind == "html"
+            encoding = _encoding(str(body.get_content_charset(stated)), payload, options, html=html)
+            text = payload.decode(encoding.name, "replace")
+            text = read_page(text)[1] if html else text
     return clean_line(str(mail["subject"] or "")), text, date.isoformat() if date else "", encoding
 
 
 def _encoding(declared: str, payload: bytes, options: ReadOptions, *, html: bool) -> Encoding:
-    """The encoding of a mail's text: as the mail declares it, else as a file's. Raises UndecodableError."""
+    """The encoding of a mail's text: as declared, but UTF-8 may be called ASCII; else as a file's.
+
+    Raises UndecodableError.
+    """
     try:
-        return Encoding(known_encoding(declared))
+        name = known_encoding(declared)
+        return UTF8 if name == "cp1252" and "\ufffd" not in payload.decode("utf-8", "replace") else Encoding(name)
     except BadInput:
         return decide(lambda: [payload], payload, html=html, lang=options.lang, languages=options.languages)

@@ -6,7 +6,7 @@ from functools import cache
 from encoders.languages import UNDETERMINED
 from indexer.readers.records.files import SourceFile
 from indexer.readers.records.html_page import read_page
-from indexer.readers.records.record import make_document
+from indexer.readers.records.record import TEXT_LIMIT, make_document
 from indexer.readers.records.source import Reading, ReadOptions, Refusal, Remark
 from indexer.text.language_detection import Detector
 
@@ -43,7 +43,7 @@ def _read(
     yield make_document(record, file.shown, ReadOptions(lang=options.lang))
     if lang != stated:
         yield Remark(file.shown, f"its <html lang> says {stated}, and its text is in another language")
-    if len(text) >= _LONG:
+    if _LONG <= len(text) <= TEXT_LIMIT:
         yield Remark(
             file.shown,
             f"it has more than {_LONG:,} characters and is one document, found by the mean of all its parts; split it, "
@@ -63,6 +63,6 @@ def _believed(lang: str, text: str) -> str:
 
 def _text(content: str, file: SourceFile) -> tuple[str, str, str]:
     title, _, rest = content.strip().partition("\n")
-    if not rest.strip() or len(title) > _TITLE_LENGTH:
+    if not rest.strip() or len(title) > _TITLE_LENGTH or not any(map(str.isalnum, title)):
         title, rest = "", content
     return title.lstrip("# ") if file.suffix in (".md", ".markdown") else title, rest, ""

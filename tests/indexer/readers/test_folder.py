@@ -66,7 +66,7 @@ TREC = "# TREC\n\nIts documents begin with `<doc>`.\n"
 @pytest.mark.parametrize(
     ("name", "content", "options", "expected"),
     [
-        ("a.txt", f"{'long ' * 40}\nnext\n", {}, [Document("a.txt", "und", f"{'long ' * 40}\nnext")]),
+        *(("a.txt", f"{x}\n", {}, [Document("a.txt", "und", x)]) for x in (f"{'long ' * 40}\nnext", "---\na: b\n---")),
         ("a.json", '{"id": "x"}', {"format": "text"}, [Document("a.json", "und", '{"id": "x"}')]),
         *(
             (f"a.{md}", TREC, {}, [Document(f"a.{md}", "und", "Its documents begin with `<doc>`.", "TREC")])
@@ -86,7 +86,7 @@ TREC = "# TREC\n\nIts documents begin with `<doc>`.\n"
         ),
         ("a.xml", f"<?xml version='1.0'?>{XHTML}", {}, [Document("a.xml", "und", "P")]),
         ("a.rss", FEED, {"format": "html"}, [Document("a.rss", "und", "A", "A")]),
-        *((name, "<ann> hello", {}, [Document(name, "und", "<ann> hello")]) for name in ("a.log", "a.txt")),
+        *((name, x, {}, [Document(name, "und", x)]) for name in ("a.log", "a.txt") for x in ("<ann> hello", "a <doc>")),
         ("a.csv", "id,text,lang\n1,A,se\n", {}, [Document("1", "se", "A"), ("a.csv:2", SAMI)]),
         *(
             ("a.html", DECLARED.format(charset).encode(charset), {}, [Document("a.html", "ru", "Снег выпал")])
@@ -128,11 +128,9 @@ BROKEN: dict[str, tuple[bytes, str]] = {
 
 MAIL = b"Subject: =?koi8-r?b?+9XN?=\nMIME-Version: 1.0\nContent-Type: text/%b; charset=%b\n%b\n\n%b\n"
 DATED = MAIL % (b"plain", b"koi8-r", b"Date: Mon, 2 Nov 2026 10:00:00 +0100", "Нет звука".encode("koi8-r"))
-QUOTED = MAIL % (
-    b"html",
-    b"no-such",
-    b"Content-Transfer-Encoding: quoted-printable",
-    b"<p>Gr=C3=BC=C3=9Fe =\n<b>an alle",
+QUOTED = MAIL % (b"html", b"no", b"Content-Transfer-Encoding: quoted-printable", b"<p>Gr=C3=BC=C3=9Fe =\n<b>an alle")
+ALTERNATIVES = (
+    "Content-Type: multipart/alternative; boundary=X\n\n--X\n\n\n--X\nContent-Type: text/html\n\n<p>Grüße\n--X--"
 )
 
 
@@ -148,6 +146,8 @@ def test_mails_are_read_one_by_one_by_what_they_declare(tmp_path: Path) -> None:
     assert given(tmp_path / "b.eml", guessed, lang="de")[1] == ("b.eml", NOT_UTF8)
     with pytest.raises(BadInput, match=r"b\.eml: it is not UTF-8 .*\(--strict\)"):
         given(tmp_path / "b.eml", guessed, lang="de", strict=True)
+    assert given(tmp_path / "d.eml", ALTERNATIVES) == [Document("d.eml", "und", "Grüße")]
+    assert given(tmp_path / "a.eml", DATED.decode("koi8-r").replace("koi8-r\n", "us-ascii\n")) == [dated]
     broken = b"Date: 1 Jan 2020 00:00:00 +99999999999999999\nMIME-Version: 1.0\n\nx\n"
     assert notes(given(tmp_path / "c.eml", broken))[0][1].startswith("the mail can't be read (")
 
