@@ -20,6 +20,8 @@ _NEIGHBOURS = 2.0
 """Weight of a source's other files against a file's own documents, in documents."""
 _ELSEWHERE = 0.01
 """Documents that every language is taken to have among the neighbours, where none was seen."""
+_SCRIPTS = 0.5
+"""Weight of Chinese neighbours in the other script: else Wu, which shares both, has more neighbours than either."""
 _CODE, _SHOWN = 0.25, 2000
 """Share of digits and ASCII's signs in a text's bytes from which on it is no prose, and the characters that show it."""
 _NO_LETTERS = dict.fromkeys(map(ord, string.digits + string.punctuation))
@@ -123,6 +125,9 @@ def _main_language(shares: Mapping[str, float]) -> str:
 def _posterior(likely: Mapping[str, float], shares: Mapping[str, float], own: Mapping[str, float]) -> dict[str, float]:
     """The probabilities of languages, given the text's own and the shares, less its ``own``, among its neighbours."""
     others = {lang: shares.get(lang, 0.0) - own.get(lang, 0.0) + _ELSEWHERE for lang in likely}
+    if "zh-Hant" in others:
+        simplified, traditional = others["zh"], others["zh-Hant"]
+        others["zh"], others["zh-Hant"] = simplified + _SCRIPTS * traditional, traditional + _SCRIPTS * simplified
     products = {lang: value * others[lang] for lang, value in likely.items()}
     total = sum(products.values()) or 1.0
     return {lang: product / total for lang, product in products.items()}

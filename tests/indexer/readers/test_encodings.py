@@ -235,6 +235,7 @@ def test_other_languages_of_a_file_stay_what_they_are_and_the_order_stays(tmp_pa
     found = list(with_languages(readings(records(tmp_path / "a.jsonl", *texts))))
     assert [one.text for one in found if isinstance(one, Document)] == texts
     assert [one.lang for one in found if isinstance(one, Document)][1::2] == list(TEXTS)
+    assert languages(records(tmp_path / "zh.jsonl", TEXTS["zh"], "渡船黎明時離開碼頭")) == ["zh", "zh-Hant"]
     assert languages(records(tmp_path / "many.jsonl", *["salt mill"] * 300, *[TEXTS["de"]] * 20))[300:] == ["de"] * 20
 
 
@@ -245,8 +246,7 @@ def test_other_languages_of_a_file_stay_what_they_are_and_the_order_stays(tmp_pa
         ("ᎣᏏᏲ ᎣᎩᎾᎵᎢ ᎠᏂᏴᏫᏯ ᎤᏂᏬᏂᎯᏍᏗ", "und"),
         ("Trajekt je isplovio iz luke u zoru, kapetan je proverio teret i seo da beleži lepo vreme, sneg.", "sr-Latn"),
         ("Трајект је испловио из луке у зору, а капетан је проверио терет и забележио време у дневник.", "sr"),
-        ("12 345 67", "und"),
-        ("🎉", "und"),
+        *((text, "und") for text in ("12 345 67", "🎉")),
         ("5.1.3. 网络接口的名称和地址\n" * 9, "zh"),
         ("for (i = 0; i < n; i++) { a[i] += b[i] * c[i]; }", "und"),
         (f"{'This file may be copied by anybody, in whole or in part. ' * 40}{TEXTS['pl'] * 120}", "pl"),
