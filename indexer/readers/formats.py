@@ -110,8 +110,7 @@ def _asked_back(readings: Iterator[Reading]) -> Iterator[Reading]:
 
 
 def _read(source: str, options: ReadOptions) -> Iterator[Reading]:
-    if source.startswith(irdatasets.PREFIX):
-        name = source.removeprefix(irdatasets.PREFIX)
+    if name := irdatasets.dataset_name(source):
         return irdatasets.read_dataset(name, irdatasets.load(name), options)
     if source.startswith(elastic_source.PREFIX):
         return elastic_source.read_index(source, options)
@@ -126,7 +125,8 @@ def _read(source: str, options: ReadOptions) -> Iterator[Reading]:
 def fingerprint(source: str, options: ReadOptions) -> str:
     """16 hex digits that change with the options, and with the files (names, sizes, times), the index or the input."""
     options_json = json.dumps(asdict(_checked(options)), sort_keys=True, ensure_ascii=True)
-    if source.startswith(irdatasets.PREFIX):
+    if name := irdatasets.dataset_name(source):
+        irdatasets.load(name)  # a run of a data set that is missing would not end
         return short_hash(source, options_json)
     if source.startswith(elastic_source.PREFIX):
         return short_hash(elastic_source.index_fingerprint(source), options_json)

@@ -79,14 +79,15 @@ def _parts(data: bytes, stated: str, options: ReadOptions) -> tuple[str, str, st
             encoding = _encoding(str(body.get_content_charset(stated)), payload, options, html=html)
             text = payload.decode(encoding.name, "replace")
             text = read_page(text)[1] if html else text
-    return clean_line(str(mail["subject"] or "")), text, date.isoformat() if date else "", encoding
+    title = str(mail["subject"] or "")
+    raw = next((value for name, value in mail.raw_items() if name.lower() == "subject"), "")
+    if "\ufffd" in title and not raw.isascii():  # written as the text is, without a declaration
+        title = raw.encode("ascii", "surrogateescape").decode(encoding.name, "replace")
+    return clean_line(title), text, date.isoformat() if date else "", encoding
 
 
 def _encoding(declared: str, payload: bytes, options: ReadOptions, *, html: bool) -> Encoding:
-    """The encoding of a mail's text: as declared, but UTF-8 may be called ASCII; else as a file's.
-
-    Raises UndecodableError.
-    """
+    """How a mail's text is read: as declared, save UTF-8 called ASCII; else as a file. Raises UndecodableError."""
     try:
         name = known_encoding(declared)
         return UTF8 if name == "cp1252" and "\ufffd" not in payload.decode("utf-8", "replace") else Encoding(name)

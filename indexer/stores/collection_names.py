@@ -28,6 +28,6 @@ def check_collection_name(name: str) -> None:
     if not NAME.fullmatch(name):
         shown = f"{name[:40]!r}{'…' if len(name) > 40 else ''}"
         raise BadInput(
-            f"a collection can't be named {shown}; take at most 100 letters, digits, '.', '-' and '_', "
+            f"a collection can't be named {shown}; take at most 100 of a-z, A-Z, 0-9, '.', '-' and '_', "
             "of which the first is a letter or digit"
         )

@@ -146,7 +146,7 @@ def _doc_id(record: Mapping[str, Any], options: ReadOptions) -> str:
     if not value:
         raise _RefusedError(f"its {_label('id', options)} is empty")
     if _CONTROLS.search(value):
-        raise _RefusedError(f"its {_label('id', options)} holds control characters or half a character")
+        raise _RefusedError(f"its {_label('id', options)} holds control characters or half a character; take them out")
     if len(value.encode()) > ID_LIMIT:
         raise _RefusedError(f"its {_label('id', options)} has {len(value.encode())} bytes; {ID_LIMIT} are the most")
     return value

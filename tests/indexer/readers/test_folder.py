@@ -60,7 +60,8 @@ FEED = "<rss version='2.0'><channel><item><title>A</title></item></channel></rss
 XHTML = (
     "<!DOCTYPE html PUBLIC '-//W3C//DTD XHTML 1.0//EN' 'x'><html xmlns='http://www.w3.org/1999/xhtml'><p>P</p></html>"
 )
-TREC = "# TREC\n\nIts documents begin with `<doc>`.\n"
+BEGIN = "Its documents begin with `<doc>`."
+TREC = f"# TREC\n\n{BEGIN}\n"
 
 
 @pytest.mark.parametrize(
@@ -68,10 +69,7 @@ TREC = "# TREC\n\nIts documents begin with `<doc>`.\n"
     [
         *(("a.txt", f"{x}\n", {}, [Document("a.txt", "und", x)]) for x in (f"{'long ' * 40}\nnext", "---\na: b\n---")),
         ("a.json", '{"id": "x"}', {"format": "text"}, [Document("a.json", "und", '{"id": "x"}')]),
-        *(
-            (f"a.{md}", TREC, {}, [Document(f"a.{md}", "und", "Its documents begin with `<doc>`.", "TREC")])
-            for md in ("md", "markdown")
-        ),
+        *((f"a.{md}", TREC, {}, [Document(f"a.{md}", "und", BEGIN, "TREC")]) for md in ("md", "markdown")),
         ("a.html", PAGE, {"lang": "en"}, [Document("a.html", "de", SHOWN, "Der Titel")]),
         ("a.html", "<html><body><script>x</script></body></html>", {}, [("a.html", "its title and text are empty")]),
         *(
@@ -148,6 +146,7 @@ def test_mails_are_read_one_by_one_by_what_they_declare(tmp_path: Path) -> None:
         given(tmp_path / "b.eml", guessed, lang="de", strict=True)
     assert given(tmp_path / "d.eml", ALTERNATIVES) == [Document("d.eml", "und", "Grüße")]
     assert given(tmp_path / "a.eml", DATED.decode("koi8-r").replace("koi8-r\n", "us-ascii\n")) == [dated]
+    assert given(tmp_path / "a.eml", DATED.replace(b"=?koi8-r?b?+9XN?=", "Шум".encode("koi8-r"))) == [dated]
     broken = b"Date: 1 Jan 2020 00:00:00 +99999999999999999\nMIME-Version: 1.0\n\nx\n"
     assert notes(given(tmp_path / "c.eml", broken))[0][1].startswith("the mail can't be read (")
 

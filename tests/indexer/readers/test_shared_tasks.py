@@ -298,8 +298,9 @@ def test_the_documents_of_a_data_set_are_read_by_its_names_or_ours(data_set: str
     assert fingerprint(data_set, ReadOptions(lang="de")) != fingerprint(data_set, ReadOptions())
     first = next(iter(read(data_set, ReadOptions(fields={"text": "headline", "title": "body", "when": "year"}))))
     assert first == Document("d1", "en", "News", "Mills on the river", {"when": "1994"})
-    with pytest.raises(BadInput, match="no-such-set is no data set"):
-        read("ir-datasets:no-such-set", ReadOptions())
+    for begin in (fingerprint, read):
+        with pytest.raises(BadInput, match="no-such-set is no data set"):
+            begin("ir-datasets:no-such-set", ReadOptions())
 
 
 def test_without_the_extra_the_command_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
