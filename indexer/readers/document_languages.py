@@ -136,6 +136,5 @@ def _posterior(likely: Mapping[str, float], shares: Mapping[str, float], own: Ma
 def _sum(*counts: Mapping[str, float]) -> dict[str, float]:
     total: Counter[str] = Counter()
     for mapping in counts:
-        for lang, count in mapping.items():
-            total[lang] += count  # type: ignore[assignment]
+        total.update(mapping)
     return dict(total)

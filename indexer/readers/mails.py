@@ -90,6 +90,7 @@ def _encoding(declared: str, payload: bytes, options: ReadOptions, *, html: bool
     """How a mail's text is read: as declared, save UTF-8 called ASCII; else as a file. Raises UndecodableError."""
     try:
         name = known_encoding(declared)
-        return UTF8 if name == "cp1252" and "\ufffd" not in payload.decode("utf-8", "replace") else Encoding(name)
+        name = "utf-8" if name == "cp1252" and "\ufffd" not in payload.decode("utf-8", "replace") else name
+        return Encoding(name, replaced=payload.decode(name, "replace").count("\ufffd"))
     except BadInput:
         return decide(lambda: [payload], payload, html=html, lang=options.lang, languages=options.languages)

@@ -57,9 +57,7 @@ NONSENSE = b'<html lang="xx-nonsense"><meta charset="%s"><p>caf\xe9</html>'
 XML = "it is XML of <{}>, whose tags are not known here; write its documents as JSON lines, or say --format html to {}"
 SAMI = "'se' is Northern Sami; if you mean Swedish, say 'sv'"
 FEED = "<rss version='2.0'><channel><item><title>A</title></item></channel></rss>"
-XHTML = (
-    "<!DOCTYPE html PUBLIC '-//W3C//DTD XHTML 1.0//EN' 'x'><html xmlns='http://www.w3.org/1999/xhtml'><p>P</p></html>"
-)
+XHTML = "<!DOCTYPE html PUBLIC '-//W3C//DTD XHTML//EN' 'x'><html xmlns='http://www.w3.org/1999/xhtml'><p>P</p></html>"
 BEGIN = "Its documents begin with `<doc>`."
 TREC = f"# TREC\n\n{BEGIN}\n"
 
@@ -127,8 +125,8 @@ BROKEN: dict[str, tuple[bytes, str]] = {
 MAIL = b"Subject: =?koi8-r?b?+9XN?=\nMIME-Version: 1.0\nContent-Type: text/%b; charset=%b\n%b\n\n%b\n"
 DATED = MAIL % (b"plain", b"koi8-r", b"Date: Mon, 2 Nov 2026 10:00:00 +0100", "Нет звука".encode("koi8-r"))
 QUOTED = MAIL % (b"html", b"no", b"Content-Transfer-Encoding: quoted-printable", b"<p>Gr=C3=BC=C3=9Fe =\n<b>an alle")
-ALTERNATIVES = (
-    "Content-Type: multipart/alternative; boundary=X\n\n--X\n\n\n--X\nContent-Type: text/html\n\n<p>Grüße\n--X--"
+BOTH = (
+    "Content-Type: multipart/alternative; boundary=X\n\n--X\n\n\n--X\nContent-Type: text/html; charset={}\n\n<p>Grüße"
 )
 
 
@@ -144,7 +142,9 @@ def test_mails_are_read_one_by_one_by_what_they_declare(tmp_path: Path) -> None:
     assert given(tmp_path / "b.eml", guessed, lang="de")[1] == ("b.eml", NOT_UTF8)
     with pytest.raises(BadInput, match=r"b\.eml: it is not UTF-8 .*\(--strict\)"):
         given(tmp_path / "b.eml", guessed, lang="de", strict=True)
-    assert given(tmp_path / "d.eml", ALTERNATIVES) == [Document("d.eml", "und", "Grüße")]
+    assert given(tmp_path / "d.eml", BOTH.format("x")) == [Document("d.eml", "und", "Grüße")]
+    broken = BOTH.format("utf-8").encode() + b"\xff"
+    assert "1 character of it is broken in UTF-8" in str(given(tmp_path / "d.eml", broken))
     assert given(tmp_path / "a.eml", DATED.decode("koi8-r").replace("koi8-r\n", "us-ascii\n")) == [dated]
     assert given(tmp_path / "a.eml", DATED.replace(b"=?koi8-r?b?+9XN?=", "Шум".encode("koi8-r"))) == [dated]
     broken = b"Date: 1 Jan 2020 00:00:00 +99999999999999999\nMIME-Version: 1.0\n\nx\n"
