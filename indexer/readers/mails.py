@@ -23,6 +23,8 @@ MAIL = re.compile(
 """What mails begin with; the line that begins each mail of an mbox may stand before."""
 _BEGIN = b"From "
 _QUOTED = re.compile(rb"^>(>*From )", re.MULTILINE)
+_MOST_SUBJECT = 4000
+"""Characters of a subject that are read: ``email`` takes memory that grows with the square of its encoded words."""
 _BROKEN = (AttributeError, LookupError, MessageError, OverflowError, RecursionError, TypeError, ValueError)
 """What ``email`` raises at headers that no program should write."""
 
@@ -79,8 +81,8 @@ def _parts(data: bytes, stated: str, options: ReadOptions) -> tuple[str, str, st
             encoding = _encoding(str(body.get_content_charset(stated)), payload, options, html=html)
             text = payload.decode(encoding.name, "replace")
             text = read_page(text)[1] if html else text
-    title = str(mail["subject"] or "")
-    raw = next((value for name, value in mail.raw_items() if name.lower() == "subject"), "")
+    raw = next((value for name, value in mail.raw_items() if name.lower() == "subject"), "")[:_MOST_SUBJECT]
+    title = str(mail.policy.header_fetch_parse("subject", raw))
     if "\ufffd" in title and not raw.isascii():  # written as the text is, without a declaration
         title = raw.encode("ascii", "surrogateescape").decode(encoding.name, "replace")
     return clean_line(title), text, date.isoformat() if date else "", encoding

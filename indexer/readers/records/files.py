@@ -9,7 +9,7 @@ import re
 import stat
 import zlib
 from collections.abc import Callable, Collection, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -173,30 +173,28 @@ class SourceFile:
             nothing = isinstance(error, FileNotFoundError) and self.path.is_symlink()
             reason = "is a link to nothing" if nothing else f"can't be opened ({error.strerror})"
             raise UnreadableFileError(f"it {reason}") from error
-        try:
-            start = raw.peek(8)[:8]
-        except OSError as error:
-            raw.close()
-            raise UnreadableFileError(f"it can't be read ({error.strerror})") from error
+        with ExitStack() as opened:
+            opened.callback(raw.close)
+            try:
+                stream = self._unpacked(raw)
+                opened.callback(stream.close)
+                self._refuse_unread(stream.peek(8))
+            except OSError as error:
+                raise UnreadableFileError(f"it can't be read ({error.strerror})") from error
+            opened.pop_all()
+            return stream
+
+    def _unpacked(self, raw: io.BufferedReader) -> io.BufferedReader:
+        start = raw.peek(8)[:8]
         problem = next((reason for magic, reason in _UNPACK_FIRST.items() if start.startswith(magic)), None)
         compression = next((candidate for magic, candidate in _COMPRESSIONS.items() if start.startswith(magic)), None)
         expected = _SUFFIXES.get(self.path.suffix.lower())
         if problem is None and compression is None and expected is not None and start:
             problem = f"named {self.path.suffix} but is not {_COMPRESSIONS[expected][0]}; get it again"
         if problem is not None:
-            raw.close()
             raise UnreadableFileError(f"it is {problem}")
         blocks = _decompressed(raw, *compression) if compression else iter(lambda: raw.read(_CHUNK), b"")
-        stream: io.BufferedReader = io.BufferedReader(_BlockStream(raw, blocks), _CHUNK)
-        try:
-            self._refuse_unread(stream.peek(8))
-        except UnreadableFileError:
-            stream.close()
-            raise
-        except OSError as error:
-            stream.close()
-            raise UnreadableFileError(f"it can't be read ({error.strerror})") from error
-        return stream
+        return io.BufferedReader(_BlockStream(raw, blocks), _CHUNK)
 
     def _refuse_unread(self, start: bytes) -> None:
         """Refuse a format that is not read, by the first bytes of the decompressed file."""

@@ -77,7 +77,6 @@ def test_an_old_encoding_is_guessed_for_every_reader_and_the_guess_is_told(
         (TEXTS["ja"].encode("utf-32-le"), TEXTS["ja"], ""),
         (TEXTS["ru"].encode() + b" \xff.", f"{TEXTS['ru']} \ufffd.", "1 character of it is broken in UTF-8"),
         (b"word " * 300 + b"\xff", f"{'word ' * 300}\ufffd", "1 character of it is broken"),
-        (codecs.BOM_UTF8 + b"word " * 300 + b"\xff", f"{'word ' * 300}\ufffd", "1 character of it is broken"),
         (codecs.BOM_UTF16_LE + b"w\0" * 300 + b"\xff", f"{'w' * 300}\ufffd", "1 character of it is broken"),
         (TEXTS["th"].encode() + b" \x96\x96 \xc3", f"{TEXTS['th']} \ufffd\ufffd \ufffd", "3 characters of it"),
     ],
