@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from subprocess import CalledProcessError
 from typing import Any
 
 from encoders.errors import BadInput
@@ -110,7 +111,8 @@ def score(
 ) -> Scores:
     """Score a run. A topic with relevant documents and no hits counts 0; without any relevant document it is left out.
 
-    ``topics`` are by default those of the run and of the qrels. Raises BadInput: no topic has a relevant document.
+    ``topics`` are by default those of the run and of the qrels. Raises BadInput: no topic has a relevant document, or a
+    measure can't be computed from these grades.
     """
     import ir_measures  # noqa: PLC0415
 
@@ -121,19 +123,25 @@ def score(
             f"no topic of {run.tag!r} ({len(topic_ids):,}) has a relevant document in the qrels; "
             "check that topics and qrels belong together and name their topics alike"
         )
-    result = ir_measures.calc(
-        measures,
-        [qrel for qrel in qrels if qrel.query_id in judged],
-        [ir_measures.ScoredDoc(qid, *scored) for qid in judged for scored in run.rankings.get(qid, ())],
-    )
-    values: dict[str, dict[str, float]] = {qid: dict.fromkeys(map(str, measures), 0.0) for qid in sorted(judged)}
+    qids = sorted(judged)
+    numbers = {qid: str(number) for number, qid in enumerate(qids)}  # gdeval, which computes ERR, knows numbers alone
+    try:
+        result = ir_measures.calc(
+            measures,
+            [qrel._replace(query_id=numbers[qrel.query_id]) for qrel in qrels if qrel.query_id in judged],
+            [ir_measures.ScoredDoc(numbers[qid], *scored) for qid in qids for scored in run.rankings.get(qid, ())],
+        )
+    except (ArithmeticError, CalledProcessError) as error:
+        names = ", ".join(map(str, measures))
+        raise BadInput(f"one of {names} fails ({error}); leave it out: ERR, for one, takes no grade above 4") from error
+    values: dict[str, dict[str, float]] = {qid: dict.fromkeys(map(str, measures), 0.0) for qid in qids}
     for metric in result.per_query:
-        values[metric.query_id][str(metric.measure)] = float(metric.value)
+        values[qids[int(metric.query_id)]][str(metric.measure)] = float(metric.value)
     return Scores(
         means={str(measure): float(result.aggregated[measure]) for measure in measures},
         topics=values,
         unjudged=sorted(topic_ids - judged),
-        without_hits=sorted(qid for qid in judged if not run.rankings.get(qid)),
+        without_hits=[qid for qid in qids if not run.rankings.get(qid)],
     )
 
 

@@ -40,12 +40,20 @@ def test_a_topic_without_hits_counts_zero_and_one_without_a_relevant_document_is
     assert scores.values("AP") == {"1": 1.0, "2": 0.0, "3": 0.0}
     assert scores.means["AP"] == pytest.approx(1 / 3)
     assert scores.without_hits == ["2", "3"]
-    run = Run("tag", {"1": [("a", 1.0)], "2": [("a", 1.0)], "3": [("a", 1.0)]})
+    run = Run("tag", {qid: [("a", 1.0)] for qid in "123"})
     scores = quality.score(run, [Qrel("1", "a", 1), Qrel("2", "a", 0)], AP)
-    assert scores.means["AP"] == 1.0
-    assert scores.unjudged == ["2", "3"]
+    assert (scores.means["AP"], scores.unjudged) == (1.0, ["2", "3"])
     with pytest.raises(BadInput, match=r"no topic of 'tag' \(1\) has a relevant document"):
         quality.score(Run("tag", {"141-AH": [("a", 1.0)]}), [Qrel("141", "a", 1)], AP, topics=["141-AH"])
+
+
+def test_other_programs_take_every_topics_id_and_their_refusals_are_a_sentence() -> None:
+    run = Run("tag", {"D01": [("a", 1.0)], "1-de": [("b", 2.0), ("a", 1.0)], "2-de": []})
+    qrels, measures = [Qrel(qid, "a", 4) for qid in run.rankings], quality.parse_measures(["ERR@10"])
+    assert quality.score(run, qrels, measures).values("ERR@10") == {"1-de": 0.46875, "2-de": 0.0, "D01": 0.9375}
+    for name, grade in (("ERR@10", 5), ("Accuracy", 1)):
+        with pytest.raises(BadInput, match=f"one of {name}, Judged@10 fails"):
+            quality.score(run, [Qrel("D01", "a", grade)], quality.parse_measures([name]))
 
 
 def test_the_judged_share_of_the_first_ten_is_always_there() -> None:
