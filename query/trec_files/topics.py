@@ -43,6 +43,7 @@ _LEADING_WORD = {
 }
 _LANG = re.compile(rb"""<([a-z]{2})-title|<top(?:ic)?\s[^<>]*?lang\s*=\s*["']?([a-z]{2})""", re.IGNORECASE)
 """The language of the first topic, by its tags."""
+_COMMENT = re.compile(r"<!--(?:(?!<!--).)*?-->", re.DOTALL)
 _RECORD = re.compile(r"<(top|topic)(?=[\s>])", re.IGNORECASE)
 
 
@@ -134,8 +135,10 @@ def _checked(records: Iterable[_Record], file: SourceFile, default_lang: str) ->
             raise BadInput(f"{file.at(line)}: topic {qid}: {error}") from error
         if lang in MISTAKABLE:
             Console().warn_once(f"{file.shown}: {lang!r} is {MISTAKABLE[lang]}")
-        if (first_line := seen.setdefault((qid, lang), line)) != line:
-            raise BadInput(f"{file.at(line)}: topic {qid} in {lang} stands on line {first_line} already; take one out")
+        if (qid, lang) in seen:
+            first = seen[qid, lang]
+            raise BadInput(f"{file.at(line)}: topic {qid} in {lang} stands on line {first} already; take one out")
+        seen[qid, lang] = line
         yield Topic(qid, lang, *(values.get(part, "") for part in PARTS))
 
 
@@ -209,6 +212,7 @@ def _tsv(text: str, file: SourceFile) -> Iterator[_Record]:
 
 
 def _markup(text: str, file: SourceFile) -> Iterator[_Record]:
+    text = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text)
     starts = [match.start() for match in _RECORD.finditer(text)]
     if not starts:
         raise BadInput(f"{file.shown} holds no <top> or <topic>; give topics in CLEF or TREC markup, TSV or JSON lines")

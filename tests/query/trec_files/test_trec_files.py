@@ -68,8 +68,8 @@ FORMS = {
     ),
     "queries and questions": (
         b"<topics><topic number='1'><query>mills</query><question>Which?</question><narrative>All.</narrative></topic>"
-        b"<topic number='2' type='faceted'><query>ships</query><description>Where?</description>"
-        b"<subtopic number='1'>When?</subtopic></topic></topics>",
+        b"<!-- <topic number='0'>Who?</topic> --><topic number='2' type='faceted'><query>ships</query><description>"
+        b"Where?</description><subtopic number='1'>When?</subtopic></topic></topics>",
         "",
         [Topic("1", "und", "mills", "Which?", "All."), Topic("2", "und", "ships", "Where?")],
     ),
@@ -162,6 +162,7 @@ def test_the_text_of_a_topic_is_the_parts_asked_for() -> None:
         ("qid\ttitle\n1\tx\ty\n", ":2", "3 columns"),
         ("qid\tlang\ttitle\n1\tklingonisch\tx\n", ":2", "'klingonisch' is no"),
         ("qid\tlang\ttitle\n1\tde\tx\n1\tger\ty\n", ":3", "on line 2 already"),
+        ("<top><num>1<title>x</top><top><num>C1<title>y</top>", ":1", "topic 1 in und stands on line 1 already"),
         ('{"qid": "1", "title": "x"}\n{"qid": "2"\n', ":2", "not valid JSON"),
         ('[{"qid": "1", "title": "x"}]\n', ":1", "no JSON object; write one a line"),
         ('{"qid": "1", "title": 5}\n', ":1", "title is a int"),
@@ -216,13 +217,9 @@ def test_a_line_is_six_columns_with_blanks_encoded() -> None:
 
 
 def test_a_foreign_run_is_read_in_trec_evals_order(tmp_path: Path) -> None:
-    file = tmp_path / "run.txt"
-    file.write_text(
-        "\ufeff1 Q0 b 1 0.5 sys\n\n1\tQ0\ta 2  0.9 sys\r\n1 Q0 c 3 0.5 sys\n2 Q0 http://x/%C3%A9 1 7 sys\n", "utf-8"
-    )
-    run = Run.read_trec(file)
-    assert run.tag == "sys"
-    assert [doc_id for doc_id, _ in run.rankings["1"]] == ["a", "c", "b"]
+    text = "\ufeff1 Q0 b 1 0.5 sys\n\n1\tQ0\ta 2  0.9 sys\r\n1 Q0 c 3 0.5 sys\n2 Q0 http://x/%C3%A9 1 7 sys\n"
+    run = Run.read_trec(write(tmp_path / "run.txt", text))
+    assert (run.tag, [doc_id for doc_id, _ in run.rankings["1"]]) == ("sys", ["a", "c", "b"])
     assert run.rankings["2"] == [("http://x/%C3%A9", 7.0)]
 
 
@@ -238,9 +235,8 @@ def test_a_foreign_run_is_read_in_trec_evals_order(tmp_path: Path) -> None:
     ],
 )
 def test_a_broken_line_is_named(tmp_path: Path, line: str, said: str) -> None:
-    (tmp_path / "run.txt").write_text(f"1 Q0 first 1 0.9 sys\n1 Q0 {line}\n", "utf-8")
     with pytest.raises(BadInput, match=f"run.txt:2 {said}"):
-        Run.read_trec(tmp_path / "run.txt")
+        Run.read_trec(write(tmp_path / "run.txt", f"1 Q0 first 1 0.9 sys\n1 Q0 {line}\n"))
 
 
 def test_files_that_cannot_be_read_and_what_cannot_be_a_run_are_refused(tmp_path: Path) -> None:
@@ -268,13 +264,11 @@ def test_judgements_of_several_files_are_one_list_where_each_counts_once(tmp_pat
         Qrel("141", "a doc with blanks", 2, "0"),
         Qrel("141", "neg", -1, "Q0"),
     ]
-    path = tmp_path / "q.txt"
-    path.write_text("1 0 a 1\n1 0 a 1\n")
+    path = write(tmp_path / "q.txt", "1 0 a 1\n1 0 a 1\n")
     assert read_qrels([path, path]) == [Qrel("1", "a", 1, "0")]
-    (tmp_path / "a.txt").write_text("1 0 a 1\n")
-    (tmp_path / "b.txt").write_text("1 0 b 1\nC1 0 a 0\n")
+    paths = [write(tmp_path / "a.txt", "1 0 a 1\n"), write(tmp_path / "b.txt", "1 0 b 1\nC1 0 a 0\n")]
     with pytest.raises(BadInput, match=r"b\.txt:2 grades 'a' 0 for topic 1, and .*a\.txt:1 grades it 1"):
-        read_qrels([tmp_path / "a.txt", tmp_path / "b.txt"])
+        read_qrels(paths)
 
 
 @pytest.mark.parametrize(
@@ -291,8 +285,7 @@ def test_judgements_of_several_files_are_one_list_where_each_counts_once(tmp_pat
 def test_tables_with_a_header_and_grades_with_a_point_are_read(
     tmp_path: Path, text: str, judged: tuple[str, int]
 ) -> None:
-    (tmp_path / "q.txt").write_text(text)
-    assert read_qrels([tmp_path / "q.txt"]) == [Qrel("1", *judged, "0")]
+    assert read_qrels([write(tmp_path / "q.txt", text)]) == [Qrel("1", *judged, "0")]
 
 
 RUN_LINES = ["1 Q0 a 1 9", "1 Q0 a 1 9.5", "1\tQ0\ta\t1\t9", "1 Q0 a 1 9.5 7", "1 Q0 a 1 1e-3 7", "1 Q0 a 1 9 x"]
