@@ -1,6 +1,6 @@
 """``dragoman runs``: the evaluation log."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -33,7 +33,7 @@ from query.evaluation.foreign_run import document_languages, import_run
 from query.evaluation.pair_matrix import MATRICES, pair_matrix, write_matrix
 from query.evaluation.run_settings import differences
 from query.evaluation.run_table import TABLES, RunTable, TableRow
-from query.evaluation.scored_runs import EvaluationPlan
+from query.evaluation.scored_runs import EvaluationPlan, Judgements
 from query.measures.fairness import OWN_LANGUAGE, is_fairness
 from query.measures.quality_measures import JUDGED, standard_name
 from query.measures.significance import compare, corrected
@@ -41,6 +41,7 @@ from query.trec_files.file_patterns import content_hash, expand
 from query.trec_files.output_files import require_writable, write_lines
 from query.trec_files.qrels import read_qrels
 from query.trec_files.topic_set import TopicSet
+from query.trec_files.trec_run import own_id
 
 
 @click.group("runs", cls=Group, invoke_without_command=True)
@@ -292,10 +293,17 @@ def _write_judgements(
         require_writable(written)
     if content_hash(qrels) != run.setup.qrels_hash:
         console.warn(f"run {run.id} was scored by other qrels, or by these in another order")
-    judged, langs = read_qrels(qrels), None
-    if run.judged_by[1] is not None and collections.find(engine, run.setup.collection):
-        langs = document_languages(engine, run.setup.collection, settings, {qrel.doc_id for qrel in judged})
-    lines = list(evaluation_log.export_judgements(engine, run.id, judged, langs))
+    collection = run.judged_by[1] is not None and collections.find(engine, run.setup.collection)
+    ranked = {own_id(line.split(" ", 3)[2]) for line in evaluation_log.export(engine, run.id)}
+
+    def languages(doc_ids: set[str]) -> Mapping[str, str]:
+        if collection:
+            return document_languages(engine, collection.name, settings, doc_ids)
+        return dict.fromkeys(doc_ids & ranked, "")
+
+    judged = Judgements.of(read_qrels(qrels), languages)
+    langs = judged.langs if collection else None
+    lines = list(evaluation_log.export_judgements(engine, run.id, judged.qrels, langs))
     if not lines:
         raise BadInput(f"these qrels judge none of the topics of run {run.id}; give those that scored it")
     write_lines(judgements, lines)

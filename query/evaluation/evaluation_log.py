@@ -282,8 +282,8 @@ def export_judgements(
 ) -> Iterator[str]:
     """The lines of a TREC file of the judgements that scored a run: with both files ``trec_eval -c`` gives its means.
 
-    ``langs`` has the languages of the judged documents, which a run that was scored by some languages needs. Raises
-    BadInput: there is no such run, or the languages are needed and missing.
+    ``qrels`` may name topics ``qid.lang``. ``langs`` has the languages of the judged documents, which a run that was
+    scored by some languages needs. Raises BadInput: there is no such run, or the languages are needed and missing.
     """
     run = find(engine, run_id)
     if (within := run.judged_by[1]) is not None:
@@ -294,9 +294,11 @@ def export_judgements(
             )
         qrels = [qrel for qrel in qrels if langs.get(qrel.doc_id) in within]
     names: dict[str, list[str]] = {}
-    for qid in scores(engine, run_id):
+    qids = scores(engine, run_id)
+    for qid in qids:
         names.setdefault(run.topic(qid), []).append(qid)
-    return to_trec(qrels, names)
+    exported = {qid if run.kind in POOLED_KINDS else f"{qid}.{run.lang}": [qid] for qid in qids}
+    return to_trec(qrels, exported | names)
 
 
 def delete(engine: sa.Engine, evaluations: Sequence[int]) -> None:

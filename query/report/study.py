@@ -122,11 +122,12 @@ def study(
     kind: RunKind = "psq-pooled" if evaluations[FAIR].scored_runs.main.kind == "pooled" else "psq"
     psq = [run.name for run in evaluations[FAIR].scored_runs.runs if run.kind == kind]
     runs |= {"PSQ": f"{runs[FAIR]}.{psq[0]}"} if psq else {}
+    judged = evaluations[FAIR].scored_runs.qrels
     with open_database(settings.database) as engine:
         for name, run_id in runs.items():
             file = folder / f"{name.replace(' ', '-')}.run.txt"
             write_lines(file, evaluation_log.export(engine, run_id))
-            write_lines(Path(f"{file}.qrels"), evaluation_log.export_judgements(engine, run_id, topic_set.qrels))
+            write_lines(Path(f"{file}.qrels"), evaluation_log.export_judgements(engine, run_id, judged))
     _write_page(folder, f"A study of {collection}", evaluations)
     return evaluations
 

@@ -246,6 +246,17 @@ def test_a_run_with_plain_topic_ids_is_imported_for_topics_in_one_language(drago
     assert "is empty" in dragoman(*arguments, status=1)
 
 
+def test_exported_judgements_name_documents_as_the_run_does_and_are_exported_again(dragoman: Command) -> None:
+    judgements, pooled = Path("their.txt"), "1.de 0 a%20b 1\n1.en 0 a%20b 1\n"
+    Path("their.run").write_text("1.en Q0 a%20b 1 2.5 theirs\n1.de Q0 a%20b 1 2.5 theirs\n")
+    judgements.write_text("1 0 a%20b 1\n")
+    for run, exported in (("1", pooled), ("2", pooled), ("3.de", "1 0 a%20b 1\n")):
+        dragoman("runs", "import", "their.run", *JUDGED[:2], "--qrels", judgements)
+        dragoman("runs", "export", run, "-o", run, "--qrels", judgements)
+        judgements = Path(f"{run}.qrels")
+        assert judgements.read_text() == exported
+
+
 def test_judgements_are_not_exported_where_only_some_of_them_scored_the_run(dragoman: Command) -> None:
     dragoman("evaluate", *JUDGED, "--to", "de")
     arguments = ["runs", "export", "1", "--qrels", "qrels"]
