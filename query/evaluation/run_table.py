@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from encoders.phrases import counted
 from query.measures.fairness import LPR, OWN_LANGUAGE
 from query.measures.quality_measures import mean_name
 from query.measures.significance import ALPHA, HIGHER, LOWER, Comparison
@@ -43,12 +44,17 @@ class RunTable:
 
     @classmethod
     def of(cls, measures: Sequence[str], rows: Sequence[TableRow], comparisons: Sequence[Comparison]) -> "RunTable":
-        """The table of runs that were compared with the first; where systems have one name, ids tell them apart."""
+        """The table of runs that were compared with the first; ids tell apart systems of one name."""
         names = [row.system for row in rows]
         rows = [
             replace(row, system=f"{row.system} ({row.run})") if names.count(row.system) > 1 else row for row in rows
         ]
         return cls(measures, rows, {(comparison.run, comparison.measure): comparison for comparison in comparisons})
+
+    def label(self, row: TableRow) -> str:
+        """The system of a row, with the number of its topics where rows have different numbers."""
+        is_equal = len({other.topics for other in self.rows}) == 1
+        return row.system if is_equal else f"{row.system}, {counted(row.topics, 'topic')}"
 
     def write(self, path: Path) -> None:
         """Write the table by the file's ending. Raises BadInput: it is none of ``TABLES``, or can't be written."""
@@ -81,7 +87,7 @@ class RunTable:
                 figure = rf"\textbf{{{figure}}}" if row.means[measure] == best.get(measure) else figure
                 cells.append(figure + (LATEX_MARKS[comparison.mark] if comparison else ""))
             # {} keeps a name that begins with [ or * from being an argument of the line before
-            lines.append(rf"{{}}{row.system.translate(_ESCAPES)} & {' & '.join(cells)} \\")
+            lines.append(rf"{{}}{self.label(row).translate(_ESCAPES)} & {' & '.join(cells)} \\")
         headings = [mean_name(measure).translate(_ESCAPES) for measure in self.measures]
         first = self.rows[0].run
         about = f"triangles: higher or lower than run {first}, p < {ALPHA:g}, randomisation test, Holm's correction"

@@ -70,7 +70,7 @@ class StudyTable:
         table = self.run_table
         marks = {key: comparison.mark for key, comparison in table.comparisons.items()}
         rows = [
-            (row.system, [f"{row.means[name]:.3f}{marks.get((row.run, name), '')}" for name in self.measures])
+            (table.label(row), [f"{row.means[name]:.3f}{marks.get((row.run, name), '')}" for name in self.measures])
             for row in table.rows
         ]
         sentences = []
@@ -119,9 +119,8 @@ def study(
             collection, topic_set, settings, of_name, ranking=ranking, device=device, console=console
         )
     runs = {name: str(evaluation.number) for name, evaluation in evaluations.items()}
-    kind: RunKind = "psq-pooled" if evaluations[FAIR].scored_runs.main.kind == "pooled" else "psq"
-    psq = [run.name for run in evaluations[FAIR].scored_runs.runs if run.kind == kind]
-    runs |= {"PSQ": f"{runs[FAIR]}.{psq[0]}"} if psq else {}
+    psq = [run.name for run in evaluations[FAIR].scored_runs.runs if run.kind in {"psq", "psq-pooled"}]
+    runs |= {"PSQ": f"{runs[FAIR]}.{psq[-1]}"} if psq else {}
     judged = evaluations[FAIR].scored_runs.qrels
     with open_database(settings.database) as engine:
         for name, run_id in runs.items():
@@ -136,30 +135,31 @@ def tables(evaluations: Mapping[str, Evaluation]) -> list[StudyTable]:
     """All rankings; bias between languages; the topics' own language beside BM25; topics without an answer in it."""
     fair, runs = evaluations[FAIR], {name: evaluation.scored_runs for name, evaluation in evaluations.items()}
     kind: RunKind = fair.scored_runs.main.kind
-    psq = [run.scores.topics for run in runs[FAIR].runs if run.kind == ("psq-pooled" if kind == "pooled" else "psq")]
-    quality = [str(measure) for measure in fair.plan.measures if str(measure) != JUDGED]
-    systems = {name: of_name.main.scores.topics for name, of_name in runs.items()}
-    with_psq = systems | ({"PSQ": psq[0]} if psq else {})
-    study_tables = [StudyTable("systems", "Which ranking is better", with_psq, quality, kind)]
-    if bias := [name for name in fair.means if is_fairness(name)]:
-        study_tables.append(StudyTable("bias", "Bias between languages", systems, bias, kind))
-    rankings: dict[str, tuple[str, RunKind]] = {"BM25": (FAIR, "bm25"), PLAIN: (PLAIN, "same"), FAIR: (FAIR, "same")}
-    own = {
-        name: {
+
+    def of_languages(ranking: str, of_kind: RunKind) -> Topics:
+        return {
             f"{qid}.{lang}" if kind == "pooled" else qid: values
             for lang, scores in runs[ranking].of_kind(of_kind).items()
             for qid, values in scores.topics.items()
         }
-        for name, (ranking, of_kind) in rankings.items()
-    }
+
+    quality = [str(measure) for measure in fair.plan.measures if str(measure) != JUDGED]
+    systems = {name: of_name.main.scores.topics for name, of_name in runs.items()}
+    psq = of_languages(FAIR, "psq")
+    with_psq = systems | ({"PSQ": psq} if psq else {})
+    study_tables = [StudyTable("systems", "Which ranking is better", with_psq, quality, kind)]
+    if bias := [name for name in fair.means if is_fairness(name)]:
+        study_tables.append(StudyTable("bias", "Bias between languages", systems, bias, kind))
+    own = {"BM25": of_languages(FAIR, "bm25"), PLAIN: of_languages(PLAIN, "same"), FAIR: of_languages(FAIR, "same")}
     if own[FAIR]:
         study_tables.append(StudyTable("own-language", "Within the topics' own language", own, quality, kind))
     for title, has_answer in (("with", True), ("without", False)):
         group = {
-            name: {qid: values for qid, values in topics.items() if (qid in own[FAIR]) == has_answer}
+            name: chosen
             for name, topics in study_tables[0].systems.items()
+            if (chosen := {qid: values for qid, values in topics.items() if (qid in own[FAIR]) == has_answer})
         }
-        if all(group.values()) and group[FAIR].keys() != systems[FAIR].keys():
+        if FAIR in group and group[FAIR].keys() != systems[FAIR].keys():
             heading = f"Topics {title} an answer in their own language"
             study_tables.append(StudyTable(f"{title}-own-answer", heading, group, quality, kind))
     return study_tables

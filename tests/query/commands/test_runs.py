@@ -257,6 +257,13 @@ def test_exported_judgements_name_documents_as_the_run_does_and_are_exported_aga
         assert judgements.read_text() == exported
 
 
+def test_a_study_has_psq_over_the_topics_in_languages_with_a_lexicon(dragoman: Command) -> None:
+    Path("words.tsv").write_text("flood\thochwasser\n")
+    dragoman("study", *JUDGED, "--lexicon", "en-de=words.tsv", "-o", "study")
+    assert "{}PSQ, 2 topics &" in Path("study/systems.tex").read_text()
+    assert "PSQ, 2 topics</th>" in Path("study/study.html").read_text()
+
+
 def test_judgements_are_not_exported_where_only_some_of_them_scored_the_run(dragoman: Command) -> None:
     dragoman("evaluate", *JUDGED, "--to", "de")
     arguments = ["runs", "export", "1", "--qrels", "qrels"]

@@ -125,7 +125,7 @@ def test_systems_of_one_name_are_told_apart_and_nothing_is_bold_that_is_not_bett
     rows = [TableRow("1.de", "fair", 2, {"AP": 0.2}), TableRow("2.de", "fair", 1, {"AP": 0.4})]  # over other topics
     comparisons = compare("1.de", {"1": {"AP": 0.2}, "2": {"AP": 0.2}}, "2.de", {"1": {"AP": 0.4}}, ["AP"])
     lines = RunTable.of(["AP"], rows, comparisons).as_latex().splitlines()
-    assert r"{}fair (1.de) & 0.200 \\" in lines
-    assert r"{}fair (2.de) & 0.400 \\" in lines
+    assert r"{}fair (1.de), 2 topics & 0.200 \\" in lines
+    assert r"{}fair (2.de), 1 topic & 0.400 \\" in lines
     shares = [TableRow("1.de", "plain", 1, {"LPR": 1.0}), TableRow("2.de", "fair", 1, {"LPR": 0.5})]
     assert "textbf" not in RunTable.of(["LPR"], shares, []).as_latex()
