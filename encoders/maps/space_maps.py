@@ -138,13 +138,8 @@ class SpaceMaps:
         query_encoder = filled(QueryEncoderSpec, header["asker"]) if header["asker"] else None
         shapes = {weights.shape for weights in documents.values()}
         for dim, width in shapes:
-            query_dim = query_encoder.dim if query_encoder else dim
-            fitting = (
-                all(weights.shape == (query_dim, width) for weights in queries.values())
-                if queries
-                else width == query_dim
-            )
-            if len(shapes) > 1 or not fitting:
+            query_shapes = {weights.shape for weights in queries.values()} or {(width, width)}
+            if len(shapes) > 1 or query_shapes != {(query_encoder.dim if query_encoder else dim, width)}:
                 raise ValueError("its maps are of different widths")
         model, about = header["model"], header["about"]
         if not (isinstance(model, str) and isinstance(about, dict)):

@@ -1,6 +1,7 @@
 """``dragoman runs``: the evaluation log."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -295,13 +296,8 @@ def _write_judgements(
         console.warn(f"run {run.id} was scored by other qrels, or by these in another order")
     collection = run.judged_by[1] is not None and collections.find(engine, run.setup.collection)
     ranked = {own_id(line.split(" ", 3)[2]) for line in evaluation_log.export(engine, run.id)}
-
-    def languages(doc_ids: set[str]) -> Mapping[str, str]:
-        if collection:
-            return document_languages(engine, collection.name, settings, doc_ids)
-        return dict.fromkeys(doc_ids & ranked, "")
-
-    judged = Judgements.of(read_qrels(qrels), languages)
+    stored = partial(document_languages, engine, run.setup.collection, settings)
+    judged = Judgements.of(read_qrels(qrels), stored if collection else lambda ids: dict.fromkeys(ids & ranked, ""))
     langs = judged.langs if collection else None
     lines = list(evaluation_log.export_judgements(engine, run.id, judged.qrels, langs))
     if not lines:

@@ -85,17 +85,14 @@ def missing_documents(judgements: Judgements, to: Sequence[str] | None = None) -
 
 
 def _with_fairness(scored_run: ScoredRun, run_fairness: Fairness) -> ScoredRun:
-    means = dict(scored_run.scores.means)
-    topics = {qid: dict(values) for qid, values in scored_run.scores.topics.items()}
-    for measure, by_topic in run_fairness.measures.items():
-        means[measure] = sum(by_topic.values()) / len(by_topic)
-        for qid, value in by_topic.items():
-            topics[qid][measure] = value
-    return replace(
-        scored_run,
-        scores=replace(scored_run.scores, means=means, topics=topics),
-        relevant_counts=run_fairness.relevant_counts,
-    )
+    scores, measured = scored_run.scores, run_fairness.measures.items()
+    means = {measure: sum(by_topic.values()) / len(by_topic) for measure, by_topic in measured}
+    topics = {
+        qid: {**values, **{measure: by_topic[qid] for measure, by_topic in measured if qid in by_topic}}
+        for qid, values in scores.topics.items()
+    }
+    scores = replace(scores, means={**scores.means, **means}, topics=topics)
+    return replace(scored_run, scores=scores, relevant_counts=run_fairness.relevant_counts)
 
 
 def languages_of(store: VectorStore, model: str, doc_ids: Iterable[str]) -> dict[str, str]:

@@ -67,10 +67,8 @@ class RunTable:
         for row in self.rows:
             for measure in self.measures:
                 comparison = self.comparisons.get((row.run, measure))
-                tested = ["", "", ""]
-                if comparison:
-                    figures = (comparison.difference, comparison.p_randomisation, comparison.p_holm)
-                    tested = [f"{figure:.6g}" for figure in figures]
+                figures = (comparison.difference, comparison.p_randomisation, comparison.p_holm) if comparison else ()
+                tested = [f"{figure:.6g}" for figure in figures] or [""] * 3
                 rows.append([row.run, row.system, row.topics, measure, f"{row.means[measure]:.6f}", *tested])
         return csv_text(rows)
 

@@ -78,23 +78,20 @@ def fairness(
     targets: Sequence[str],
 ) -> Fairness:
     """Fairness of a topic language over the topics of ``relevance``; documents without a language don't count."""
-    hits = {qid: rankings.get(qid, _NO_HITS) for qid in relevance}
-    doc_ids = {qid: ranking.doc_ids for qid, ranking in hits.items()}
-    in_targets = lang in targets
-    values: dict[str, dict[str, float | None]] = {
-        OWN_LANGUAGE: {
-            qid: own_language_share(ranking.langs, lang, len(targets)) if in_targets else None
-            for qid, ranking in hits.items()
-        },
-        PEER: {qid: peer(doc_ids[qid], judged, langs) for qid, judged in relevance.items()},
-        TLR: {qid: target_recall(doc_ids[qid], judged, langs, lang) for qid, judged in relevance.items()},
-        LPR: {qid: preference(doc_ids[qid], judged, langs, lang) for qid, judged in relevance.items()},
-    }
-    known = {
-        measure: {qid: value for qid, value in by_topic.items() if value is not None}
-        for measure, by_topic in values.items()
-    }
-    measures = {measure: by_topic for measure, by_topic in known.items() if by_topic}
+    doc_ids: dict[str, Sequence[str]] = {}
+    values: dict[str, dict[str, float]] = {measure: {} for measure in MEASURES}
+    for qid, judged in relevance.items():
+        ranking = rankings.get(qid, _NO_HITS)
+        hits = doc_ids[qid] = ranking.doc_ids
+        of_topic = {
+            OWN_LANGUAGE: own_language_share(ranking.langs, lang, len(targets)) if lang in targets else None,
+            PEER: peer(hits, judged, langs),
+            TLR: target_recall(hits, judged, langs, lang),
+            LPR: preference(hits, judged, langs, lang),
+        }
+        for measure, value in of_topic.items():
+            values[measure] |= {} if value is None else {qid: value}
+    measures = {measure: by_topic for measure, by_topic in values.items() if by_topic}
     return Fairness(measures, relevant_by_language(doc_ids, relevance, langs))
 
 

@@ -135,8 +135,7 @@ def _checked(records: Iterable[_Record], file: SourceFile, default_lang: str) ->
             raise BadInput(f"{file.at(line)}: topic {qid}: {error}") from error
         if lang in MISTAKABLE:
             Console().warn_once(f"{file.shown}: {lang!r} is {MISTAKABLE[lang]}")
-        if (qid, lang) in seen:
-            first = seen[qid, lang]
+        if first := seen.get((qid, lang)):
             raise BadInput(f"{file.at(line)}: topic {qid} in {lang} stands on line {first} already; take one out")
         seen[qid, lang] = line
         yield Topic(qid, lang, *(values.get(part, "") for part in PARTS))

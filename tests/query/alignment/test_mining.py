@@ -82,8 +82,7 @@ def test_maps_learnt_from_clear_pairs_find_others_and_leave_equal_sides_as_they_
     for map_ in fit_pair_maps(x, x):
         np.testing.assert_allclose(map_, np.eye(32), atol=1e-5)
     scores = np.array([0.9, 0.8, 0.7, 0.95], np.float32)
-    found = Pairs(np.array([0, 1, 2, 0]), np.array([0, 1, 2, 3]), scores, scores)
-    assert clear_pairs(found, 3, 4).tolist() == [3, 1]
+    assert clear_pairs(Pairs(np.array([0, 1, 2, 0]), np.array([0, 1, 2, 3]), scores, scores), 3, 4).tolist() == [3, 1]
 
 
 def test_nothing_is_learnt_where_there_are_no_true_pairs_or_too_few() -> None:

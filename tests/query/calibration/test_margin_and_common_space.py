@@ -100,8 +100,7 @@ def test_queries_take_the_maps_of_both_languages_unless_nothing_is_centred_and_d
         found = cosines(calibration(), lang, documents, queries)
         assert np.allclose(found, transcribed(lang, documents, queries), atol=1e-5)
     for share in (0.0, 0.6):
-        found = cosines(calibration(), "de", documents, queries, share)
-        assert np.allclose(found, documents @ queries.T, atol=1e-6)
+        assert np.allclose(cosines(calibration(), "de", documents, queries, share), documents @ queries.T, atol=1e-6)
     made = calibration()
     plain = replace(made, space=PLAIN_SPACE)
     corrected = made.correct_documents(some(11), LANGUAGES, query_lang="de")

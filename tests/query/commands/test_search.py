@@ -169,8 +169,7 @@ def test_what_mates_add_is_shown_as_the_difference_of_the_shown_scores(mates: fl
 )
 def test_good_hits_end_where_most_above_fit_and_most_below_do_not(fits: str, count: int | None) -> None:
     """``y``: a hit fits, ``n``: it does not, ``?``: nobody knows."""
-    known = {"y": True, "n": False}
-    assert good_hits([replace(hit("de", "Brot"), fits=known.get(flag)) for flag in fits]) == count
+    assert good_hits([replace(hit("de", "Brot"), fits={"y": True, "n": False}.get(flag)) for flag in fits]) == count
 
 
 def test_a_line_marks_where_the_good_hits_end(on_demo: Command) -> None:

@@ -117,8 +117,7 @@ def test_runs_are_listed_newest_first_and_by_collection_until_it_is_forgotten(en
         evaluation_log.forget(session, "news")
     assert listed() == ["2.all"]
     with engine.connect() as connection:
-        left = connection.execute(sa.text("SELECT count(DISTINCT run_id) FROM evaluation_scores")).scalar()
-    assert left == 4
+        assert connection.execute(sa.text("SELECT count(DISTINCT run_id) FROM evaluation_scores")).scalar() == 4
     assert evaluation_log.log(engine, SETUP, outcomes()) == 4  # no number is used again
 
 
@@ -168,7 +167,6 @@ def test_lists_say_how_runs_were_ranked(calibrated: Settings, capsys: pytest.Cap
         ("fair-hybrid-to-de-en", "balance 0.75, mates, hybrid"), ("plain", "plain cosine"),
         ("fair-balance-1", "balance 1, mates"), ("fair", "balance 0.75, mates"),
     ]  # fmt: skip
-    second, first = runs[:2]
-    compared = said("runs", "compare", first["id"], second["id"])
+    compared = said("runs", "compare", runs[1]["id"], runs[0]["id"])
     assert "mates yes (not no), hybrid yes (not no)" in compared
     assert "encoder" not in compared

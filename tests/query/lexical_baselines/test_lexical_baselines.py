@@ -101,9 +101,8 @@ def test_lexicons_are_read_with_or_without_probabilities(tmp_path: Path) -> None
     ],
 )
 def test_other_content_is_refused_with_its_place(tmp_path: Path, content: str, said: str) -> None:
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(BadInput, match=said):
         read_lexicon(written(tmp_path / "lexicon", content))
-    assert said in str(error.value)
 
 
 def test_lexicons_are_named_by_their_pair(tmp_path: Path) -> None:
@@ -128,8 +127,7 @@ def test_a_cr5_model_translates_by_its_nearest_words() -> None:
         {"en": ["flood", "river"], "fi": ["tulva", "joki", "vesi"]}, Table(np.array(vectors, np.float32)), 2
     )
     lexicons = Lexicons(model=model, names=["model"])
-    assert lexicons.has("en", "fi")
-    assert not lexicons.has("en", "de")
+    assert (lexicons.has("en", "fi"), lexicons.has("en", "de")) == (True, False)
     root = 0.5**0.5
     assert lexicons.translations("en", "fi", ["flood", "river", "train"]) == {
         "flood": {"tulva": pytest.approx(1 / (1 + root)), "joki": pytest.approx(root / (1 + root))},
@@ -189,16 +187,13 @@ def test_a_term_counts_as_often_as_its_translations_are_expected() -> None:
 
 def test_words_are_translated_by_stems_names_phrases_and_n_grams() -> None:
     lexicon = {"flood": {"tulva": 1.0}, "floods": {"tulvat": 0.5, "vesi": 0.5}}
-    (expectation,) = QueryTranslation(lexicon, "en", "fi").query("flooding")
-    assert expectation == {"tulv": 0.75, "vesi": 0.25}
+    assert QueryTranslation(lexicon, "en", "fi").query("flooding") == [{"tulv": 0.75, "vesi": 0.25}]
     names = QueryTranslation({"flood": {"tulva": 1.0}}, "en", "fi").query("Elbe flood, Elbe 2002")
     assert names == [{"elb": 1.0}, {"tulv": 1.0}, {"2002": 1.0}]
     phrases = {"traffic light": {"Ampel": 1.0}, "light": {"Licht": 1.0}, "flood": {"hohes Wasser": 0.8}}
     query = QueryTranslation(phrases, "en", "de").query("light traffic lights flood")
     assert query == [{"licht": 1.0}, {"ampel": 1.0}, {"hoh": 0.4, "wass": 0.4}]
     chinese = QueryTranslation({"计算机": {"computer": 1.0}, "病毒": {"virus": 1.0}}, "zh", "en")
-    expectations = chinese.query("计算机病毒")
-    assert {"comput": 1.0} in expectations
-    assert {"virus": 1.0} in expectations
-    (expectation,) = QueryTranslation({"computer": {"计算机": 1.0}}, "en", "zh").query("computers")
-    assert expectation == {"计算": 0.5, "算机": 0.5}
+    assert all(expectation in chinese.query("计算机病毒") for expectation in ({"comput": 1.0}, {"virus": 1.0}))
+    computers = QueryTranslation({"computer": {"计算机": 1.0}}, "en", "zh").query("computers")
+    assert computers == [{"计算": 0.5, "算机": 0.5}]

@@ -108,9 +108,8 @@ def test_relevant_documents_are_counted_by_language_and_the_own_ones_share_is_of
     found = measure.relevant_by_language({"1": ["a0", "x", "b0"], "2": ["c0"]}, qrels, langs, depth=2)
     assert found == {"a": RelevantCounts(1, 1), "b": RelevantCounts(0, 2), "c": RelevantCounts(1, 1)}
     assert (found["a"].share, found["b"].share, RelevantCounts(0, 0).share) == (1.0, 0.0, 0.0)
-    assert measure.own_language_share(["de", "en", "de", "de"], "de", 3) == pytest.approx(2 / 3)
-    assert measure.own_language_share(["de"], "de", 9) == 1.0
-    assert measure.own_language_share([], "de", 9) == 0.0
+    for hits, depth, share in ((["de", "en", "de", "de"], 3, 2 / 3), (["de"], 9, 1.0), ([], 9, 0.0)):
+        assert measure.own_language_share(hits, "de", depth) == pytest.approx(share)
 
 
 def ranking(letters: str) -> Ranking:
@@ -128,8 +127,7 @@ def test_a_run_has_its_measures_by_topic() -> None:
         LPR: {"1": 1.0},
     }
     assert fair.relevant_counts == {"a": RelevantCounts(2, 2), "b": RelevantCounts(2, 3)}
-    assert all(map(measure.is_fairness, fair.measures))
-    assert not measure.is_fairness("AP")
+    assert list(map(measure.is_fairness, [*fair.measures, "AP"])) == [True] * 4 + [False]
     in_another = measure.fairness({"1": ranking("ab")}, {"1": {"a0": 1}}, {"a0": "a"}, "c", ["a", "b"])
     assert list(in_another.measures) == [PEER, TLR]  # no own-language share where that language is not searched
 

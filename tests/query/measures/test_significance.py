@@ -97,11 +97,10 @@ def test_a_comparison_counts_wins_losses_and_ties_over_common_topics_that_have_a
     a = {"1": {"AP": 0.5, "LPR": 1.0}, "2": {"AP": 0.5}, "3": {"AP": 0.5}, "only a": {"AP": 1.0}}
     b = {"1": {"AP": 0.7, "LPR": 0.0}, "2": {"AP": 0.4}, "3": {"AP": 0.5}}
     one, preference = significance.compare("1", a, "2", b, ["AP", "LPR"])
-    assert (one.wins, one.losses, one.ties, one.left_out) == (1, 1, 1, 1)
+    assert (one.wins, one.losses, one.ties, one.left_out, one.exact) == (1, 1, 1, 1, True)
     assert one.baseline_mean == pytest.approx(0.5)
     assert one.difference == pytest.approx(0.1 / 3)
     assert one.effect == pytest.approx((0.1 / 3) / np.std([0.2, -0.1, 0.0], ddof=1))
-    assert one.exact
     assert one.differences == pytest.approx({"1": 0.2, "2": -0.1, "3": 0.0})
     assert (preference.measure, preference.differences) == ("LPR", {"1": -1.0})
     with pytest.raises(BadInput, match="share no topic with LPR"):
@@ -120,8 +119,7 @@ def test_versions_of_one_topic_are_one_observation() -> None:
 
     a, b = runs(".de", ".fi", ".ja")
     (together,) = significance.compare("1", a, "2", b, ["AP"], topic=lambda qid: qid.rpartition(".")[0])
-    a, b = runs("")
-    (single,) = significance.compare("1", a, "2", b, ["AP"])
+    (single,) = significance.compare("1", runs("")[0], "2", runs("")[1], ["AP"])
     assert together.observations == 10
     assert (together.p_randomisation, together.p_t) == pytest.approx((single.p_randomisation, single.p_t))
     assert together.wins + together.losses == 30

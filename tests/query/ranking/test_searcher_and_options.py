@@ -216,8 +216,7 @@ def test_the_rankers_that_were_used_last_are_kept(calibrated_by_words: Settings)
 
 
 def test_a_language_that_is_not_there_stands_for_its_other_scripts() -> None:
-    there = ["de", "sr-Latn", "zh", "zh-Hant"]
-    assert target_languages("c", there, ["sr", "zh-CN", "de"]) == ["sr-Latn", "zh", "de"]
+    assert target_languages("c", ["de", "sr-Latn", "zh", "zh-Hant"], ["sr", "zh-CN", "de"]) == ["sr-Latn", "zh", "de"]
     assert target_languages("c", ["de", "zh-Hant"], ["zh"]) == ["zh-Hant"]
     with pytest.raises(BadInput, match=r"no language|no documents in"):
         target_languages("c", ["de-Latn"], ["d"])

@@ -145,8 +145,7 @@ def test_topics_are_read_in_the_encoding_of_their_language_and_in_another_they_a
 
 def test_the_text_of_a_topic_is_the_parts_asked_for() -> None:
     topic = Topic("1", "en", "Mills", "", "All.")
-    assert topic.text() == "Mills"
-    assert topic.text(("title", "description", "narrative")) == "Mills All."
+    assert (topic.text(), topic.text(("title", "description", "narrative"))) == ("Mills", "Mills All.")
     with pytest.raises(BadInput, match="no 'headline'"):
         topic.text(("headline",))
 
