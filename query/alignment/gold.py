@@ -57,17 +57,15 @@ def stated_pairs(path: Path) -> AbstractSet[tuple[str, str]]:
     pairs = set()
     try:
         for line in file.lines():
-            where = file.at(file.line)
-            try:
-                text = line.decode("utf-8").rstrip("\r\n")
-            except UnicodeDecodeError as error:
-                raise BadInput(f"{where} is not UTF-8; convert the file to it") from error
+            where, text = file.at(file.line), line.decode("utf-8").rstrip("\r\n")
             columns = tuple(text.split("\t"))
             if not text.strip() or (file.line == 1 and columns[:2] == ("id_a", "id_b")):
                 continue
             if len(columns) < 2 or not (columns[0] and columns[1]):
                 raise BadInput(f"{where} is {text[:60]!r}, no pair; it should be: id_a TAB id_b")
             pairs.add((columns[0], columns[1]))
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{file.at(file.line)} is not UTF-8; convert the file to it") from error
     except UnreadableFileError as error:
         raise BadInput(f"the true pairs {file.shown} can't be read: {error}") from error
     if not pairs:

@@ -149,8 +149,11 @@ def evaluate_collection(
             tag = plan.tag or default_tag(searcher, to, named=bool(ranking and ranking.calibration))
             plan = replace(plan, tag=tag, to=to)
             total = rounds(plan, searcher.targets(plan.to)) * sum(map(len, topic_set.topics.values()))
+            counts = searcher.store.count()
             with console.progress("evaluating", total, "topics") as advance:
                 scored_runs = rank_and_score(searcher, topic_set.topics, topic_set.qrels, plan, advance)
+            if searcher.store.count() != counts:
+                scored_runs.remarks.append("the collection changed while topics were ranked; evaluate it again")
             encoders = encoders_with_methods(row, searcher.calibration) if row else []
             taught = taught_shares(encoders, lambda: _relevant_texts(searcher, topic_set, scored_runs), console)
             plan_settings = {

@@ -66,10 +66,8 @@ class TermCounts:
         """The expected term frequencies of a structured term, and its expected document frequency."""
         postings, document_frequency = list[_Postings](), 0.0
         for term, probability in expectation.items():
-            if term.endswith("*"):
-                columns = [column for known, column in self._columns.items() if known.startswith(term[:-1])]
-            else:
-                columns = [self._columns[term]] if term in self._columns else []
+            matching = [known for known in self._columns if known.startswith(term[:-1])] if term[-1] == "*" else [term]
+            columns = [self._columns[known] for known in matching if known in self._columns]
             places = [slice(*self._by_term.indptr[column : column + 2]) for column in columns]
             rows, frequencies = _summed([(self._by_term.indices[place], self._by_term.data[place]) for place in places])
             postings.append((rows, probability * frequencies))

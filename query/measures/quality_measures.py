@@ -132,8 +132,8 @@ def score(
             [ir_measures.ScoredDoc(numbers[qid], *scored) for qid in qids for scored in run.rankings.get(qid, ())],
         )
     except (ArithmeticError, CalledProcessError) as error:
-        names = ", ".join(map(str, measures))
-        raise BadInput(f"one of {names} fails ({error}); leave it out: ERR, for one, takes no grade above 4") from error
+        failed = f"one of {', '.join(map(str, measures))} fails ({error})"
+        raise BadInput(f"{failed}; leave it out: ERR takes no grade above 4 and no id with a blank") from error
     values: dict[str, dict[str, float]] = {qid: dict.fromkeys(map(str, measures), 0.0) for qid in qids}
     for metric in result.per_query:
         values[qids[int(metric.query_id)]][str(metric.measure)] = float(metric.value)

@@ -99,8 +99,7 @@ def test_where_nothing_can_be_known_of_a_language_it_is_as_all_are(counts: dict[
         if counts[lang] == 1:
             (document,) = unit_rows(drawn.documents[lang].mean[None].astype(np.float32))
             corrected = made.correct_documents(document[None], {lang: slice(0, 1)})[0]
-            pooled = made.pooled["document"]
-            assert corrected == pytest.approx(unit_rows((document - pooled)[None])[0], abs=1e-3)
+            assert corrected == pytest.approx(unit_rows((document - made.pooled["document"])[None])[0], abs=1e-3)
 
 
 def test_equal_vectors_stay_as_they_are_and_a_language_without_any_is_no_division_by_zero() -> None:

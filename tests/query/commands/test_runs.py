@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from indexer.stores.embedded import EmbeddedStore
 from query.ranking.searcher import Searcher
 from query.trec_files.trec_run import Run
 from tests.query.conftest import SOURCES, Command
@@ -67,8 +68,7 @@ def test_compare_tests_and_draws_the_differences(dragoman: Command) -> None:
     dragoman("evaluate", *JUDGED)
     dragoman("evaluate", *JUDGED, "--depth", "1")
     plot = Path("differences.png")
-    text = dragoman("runs", "compare", "1", "2", "1.en", "--plot", plot, status=1)
-    assert "1.all and 1.en share no topic" in text
+    assert "1.all and 1.en share no topic" in dragoman("runs", "compare", "1", "2", "1.en", "--plot", plot, status=1)
     assert len(dragoman.one("runs", "compare", "1.en", "2.en", "1.de", "--plot", plot)["comparisons"]) == 8
     assert plot.read_bytes().startswith(b"\x89PNG")
     assert "1.en" in dragoman("runs", "compare", "1.en", "2.en", "--measures", "AP")
@@ -87,14 +87,19 @@ def test_evaluate_logs_every_run_and_writes_the_run_file(dragoman: Command) -> N
         f"1.{name}" for name in ("de", "de-same", "de-bm25", "en", "en-same", "en-bm25", "all")
     ]
     assert result["runs"][3]["unjudged"] == ["3"]
-    assert result["settings"]["depth"] == 1000
-    assert result["settings"]["fields"] == ["title", "description"]
+    assert (result["settings"]["depth"], result["settings"]["fields"]) == (1000, ["title", "description"])
     run = Run.read_trec(Path("run.txt"))
-    assert run.tag == "my words"
-    assert set(run.rankings) == {"1.de", "2.de", "1.en", "2.en", "3.en"}
+    assert (run.tag, set(run.rankings)) == ("my words", {"1.de", "2.de", "1.en", "2.en", "3.en"})
     assert dragoman("runs", "export", "1") == Path("run.txt").read_text()
     dragoman("runs", "export", "1.de-bm25", "-o", "bm25.txt")
     assert Run.read_trec(Path("bm25.txt")).tag == "BM25"
+
+
+def test_an_evaluation_of_a_collection_that_changes_says_so(dragoman: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = iter(range(1, 100))
+    monkeypatch.setattr(EmbeddedStore, "count", lambda _: {"de": next(sizes), "en": 4, "fi": 4})
+    remarks = dragoman.one("evaluate", *JUDGED)["remarks"]
+    assert "the collection changed while topics were ranked; evaluate it again" in remarks
 
 
 def test_files_may_be_patterns_lists_and_folders(dragoman: Command) -> None:

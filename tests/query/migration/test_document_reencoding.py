@@ -205,8 +205,7 @@ def test_until_all_is_encoded_the_collection_stays_as_it_is(home: Settings, monk
             finish_migration("demo", home, device="cpu")
     assert demo.row(home).method != "first"
     assert demo.first(home)
-    report = finish_migration("demo", home, device="cpu")
-    assert (report.run.encoded, demo.row(home).method) == (1, "first")
+    assert (finish_migration("demo", home, device="cpu").run.encoded, demo.row(home).method) == (1, "first")
 
 
 def test_what_cannot_be_encoded(home: Settings, calibrated_by_words: Settings, capsys: Capture) -> None:

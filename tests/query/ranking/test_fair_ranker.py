@@ -91,8 +91,7 @@ def test_scores_are_those_of_the_formulas(searcher: Searcher, balance: float, mo
             expected[item.document.doc_id] = cosine / max(float(fwd + bwd) / 2, 0.1) ** beta
     alone = replace(searcher, calibration=calibration)
     (ranking,) = alone.rank([query], k=300, ranking=RankingOptions(balance=balance))
-    found = dict(zip(ranking.doc_ids, ranking.scores.tolist(), strict=True))
-    assert found == pytest.approx(expected, rel=0, abs=2e-3)
+    assert dict(zip(ranking.doc_ids, ranking.scores.tolist(), strict=True)) == pytest.approx(expected, rel=0, abs=2e-3)
 
 
 def test_queries_that_wait_are_ranked_together(searcher: Searcher, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,7 +66,6 @@ def test_a_topic_may_be_named_as_it_likes(qid: str, tmp_path: Path) -> None:
     compared = compare("a", {qid: {"AP": 0.1}, **scores}, "b", {qid: {"AP": 0.9}, **scores}, ["AP"])
     (comparison,) = corrected(compared)
     svg = inline_svg(lambda: difference_figure([comparison]), "topics", qid)
-    shown = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
-    assert html.escape(one_line(qid), quote=False)[:20] in " ".join(shown)
+    assert html.escape(one_line(qid), quote=False)[:20] in " ".join(re.findall(r"<text[^>]*>([^<]*)</text>", svg))
     assert not re.search("[\x1b\u202e]|<script", svg)
     save_figure(difference_figure([comparison]), tmp_path / "figure.png")

@@ -335,8 +335,7 @@ def test_no_more_vectors_are_kept_than_there_is_room_for(encoder: Slow, monkeypa
 
 
 def test_only_a_missing_collection_is_not_found_whatever_a_query_says() -> None:
-    sentence = "the encoder knows no word of the query 'there is no collection'"
-    assert refusal(BadInput(sentence)).status == 400
+    assert refusal(BadInput("the encoder knows no word of the query 'there is no collection'")).status == 400
     assert refusal(NoCollection("there is no collection 'c'")).status == 404
 
 
