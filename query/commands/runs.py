@@ -234,7 +234,7 @@ def pairs_of_run(
 
 
 def _measures(runs: Sequence[LoggedRun], names: str) -> list[str]:
-    shared = [name for name in runs[0].means if name != JUDGED and all(name in run.means for run in runs)]
+    shared = [name for name in runs[0].means if all(name in run.means for run in runs)]
     named = [standard_name(name) for name in names.replace(",", " ").split()]
     if OWN_LANGUAGE in named and len({run.targets for run in runs}) > 1:
         raise BadInput(
@@ -245,7 +245,7 @@ def _measures(runs: Sequence[LoggedRun], names: str) -> list[str]:
         raise BadInput(f"the runs do not all have {unknown[0]!r}; they share {', '.join(shared) or 'no measure'}")
     if not shared:
         raise BadInput("these runs share no measure; evaluate them with the same --measures")
-    return named or [name for name in shared if not is_fairness(name)] or shared
+    return named or [name for name in shared if name != JUDGED and not is_fairness(name)] or shared
 
 
 @command.command("export", short_help="Write a run's ranking in TREC format.")

@@ -100,7 +100,7 @@ class Evaluation:
         """
         if self.earlier is None:
             return []
-        measures = [str(measure) for measure in self.plan.measures if str(measure) != JUDGED]
+        measures = [str(measure) for measure in self.plan.measures if str(measure) != JUDGED] or [JUDGED]
         matched = [
             (earlier, run)
             for earlier in self.earlier.runs

@@ -143,7 +143,7 @@ def tables(evaluations: Mapping[str, Evaluation]) -> list[StudyTable]:
             for qid, values in scores.topics.items()
         }
 
-    quality = [str(measure) for measure in fair.plan.measures if str(measure) != JUDGED]
+    quality = [str(measure) for measure in fair.plan.measures if str(measure) != JUDGED] or [JUDGED]
     systems = {name: of_name.main.scores.topics for name, of_name in runs.items()}
     psq = of_languages(FAIR, "psq")
     with_psq = systems | ({"PSQ": psq} if psq else {})

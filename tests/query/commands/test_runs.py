@@ -16,7 +16,7 @@ from tests.query.conftest import SOURCES, Command
 from tests.query.evaluation.test_scored_runs import word_searcher
 
 JUDGED = ["--topics", "topics.tsv", "--qrels", "qrels", "-c", "words"]
-FAIR = "PEER@100 own-language"
+FAIR = "PEER@100 own-language Judged@10"
 
 
 @pytest.fixture
@@ -37,8 +37,7 @@ def test_evaluate_prints_a_row_a_language_and_one_for_all_and_how_fair_they_are(
     text = dragoman("evaluate", *JUDGED)
     lines = [line.split() for line in text.splitlines()]
     rows = {line[0]: line for line in lines if line and line[-1].startswith("1.")}
-    assert set(rows) == {"de", "en", "all,"}
-    assert rows["de"][-1] == "1.de"
+    assert (set(rows), rows["de"][-1]) == ({"de", "en", "all,"}, "1.de")
     heading = {word for line in lines[: lines.index(rows["de"])] for word in line}
     assert {"MAP", "nDCG@10", "R@100", "P@10", "Judged@10", "BM25"} <= heading
     assert "own language: of the first 3 hits, the share in the topic's language; 33% would be fair" in text
@@ -115,8 +114,9 @@ def test_a_run_is_compared_with_one_before_and_with_a_file_by_the_languages_sear
     logged = dragoman.one("evaluate", *JUDGED, "--baseline", "none", "--compare", "1")["comparisons"]
     assert {(one["a"], one["b"]) for one in logged} == {("1.de", "2.de"), ("1.en", "2.en"), ("1.all", "2.all")}
     assert all(one["ties"] == len(one["topics"]) and one["p_holm"] == 1 for one in logged)
+    assert len(dragoman.one("evaluate", *JUDGED, "--measures", "Judged@10", "--compare", "1")["comparisons"]) == 3
     filed = dragoman.one("evaluate", *JUDGED, "--compare", "run.txt")["comparisons"]
-    assert {(one["b"], one["difference"]) for one in filed} == {("3.all", 0.0)}
+    assert {(one["b"], one["difference"]) for one in filed} == {("4.all", 0.0)}
     dragoman("evaluate", *JUDGED, "--to", "en", "--run-file", "english.txt")
     dragoman("evaluate", *JUDGED, "--run-file", "all.txt")
     for name in ("english.txt", "all.txt"):  # the second has documents in other languages, which are taken out
@@ -260,9 +260,9 @@ def test_exported_judgements_name_documents_as_the_run_does_and_are_exported_aga
         assert judgements.read_text() == exported
 
 
-def test_a_study_has_psq_over_the_topics_in_languages_with_a_lexicon(dragoman: Command) -> None:
+def test_a_study_has_psq_over_the_topics_with_a_lexicon_and_the_measure_asked_for(dragoman: Command) -> None:
     Path("words.tsv").write_text("flood\thochwasser\n")
-    dragoman("study", *JUDGED, "--lexicon", "en-de=words.tsv", "-o", "study")
+    dragoman("study", *JUDGED, "--lexicon", "en-de=words.tsv", "--measures", "Judged@10", "-o", "study")
     assert "{}PSQ, 2 topics &" in Path("study/systems.tex").read_text()
     assert "PSQ, 2 topics</th>" in Path("study/study.html").read_text()
 
