@@ -94,6 +94,8 @@ def sentence(status: int, body: Any) -> str:  # noqa: PLR0911 - a table
             )
         case 403:
             return f"does not allow it ({cause}); give the user these rights on the store's indices"
+        case 413:
+            return f"or a proxy before it takes no request that long ({cause}); raise http.max_content_length there"
         case 429:
             return f"is overloaded ({cause}); run the command again when it has less to do"
         case 502 | 503 | 504:
@@ -109,10 +111,9 @@ def reason(body: Any) -> str:
     """``type: reason`` of a server's error, or the body's text if it has no such parts."""
     cause = body.get("error", body) if isinstance(body, dict) else body
     if isinstance(cause, dict):
-        roots = cause.get("root_cause") or [cause]
-        deepest = cause.get("caused_by") or roots[0]
+        deepest = cause.get("caused_by") or (cause.get("root_cause") or [cause])[0]
         return f"{cause.get('type', 'error')}: {deepest.get('reason') or cause.get('reason')}"
-    return str(cause).strip() or "no reason given"
+    return " ".join(str(cause or "no reason given").split())[:200]  # a proxy's page is long
 
 
 def away_sentence(error: Exception) -> str:

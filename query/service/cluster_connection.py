@@ -86,6 +86,8 @@ class Cluster:
         except (httpx.HTTPError, httpx.InvalidURL):
             raise _away() from None
         status, headers, content = answer
+        if status < 300 and headers.get("content-type", "").startswith("text/html"):  # a proxy's page
+            raise _away()
         return status, {name: headers[name] for name in _RETURNED_HEADERS if name in headers}, content
 
     def knows(self, authorization: str) -> bool:

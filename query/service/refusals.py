@@ -69,6 +69,8 @@ def _store_refusal(error: StoreError) -> Refused:
     cause, status = error.__cause__, _server_status(error)
     if is_forbidden(error):
         return Refused(403, "Elasticsearch does not let these credentials read what the search needs")
+    if status == 413:
+        return Refused(413, "the search is too long for Elasticsearch or a proxy before it; filter by fewer values")
     if status == 400:
         message = error.reason if isinstance(error, SearchRefused) else reason(getattr(cause, "body", ""))
         return Refused(400, f"Elasticsearch refused the search ({message})")

@@ -125,8 +125,9 @@ def test_wrong_credentials_keep_no_right_ones_out(monkeypatch: pytest.MonkeyPatc
     assert {*statuses} == {0, 401, 429}
 
 
-def test_credentials_are_not_wrong_because_the_server_is_busy() -> None:
-    busy = b"HTTP/1.1 429 Too Many\r\nContent-Length: 2\r\n\r\n{}"
+@pytest.mark.parametrize("status", [b"429 Too Many", b"200 OK\r\nContent-Type: text/html"], ids=["busy", "a page"])
+def test_credentials_are_not_wrong_because_the_server_is_busy_or_a_proxy_answers(status: bytes) -> None:
+    busy = b"HTTP/1.1 %s\r\nContent-Length: 2\r\n\r\n{}" % status
 
     async def act(cluster: Cluster) -> None:
         with pytest.raises(Refused, match="does not answer"):

@@ -40,8 +40,7 @@ MODEL, DIM = "model-a", 8
 
 
 def item(doc_id: str, text: str = "text", passages: int = 1, lang: str = "en") -> StoredDocument:
-    chance = np.random.default_rng(len(text))
-    vector = unit_rows(chance.standard_normal((1, DIM)).astype(np.float32))[0]
+    vector = unit_rows(np.random.default_rng(len(text)).standard_normal((1, DIM)).astype(np.float32))[0]
     offsets = np.zeros((passages, 2), np.int32)
     return StoredDocument(Document(doc_id, lang, text), vector, Passages(np.ones((passages, DIM), np.int8), offsets))
 
@@ -80,7 +79,7 @@ class Answer(BaseHTTPRequestHandler):
     """Credentials of each request."""
     formats: ClassVar[set[str | None]] = set()
     """Media types that were sent and that were asked for."""
-    status = 200
+    status, media = 200, "application/json"
 
     def do_POST(self) -> None:
         self.shown.append(self.headers["Authorization"])
@@ -89,7 +88,7 @@ class Answer(BaseHTTPRequestHandler):
         self.send_response(400 if any(part in request for part in self.refused) else self.status)
         if self.product:
             self.send_header("X-Elastic-Product", self.product)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", self.media)
         self.end_headers()
         self.wfile.write(b"{}")
 
@@ -147,6 +146,12 @@ def test_requests_name_no_version_and_wrong_addresses_are_said(stranger: str, mo
         Answer.formats.clear()
         client.msearch(searches=[{"index": "i"}, {"query": {"match_all": {}}}])
         assert Answer.formats == {"application/x-ndjson", "application/json"}
+        monkeypatch.setattr(Answer, "media", "text/html")  # a page of a proxy
+        for status, said in (200, "answer is text/html"), (404, "answer is text/html"), (413, r"that long \(\{\}\)"):
+            monkeypatch.setattr(Answer, "status", status)
+            with pytest.raises(StoreError, match=said), cluster_client.store_errors(stranger):
+                client.search(index="i")
+    monkeypatch.undo()
     monkeypatch.setattr(Answer, "status", 404)
     with pytest.raises(StoreError, match=r"has no Elasticsearch \(it answers 404 to a search\); check the address"):
         StoreLocation(stranger, "c").open()

@@ -5,12 +5,18 @@ from typing import Any
 import httpx
 import pytest
 
+from indexer.cluster.cluster_errors import SearchRefused
+from query.service.refusals import refusal
 from trials.service_attacks import CLAUSE, VALUES, odd_value
 
 
 @pytest.mark.parametrize(("parameters", "more", "sentence"), VALUES)
 def test_wrong_types_are_refused(service: httpx.Client, parameters: str, more: dict[str, Any], sentence: str) -> None:
     assert odd_value(service, parameters, more, sentence) == ""
+
+
+def test_what_is_too_long_for_the_cluster_is_the_callers_to_shorten() -> None:
+    assert refusal(SearchRefused("http://host:9200", 413, "no reason given")).status == 413
 
 
 NOTHING: dict[str, Any] = {"max_score": None, "hits": []}
