@@ -81,6 +81,7 @@ def _socket(family: int, protocol: int, address: Any) -> socket.socket:
 class Server(uvicorn.Server):
     """A uvicorn server that logs why it stops."""
 
+    who = "the service"
     _signal: int | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -91,7 +92,7 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Log the reason, answer the requests that have begun, and close all connections."""
         at = f" at {signal.Signals(self._signal).name}" if self._signal else ""
-        _logger.warning("the service stops%s; requests that have begun are still answered", at)
+        _logger.warning("%s stops%s; requests that have begun are still answered", self.who, at)
         await super().shutdown(sockets)
 
 
@@ -153,6 +154,7 @@ def _fork(opened: OpenCollections, serve: Callable[[], None], mask: Iterable[int
         ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGTERM)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         opened.forked()
+        Server.who = "a process of the service"
         serve()
         os._exit(0)
     except BaseException:

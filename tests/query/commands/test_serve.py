@@ -76,9 +76,9 @@ def test_it_answers_what_it_has_begun_and_stops_and_says_why(calibrated: Setting
 
 
 @pytest.mark.skipif(not hasattr(signal, "sigtimedwait"), reason="several processes need Linux")
-def test_processes_count_together_are_replaced_and_end_with_the_first(calibrated: Settings) -> None:
-    caller = {"Authorization": f"Bearer {SECRET}"}
-    with process(calibrated.home, "--processes", "2", DRAGOMAN_TOKEN=SECRET) as (started, url):
+def test_processes_count_together_are_replaced_and_end_with_the_first(calibrated: Settings, tmp_path: Path) -> None:
+    caller, log = {"Authorization": f"Bearer {SECRET}"}, tmp_path / "log"
+    with process(calibrated.home, "--processes", "2", log=str(log), DRAGOMAN_TOKEN=SECRET) as (started, url):
         place = Path(f"/proc/{started.pid}/task/{started.pid}/children")
         search = partial(httpx.post, f"{url}/api/search", json={"query": "coffee"})
         metrics = partial(httpx.get, f"{url}/metrics", headers=caller)
@@ -91,6 +91,8 @@ def test_processes_count_together_are_replaced_and_end_with_the_first(calibrated
         until(lambda: len(set(place.read_text().split()) - set(killed)) == 2)
         assert search(headers=caller).json()["hits"] == before
         until(lambda: f"{counted} 2.0" in metrics().text)
+        os.kill(int(place.read_text().split()[0]), signal.SIGTERM)
+        until(lambda: "\na process of the service stops at SIGTERM; " in log.read_text())
         started.kill()
         until(lambda: not listens(urlsplit(url).port or 0))
 
