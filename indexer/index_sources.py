@@ -254,24 +254,31 @@ def _absolute(sources: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def collection_lock(collection: str, engine: sa.Engine) -> Iterator[None]:
+def collection_lock(collection: str, engine: sa.Engine) -> Iterator[Callable[[], None]]:
     """Lock a collection against a second process that uses the same database; read the collection again inside.
+
+    Yields what locks it again, for a server of databases that restarts forgets the lock.
 
     Raises BadInput: no collection can have this name; StoreError: another process has the lock, or it can't be made.
     """
     check_collection_name(collection)
     is_sqlite = engine.dialect.name == "sqlite"
-    with _file_lock(engine, collection) if is_sqlite else shared_lock(engine, f"indexing {collection}") as is_free:
-        if not is_free:
-            raise StoreError(
-                f"another process is indexing collection {collection}; wait for it (dragoman status -c {collection})"
-            )
-        yield
+    with _file_lock(engine, collection) if is_sqlite else shared_lock(engine, f"indexing {collection}") as take:
+
+        def lock() -> None:
+            if not take():
+                raise StoreError(
+                    f"another process is indexing collection {collection}; "
+                    f"wait for it (dragoman status -c {collection})"
+                )
+
+        lock()
+        yield lock
 
 
 @contextmanager
-def _file_lock(engine: sa.Engine, collection: str) -> Iterator[bool]:
-    """Take the lock file beside a SQLite database, which several homes may share; yields whether it was free."""
+def _file_lock(engine: sa.Engine, collection: str) -> Iterator[Callable[[], bool]]:
+    """Take the lock file beside a SQLite database, which several homes may share; yields what says if it was free."""
     database = Path(engine.url.database or "").resolve()
     lock = FileLock(database.with_name(f"{database.name}.{collection}.indexing.lock"), timeout=0, mode=FILE_MODE)
     try:
@@ -283,6 +290,6 @@ def _file_lock(engine: sa.Engine, collection: str) -> Iterator[bool]:
             "or name another home with --home or DRAGOMAN_HOME"
         ) from error
     try:
-        yield lock.is_locked
+        yield lambda: lock.is_locked
     finally:
         lock.release()

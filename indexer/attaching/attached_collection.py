@@ -44,6 +44,7 @@ class AttachedCollection:
     engine: sa.Engine
     settings: Settings
     console: Console
+    lock: Callable[[], None]  # locks the collection again
 
     @classmethod
     @contextmanager
@@ -65,7 +66,7 @@ class AttachedCollection:
         another model's vectors.
         """
         settings = settings or Settings.read()
-        with open_database(settings.database) as engine, collection_lock(name, engine):
+        with open_database(settings.database) as engine, collection_lock(name, engine) as lock:
             collection = collections.find(engine, name)
             attachment = _attachment_of(name, collection, attachment)
             if attachment.companion and not collection:
@@ -91,10 +92,12 @@ class AttachedCollection:
                 except BadInput:
                     collections.remove(engine, collections.require(engine, name), settings, forget=True)
                     raise
-            yield cls(name, attachment, loaded, engine, settings, console)
+            yield cls(name, attachment, loaded, engine, settings, console, lock)
 
     def catch_up(self) -> AttachReport:
         """Make passes over the index until every change is encoded; finished work stays stored if a pass fails."""
+        self.lock()
+        _attachment_of(self.collection, collections.require(self.engine, self.collection), self.attachment)
         credentials, database_id = self.settings.credentials, read_database_id(self.engine)
         location = StoreLocation(self.attachment.url, self.collection, credentials, database_id)
         with closing(location.open_attached(make=True)) as store:

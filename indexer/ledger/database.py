@@ -3,7 +3,7 @@
 import datetime as dt
 import hashlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -258,8 +258,8 @@ def require_writable(engine: sa.Engine, table: type[Base]) -> None:
 
 
 @contextmanager
-def shared_lock(engine: sa.Engine, name: str) -> Iterator[bool]:
-    """Take a lock of PostgreSQL by its name; yields whether it was free.
+def shared_lock(engine: sa.Engine, name: str) -> Iterator[Callable[[], bool]]:
+    """A lock of PostgreSQL by its name; yields what takes it, or takes it again, and returns whether it was free.
 
     The lock belongs to an open transaction without writes, so that the server frees a killed process's lock, also
     through a pooler. A server that restarts forgets it; then the ledger refuses what the slower process writes.
@@ -267,11 +267,16 @@ def shared_lock(engine: sa.Engine, name: str) -> Iterator[bool]:
     key = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little", signed=True)
     with _database_errors(engine):
         connection = engine.connect()
-    try:
+
+    def take() -> bool:
         with _database_errors(engine):
+            if connection.invalidated:
+                connection.rollback()
             connection.exec_driver_sql(_WITHOUT_LIMITS)
-            is_free = bool(connection.scalar(sa.select(sa.func.pg_try_advisory_xact_lock(key))))
-        yield is_free
+            return bool(connection.scalar(sa.select(sa.func.pg_try_advisory_xact_lock(key))))
+
+    try:
+        yield take
     finally:
         with suppress(sa.exc.DBAPIError):  # a server that is gone has forgotten the lock
             connection.rollback()

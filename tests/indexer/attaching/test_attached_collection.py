@@ -511,6 +511,10 @@ def test_the_first_of_two_that_attach_at_once_keeps_the_field(
         pytest.raises(BadInput, match="has vectors of collection first in 'dragoman' already"),
     ):
         attached.catch_up()
+    with AttachedCollection.open("first", settings=settings) as attached:  # while a lost lock let another detach it
+        collections.remove(attached.engine, collections.require(attached.engine, "first"), settings, forget=True)
+        with pytest.raises(BadInput, match="there is no collection 'first'"):
+            attached.catch_up()
 
 
 @pytest.mark.usefixtures("default_folder")

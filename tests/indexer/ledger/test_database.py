@@ -89,6 +89,10 @@ def test_a_connection_to_postgresql_ends_when_its_machine_falls_silent(postgres:
     assert tcp == {"TCP_USER_TIMEOUT": 30_000, "TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 
 
+_ENDED = """SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_database ON database = pg_database.oid
+WHERE locktype = 'advisory' AND granted AND datname = %s"""
+
+
 def test_a_lock_outlasts_the_servers_limits_of_transactions(postgres: PostgresServer) -> None:
     """Both limits are of a twentieth of a second, where the server knows them."""
     engine = open_engine(new_database(postgres))
@@ -98,11 +102,17 @@ def test_a_lock_outlasts_the_servers_limits_of_transactions(postgres: PostgresSe
         for limit in set(limits).intersection(known):
             connection.exec_driver_sql(f"ALTER DATABASE {engine.url.database} SET {limit} = 50")
     engine.dispose()
-    with database.shared_lock(engine, "c") as is_first, psycopg.connect(postgres.url) as other:
-        assert is_first
+    with database.shared_lock(engine, "c") as take, psycopg.connect(postgres.url, autocommit=True) as other:
+        assert take()
         other.execute("SELECT pg_sleep(0.5)")
-        with database.shared_lock(engine, "c") as is_free:
-            assert not is_free
+        with database.shared_lock(engine, "c") as take_too:
+            assert not take_too()
+            other.execute(_ENDED, [engine.url.database])
+            assert take_too()
+            with pytest.raises(StoreError):  # the server has forgotten this lock
+                take()
+            assert not take()
+        assert take()
     engine.dispose()
 
 
