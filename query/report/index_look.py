@@ -136,7 +136,7 @@ def _drawn(client: "Elasticsearch", target: LookTarget) -> _Sample:
             with users.index.store_errors():
                 return replace(sample, total=index_changes.count(client, sample.indices))
     lack = f"no document with text and a vector in {vectors[0]}" if vectors else "no document with text"
-    raise BadInput(f"{target.server} has {lack} in {target.index}; see its indices, or name a field with --text")
+    raise BadInput(f"{target.server} has {lack} in {target.index}; see that it is there and open, or name its --text")
 
 
 def _documents(users: UsersIndex, hits: Sequence[Mapping[str, Any]]) -> list[Document]:

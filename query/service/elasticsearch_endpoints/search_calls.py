@@ -93,7 +93,7 @@ def body_lines(call: Call, body: bytes, content_type: str, encoding: str) -> tup
     except RecursionError:
         raise Refused(400, f"the body is nested too deeply; {_MAX_LEVELS} levels are read") from None
     except ValueError as error:
-        problem = str(error)
+        problem = str(error).partition(":")[0]  # Python's advice on long numbers follows
         if isinstance(error, UnicodeDecodeError):
             problem = "it is not UTF-8"
         elif isinstance(error, json.JSONDecodeError):
