@@ -184,8 +184,7 @@ def int8_rows_and_scales(matrix: FloatArray) -> tuple[Int8Array, FloatArray]:
     scales = np.empty(len(matrix), dtype=np.float32)
     for start in range(0, len(matrix), _AT_ONCE):
         rows = slice(start, start + _AT_ONCE)
-        peaks = np.abs(matrix[rows]).max(axis=1, initial=0.0)
-        scales[rows] = np.maximum(peaks, np.finfo(np.float32).tiny) / 127.0
+        scales[rows] = np.maximum(np.abs(matrix[rows]).max(axis=1, initial=0.0), np.finfo(np.float32).tiny) / 127.0
         levels[rows] = np.rint(matrix[rows] / scales[rows, None])
     return levels, scales
 

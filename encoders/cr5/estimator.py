@@ -31,9 +31,8 @@ class Cr5:
 
         Raises BadInput: the documents teach nothing (the message says why), or don't fit into memory.
         """
-        corpus = documents if isinstance(documents, Corpus) else Corpus(documents)
         try:
-            self._learn(corpus, console)
+            self._learn(documents if isinstance(documents, Corpus) else Corpus(documents), console)
         except MemoryError as error:
             raise BadInput(
                 "the documents don't fit into memory; give fewer --dimensions, or fewer documents or --languages"

@@ -51,8 +51,7 @@ class LCA:
         require_pairs(aligned.moments.count)
         lca = cls()
         lca.mean_, lca.target_mean_ = np.zeros_like(aligned.mean(source)), np.zeros_like(aligned.mean(target))
-        path = RidgePath(aligned.products(source, source), 1.0)
-        lca.weights_ = path.solve(aligned.products(source, target), 0.0)
+        lca.weights_ = RidgePath(aligned.products(source, source), 1.0).solve(aligned.products(source, target), 0.0)
         return lca
 
     def transform(self, rows: FloatArray) -> FloatArray:

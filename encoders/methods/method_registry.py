@@ -51,5 +51,4 @@ def open_encoder(
         return Lawdr(sentence, density)
     if upper:
         return Hmde(sentence, upper)
-    untrained = {kind.method: kind for kind in (TitledWindows, Segments, First, Sentences)}
-    return untrained[method](sentence)
+    return {kind.method: kind for kind in (TitledWindows, Segments, First, Sentences)}[method](sentence)

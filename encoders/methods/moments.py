@@ -81,8 +81,7 @@ class PartMoments:
     @property
     def spreads(self) -> Float64Array:
         """(parts,) mean squared distances from the means: the traces of the covariances."""
-        spreads = self.squares / np.maximum(self.counts, 1) - self._sums(np.square(self.mean))
-        return np.maximum(spreads, 0.0)
+        return np.maximum(self.squares / np.maximum(self.counts, 1) - self._sums(np.square(self.mean)), 0.0)
 
     def _sums(self, columns: Float64Array) -> Float64Array:
         sums: Float64Array = np.add.reduceat(columns, [part.start for part in self.parts.slices])

@@ -157,8 +157,7 @@ def _pieces_without_blanks(text: str, folded_text: str, lang: str, size: int) ->
         return _NO_PIECES
     borders = starts[size::size]
     if not _is_in_place(text, folded_text):
-        lengths = [_folded_length(character, lang) for character in text]
-        origins = np.repeat(np.arange(len(text)), lengths)
+        origins = np.repeat(np.arange(len(text)), [_folded_length(character, lang) for character in text])
         if len(origins) != len(folded_text):  # characters were composed: the places are approximate
             origins = np.arange(len(folded_text)) * len(text) // len(folded_text)
         borders = origins[borders].tolist()

@@ -147,8 +147,7 @@ class Ledger(RunLedger):
         """Let workers begin; chunks with nothing to encode are done. Raises BadInput: the run was cancelled."""
         with transaction(self._engine) as session:
             run = self._still_planning(session)
-            update = sa.update(Chunk).where(Chunk.run_id == self.run.id, Chunk.wanted == 0)
-            session.execute(update.values(state=DONE))
+            session.execute(sa.update(Chunk).where(Chunk.run_id == self.run.id, Chunk.wanted == 0).values(state=DONE))
             query = sa.select(sa.func.coalesce(sa.func.sum(Chunk.documents - Chunk.wanted), 0))
             run.unchanged = session.scalar(query.where(Chunk.run_id == self.run.id)) or 0
             session.flush()

@@ -25,8 +25,7 @@ def pack_ids(documents: Sequence[Document]) -> bytes:
 def unpack(spool: bytes) -> list[Document]:
     """Bytes → documents. Raises StoreError: they are another version's, or damaged."""
     try:
-        lines = zstd.decompress(spool).decode("ascii")
-        return [Document(**json.loads(line)) for line in lines.split("\n") if line]
+        return [Document(**json.loads(line)) for line in zstd.decompress(spool).decode("ascii").split("\n") if line]
     except (ValueError, TypeError, zstd.ZstdError) as error:
         raise StoreError(
             "its documents can't be read: another version of Dragoman handed them out; start a worker of that version, "

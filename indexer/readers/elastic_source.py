@@ -122,8 +122,7 @@ def _readings(
                     body = {"source": {"excludes": dragoman_fields[name]}} if dragoman_fields[name] else {}
                     for hits in index_changes.pages(view.search, body, _PAGE, above=index_changes.NOTHING):
                         for hit in hits:
-                            record = _record(hit, options)
-                            yield make_document(record, f"{PREFIX}{name}/{hit['_id']}", options)
+                            yield make_document(_record(hit, options), f"{PREFIX}{name}/{hit['_id']}", options)
 
 
 class _View:

@@ -56,8 +56,7 @@ def _believed(lang: str, text: str) -> str:
     if len(text) < _ENOUGH or lang in ("", UNDETERMINED):
         return lang
     base = lang.partition("-")[0]
-    probabilities = _detector(None).probabilities(text)
-    stated = [value for other, value in probabilities.items() if other.split("-")[0] == base]
+    stated = [value for other, value in _detector(None).probabilities(text).items() if other.split("-")[0] == base]
     return UNDETERMINED if stated and max(stated) < _UNLIKELY else lang
 
 

@@ -346,5 +346,4 @@ def remove_file(path: Path) -> None:
 
 def _ranked(hits: Sequence[tuple[int, float]], doc_ids: Mapping[int, str]) -> list[tuple[str, float]]:
     """Hits by id, best first, equal scores by id; rows without an id are left out."""
-    scored = [(doc_ids[row], score) for row, score in hits if row in doc_ids]
-    return sorted(scored, key=lambda hit: (-hit[1], hit[0]))
+    return sorted([(doc_ids[row], score) for row, score in hits if row in doc_ids], key=lambda hit: (-hit[1], hit[0]))

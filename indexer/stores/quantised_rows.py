@@ -80,8 +80,7 @@ class QuantisedRows:
         """
         distinct = _distinct_queries(queries, queries)
         digits = dict(zip(distinct, QueryDigits.of(np.stack(list(distinct.values()))), strict=True))
-        query_count = len(next(iter(queries.values())))
-        lower, upper = np.empty((2, query_count, self._count), dtype=np.float32)
+        lower, upper = np.empty((2, len(next(iter(queries.values()))), self._count), dtype=np.float32)
         for graph in self._graphs:
             languages, first = graph.block.languages, graph.block.rows.start
             products_of = {

@@ -202,8 +202,7 @@ class Calibration:
         if share == 0.0 or not languages:
             return self.vector_parts.weighed(vectors)
         means = np.stack([self.mean(kind, lang) for lang in languages]) * np.float32(share)
-        counts = [rows.stop - rows.start for rows in languages.values()]
-        corrected = vectors - np.repeat(means, counts, axis=0)
+        corrected = vectors - np.repeat(means, [rows.stop - rows.start for rows in languages.values()], axis=0)
         if len(self.vector_parts.widths) == 1:
             return unit_or(corrected, vectors)
         known = self.vector_parts.known(vectors)

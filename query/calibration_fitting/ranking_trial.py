@@ -119,8 +119,7 @@ class Trial:
         lang, targets = questions[0].lang, questions[0].targets or sorted(self._documents)
         precisions = []
         for calibration in calibrations:
-            ranker = FairRanker(store, calibration)
-            rankings = ranker.rank(vectors, lang, targets, self._depth, without=hidden)
+            rankings = FairRanker(store, calibration).rank(vectors, lang, targets, self._depth, without=hidden)
             pairs = zip(rankings, questions, strict=True)
             precisions.append([average_precision(ranking.doc_ids, question.answers) for ranking, question in pairs])
         return np.array(precisions)

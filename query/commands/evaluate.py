@@ -141,8 +141,7 @@ def command(
         topic_set, weeks = logged_topic_set(name, settings, judgements, language_list(langs))
         rows = [[week, f"{searches:,}", f"{value:.3f}"] for week, (searches, value) in weeks.items()]
         values = {week: {"searches": searches, "AP": value} for week, (searches, value) in weeks.items()}
-        table = Table(["week of", ">searches", ">MAP of what was shown"], rows, "by week")
-        console.show({"weeks": values}, [table])
+        console.show({"weeks": values}, [Table(["week of", ">searches", ">MAP of what was shown"], rows, "by week")])
     else:
         topic_set = topic_set_of(topic_files, qrel_files, langs, lang, encoding)
     if run_file:

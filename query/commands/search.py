@@ -100,8 +100,7 @@ def command(
         "hits": list(map(as_json, hits)),
         **({"facets": hits.facets} if hits.facets else {}),
     }
-    parts = [*query_parts(hits, unread), *result_parts(hits, reason, searcher.ranking.balance or 0.0)]
-    console.show(values, parts)
+    console.show(values, [*query_parts(hits, unread), *result_parts(hits, reason, searcher.ranking.balance or 0.0)])
 
 
 @click.command("similar", cls=Command)

@@ -38,5 +38,4 @@ def command(name: str | None, decided: bool, watched: bool, every: float, settin
                 show_view(view, console)
             return
         for collection in [collections.require(engine, name)] if name else collections.all_collections(engine):
-            calibrations = all_calibrations(engine, collection.name)
-            show_calibrations(calibrations, collection.name, collection.model, console)
+            show_calibrations(all_calibrations(engine, collection.name), collection.name, collection.model, console)

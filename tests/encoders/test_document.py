@@ -31,8 +31,7 @@ _MATRICES = hnp.arrays(
 def test_unit_rows_have_norm_one_and_zero_rows_stay_zero_and_int8_rows_keep_the_direction(matrix: FloatArray) -> None:
     unit, known = unit_rows(matrix), matrix.any(axis=1)
     np.testing.assert_allclose(np.linalg.norm(unit, axis=1), known, atol=1e-5)
-    back = unit_rows(int8_rows(unit).astype(np.float32))
-    assert ((unit * back).sum(axis=1)[known] > 0.999).all()
+    assert ((unit * unit_rows(int8_rows(unit).astype(np.float32))).sum(axis=1)[known] > 0.999).all()
 
 
 def test_the_title_is_part_of_what_is_encoded_and_of_the_hash_which_sees_where_one_part_ends() -> None:

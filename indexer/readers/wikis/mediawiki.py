@@ -55,9 +55,8 @@ class _Items:
     def __init__(self, table: Path) -> None:
         """Read the table ``page_props``, packed or not. Raises UnreadableFileError: it can't be read to its end."""
         pages, items = array("I"), array("I")
-        file = SourceFile(table, table.name)
         try:
-            for line in file.lines():
+            for line in SourceFile(table, table.name).lines():
                 for match in _ITEM.finditer(line):
                     pages.append(int(match[1]))
                     items.append(int(match[2]))

@@ -61,8 +61,7 @@ class CompanionStore(JoinedStore):
             index = OwnIndex.of(client, attachment.address, Claim(collection, database_id, attachment.index))
             index.open(make=make)
             users = UsersIndex.open(client, attachment)
-        layout = CompanionLayout(attachment.field, abilities=abilities, users=users)
-        super().__init__(users, index, layout)
+        super().__init__(users, index, CompanionLayout(attachment.field, abilities=abilities, users=users))
 
     def narrowed(self, clauses: Sequence[Mapping[str, Any]], authorization: str = "") -> Self:
         """A view with another user's rights. Raises BadInput: there are clauses, which are for the user's index."""

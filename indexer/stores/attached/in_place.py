@@ -151,8 +151,7 @@ class AttachedStore(JoinedStore):
 
     def _create(self, model: str, dim: int) -> None:
         super()._create(model, dim)
-        mapped = self._index.properties()[self._layout.ours]["properties"]["id"]
-        if mapped.get("meta") != self.users.attachment.reads:
+        if self._index.properties()[self._layout.ours]["properties"]["id"].get("meta") != self.users.attachment.reads:
             self._index.put_mapping(self._layout.properties({}))
 
     def change_body(self, model: str) -> dict[str, Any]:
@@ -291,11 +290,10 @@ def _empty(index: ServerIndex, layout: Layout, doc_ids: Sequence[str], places: M
     keeps_null = bool(index.retry_while_away(read_settings).body)
 
     def decide(page_ids: Sequence[str]) -> dict[str, Action]:
-        stored = index.read_with_vectors(page_ids, layout.abilities, places=places)
         return {
             doc_id: {**index.places([doc_id])[0], **document.unchanged, **places.get(doc_id, {})}
             | _removal(layout.ours, document.source, keeps_null=keeps_null)
-            for doc_id, document in stored.items()
+            for doc_id, document in index.read_with_vectors(page_ids, layout.abilities, places=places).items()
             if layout.held(document.source).get("id") is not None
             and not attach_checks.is_external({"_version": document.version, "_seq_no": document.seq_no})
         }

@@ -259,8 +259,7 @@ class UsersIndex:
         for page in pages(self.index.places(doc_ids)):
             with self.index.store_errors():
                 path = None if self.attachment.family else self.name  # the names of a family may be too long for a path
-                answer = self.index.client.mget(index=path, docs=page, **options)
-                documents += self.index.existing(answer["docs"])
+                documents += self.index.existing(self.index.client.mget(index=path, docs=page, **options)["docs"])
         return documents
 
 

@@ -178,14 +178,13 @@ class Layout:
     def object(self, model: str, item: StoredDocument, fields: VectorFields) -> dict[str, Any]:
         """Our object of a document."""
         document = item.document
-        terms = analyser(document.lang).terms(document.content)
         return {
             "id": document.doc_id,
             "lang": document.lang,
             "revision": document.revision,
             "text_hash": document.text_hash,
             "fields_hash": document.fields_hash,
-            "words": {document.lang: " ".join(terms)},
+            "words": {document.lang: " ".join(analyser(document.lang).terms(document.content))},
             "models": {
                 model: {
                     **placed(self.sent_vector(item.vector), document.lang, fields),

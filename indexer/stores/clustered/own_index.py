@@ -151,8 +151,7 @@ class OwnIndex(ServerIndex):
     def _refuse_altered(self) -> None:
         """Remove a new index that an index template changed."""
         features = ["aliases", "mappings", "settings"]
-        description = self.client.indices.get(index=self.name, features=features)[self.name]
-        if change := _change(description, self.layout):
+        if change := _change(self.client.indices.get(index=self.name, features=features)[self.name], self.layout):
             self.client.indices.delete(index=self.name)
             templates = _templates(self.client, self.name)
             raise StoreError(

@@ -31,8 +31,7 @@ def hits_by_id(
         bodies: list[dict[str, Any]] = []
         for has_text, parts in ((True, with_text), (False, columns)):
             ids = [doc_id for doc_id in page if (doc_id in texts_of) == has_text]
-            query = index.ids_query(ids)
-            bodies += [{"size": len(ids), "query": query, **always, **parts}] if ids else []
+            bodies += [{"size": len(ids), "query": index.ids_query(ids), **always, **parts}] if ids else []
         return [hit for hits in index.search(bodies) for hit in hits if holds(hit)]
 
     index.refresh()

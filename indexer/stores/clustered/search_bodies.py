@@ -64,8 +64,7 @@ def candidates(query: VectorQuery, answers: Iterator[Hits]) -> dict[str, list[Ne
             hits = next(answers)
             norm = float(np.linalg.norm(vector))
             scores = [(2.0 * hit["_score"] - 1.0) * norm if norm else 0.0 for hit in hits]
-            doc_ids = [hit["_id"] for hit in hits]
-            by_lang[lang].append(NearestDocuments(doc_ids, np.array(scores, dtype=np.float32)))
+            by_lang[lang].append(NearestDocuments([hit["_id"] for hit in hits], np.array(scores, dtype=np.float32)))
     return by_lang
 
 

@@ -305,8 +305,7 @@ class ServerStore:
 
     def sample(self, model: str, lang: str, count: int, *, seed: int = 0) -> list[str]:
         has_vector = {"exists": {"field": self._mapped.of(model, [lang]).of(lang).name}}
-        clauses = [*self._layout.filters(lang, None), has_vector]
-        return random_ids(self._index, self._layout, clauses, count, seed)
+        return random_ids(self._index, self._layout, [*self._layout.filters(lang, None), has_vector], count, seed)
 
     def ids(self) -> Iterator[str]:
         """Every stored id, ordered: the server's ``_id``, for a copied document carries the original's id column."""
@@ -418,8 +417,7 @@ class ElasticStore(ServerStore):
         """The documents as of the last refresh, in the ids' order; a document being deleted is still read whole."""
         self._index.refresh()
         stored = self._index.read_pages(doc_ids, self._text_fields, as_searched=True)
-        documents = self._documents_of({doc_id: document.source for doc_id, document in stored.items()})
-        return in_order(documents, doc_ids)
+        return in_order(self._documents_of({doc_id: document.source for doc_id, document in stored.items()}), doc_ids)
 
     def delete(self, doc_ids: Iterable[str]) -> int:
         """Delete documents with their vectors and passages, for searches, too; returns how many there were."""

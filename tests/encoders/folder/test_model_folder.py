@@ -38,8 +38,7 @@ def _publish(target: Path, graph: bytes = b"graph", **more: str) -> ModelFolder:
 
 
 def _change(folder: Path, **entries: object) -> None:
-    data = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(data | entries))
+    (folder / "config.json").write_text(json.dumps(json.loads((folder / "config.json").read_text()) | entries))
 
 
 def test_publishing_again_replaces_and_an_error_meanwhile_keeps_what_was_there(tmp_path: Path) -> None:

@@ -35,8 +35,7 @@ def test_a_triple_is_a_page_its_mate_in_another_language_and_a_neighbour_about_s
 
 def test_small_languages_begin_as_many_triples_as_large_ones() -> None:
     triples = Triples(PAGES)
-    pairs = len(triples.possible)
-    drawn = triples.languages(triples.draw(0, 7 * pairs))
+    drawn = triples.languages(triples.draw(0, 7 * len(triples.possible)))
     assert (set(drawn.values()), set(drawn)) == ({7}, set(triples.possible))
 
 

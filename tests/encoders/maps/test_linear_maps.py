@@ -101,8 +101,7 @@ def _assert_principal_axes(codes: LCC, x: FloatArray, y: FloatArray, penalty: np
     """The codes lie on the principal axes of the fitted values, which are free in their sign."""
     inputs, targets = _blocks(x, y)
     weights = np.linalg.solve(inputs.T @ inputs + np.diag(penalty), inputs.T @ targets)
-    axes = np.linalg.svd(inputs @ weights, full_matrices=False)[2][:width]
-    expected = inputs @ weights @ axes.T
+    expected = inputs @ weights @ np.linalg.svd(inputs @ weights, full_matrices=False)[2][:width].T
     found = np.concatenate([codes.transform(x, "x"), codes.transform(y, "y")])
     np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-4)
 
@@ -149,8 +148,7 @@ def test_a_rotation_is_found_and_mates_that_tie_take_the_last_place() -> None:
     turn = np.linalg.qr(_rows(16, 16, 5))[0].astype(np.float32)
     x = _rows(150, 16, 0)
     y = x @ turn + np.float32(3.0)
-    map_ = _fit(LCA(0.01), y[:50], x[:50])
-    assert mates(x[50:] - x[:50].mean(axis=0), map_.transform(y[50:])).rate == 1.0
+    assert mates(x[50:] - x[:50].mean(axis=0), _fit(LCA(0.01), y[:50], x[:50]).transform(y[50:])).rate == 1.0
     assert mates(x[50:], y[50:]).rate < 0.2
     rows = np.eye(3, dtype=np.float32)
     assert mates(rows, rows).rate == 1.0
@@ -197,8 +195,7 @@ def test_a_value_of_another_type_is_refused(entry: str, value: object, tmp_path:
     asker = QueryEncoderSpec("e", "segments", "m", 3)
     SpaceMaps("m", {("", "de"): np.eye(3, dtype=np.float32)}, {}, {}, asker).write(tmp_path)
     assert SpaceMaps.read(tmp_path).query_encoder == asker
-    header = json.loads((tmp_path / HEADER).read_text())
-    (tmp_path / HEADER).write_text(json.dumps({**header, entry: value}))
+    (tmp_path / HEADER).write_text(json.dumps({**json.loads((tmp_path / HEADER).read_text()), entry: value}))
     if (entry, value) in (("format", True), ("model", "x"), ("about", {"x": 5}), ("asker", None)):  # True == 1
         SpaceMaps.read(tmp_path)
         return

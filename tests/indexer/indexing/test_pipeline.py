@@ -132,8 +132,7 @@ def test_encodings_are_guessed_by_the_languages_that_the_collection_had_before_t
 
     bench.write(records(70))
     bench.index()
-    stored = sorted(bench.store.count())
-    assert languages() == stored
+    assert languages() == sorted(bench.store.count())
     bench.write(records(140))
     before = ReadOptions(languages=["cs"])
     bench.encoder.broken_at = len(bench.encoder.encoded) + 1

@@ -90,8 +90,7 @@ def test_a_line_longer_than_the_bound_ends_its_file_with_a_sentence(
 ) -> None:
     for module in ("indexer.readers.records.files", "indexer.parallel.tmx"):
         monkeypatch.setattr(f"{module}.RECORD_LIMIT", 100_000)
-    content = f"{start}{line}\n{line.replace('house', LONG)}\n{line}\n"
-    (tmp_path / name).write_text(content, encoding="utf-8")
+    (tmp_path / name).write_text(f"{start}{line}\n{line.replace('house', LONG)}\n{line}\n", encoding="utf-8")
     rows, ((_, reason),) = _read(tmp_path / name)
     assert rows == [HOUSE]
     assert reason.endswith(f"MB; {advice}")

@@ -192,8 +192,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
 
 def test_an_endless_record_is_refused_and_the_next_one_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("indexer.readers.newspapers.sgml.RECORD_LIMIT", 1 << 20)
-    endless = f"<DOC>\n<DOCNO>1</DOCNO><TEXT>{'word ' * 900_000}\n"
-    found = given(tmp_path / "a.sgml", endless + record(2, "Two"))
+    found = given(tmp_path / "a.sgml", f"<DOC>\n<DOCNO>1</DOCNO><TEXT>{'word ' * 900_000}\n" + record(2, "Two"))
     assert ([place for place, _ in notes(found)], documents(found)) == (["a.sgml:1"], [TWO])
 
 

@@ -328,8 +328,7 @@ def test_any_order_of_writes_leaves_what_the_rules_say_and_the_words_of_the_text
             store.put(MODEL, [item(doc_id, lang, text=word, revision=revision)])
             if doc_id not in expected or revision >= expected[doc_id][2]:
                 expected[doc_id] = (lang, word, revision)
-    stored = store.get(list(store.ids()))
-    assert {one.doc_id: (one.lang, one.text, one.revision) for one in stored} == expected
+    assert {one.doc_id: (one.lang, one.text, one.revision) for one in store.get(list(store.ids()))} == expected
     for lang, word in product(("de", "en"), ("amber", "beryl")):
         there = sorted(doc_id for doc_id, one in expected.items() if one[:2] == (lang, word))
         assert sorted(found(store, word, lang)) == there

@@ -99,8 +99,7 @@ def _require_nearest(
             rows = [matrix.position[doc_id] for doc_id in of_query.doc_ids]
             assert len(set(rows)) == min(k, len(rows_of_language))
             assert np.isin(rows, rows_of_language).all()
-            best = np.sort(scores[rows_of_language])[::-1][:k]
-            assert scores[rows] == pytest.approx(best, abs=1e-6)
+            assert scores[rows] == pytest.approx(np.sort(scores[rows_of_language])[::-1][:k], abs=1e-6)
             assert of_query.scores == pytest.approx(scores[rows], abs=1e-6)
             assert of_query.vectors is not None
             assert of_query.vectors.tobytes() == matrix.vectors[rows].tobytes()

@@ -85,8 +85,7 @@ def test_at_most_k_are_found_in_order_of_ties_and_not_what_was_replaced(connecti
 @given(st.text(), st.sampled_from(["en", "ja", "th", "tr", "und"]))
 def test_any_text_can_be_indexed_and_asked(text: str, lang: str) -> None:
     with closing(sqlite3.connect(":memory:")) as connection:
-        made = index(connection, lang, text, "another", "text")
-        found = made.search(text, 10)
+        found = index(connection, lang, text, "another", "text").search(text, 10)
         assert all(score > 0 for _, score in found)
         if Analyser(lang).query_terms(text):
             assert 0 in dict(found)

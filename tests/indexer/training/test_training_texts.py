@@ -66,8 +66,7 @@ def test_what_taught_an_encoder_is_unknown_without_it(words: ModelFolder, tmp_pa
 
     damaged = tmp_path / "damaged"
     copytree(words.path, damaged)
-    taught = np.load(damaged / FILE)
-    learnt = [f"{int(key):016x}{'0' * 16}" for key in taught[:2]]
+    learnt = [f"{int(key):016x}{'0' * 16}" for key in np.load(damaged / FILE)[:2]]
     assert shares(str(damaged), "cr5", [*learnt, "f" * 32, "e" * 32]) == {str(damaged): 0.5}
     assert (shares(str(damaged), "sentences", learnt), capsys.readouterr().err) == ({}, "")
     (damaged / FILE).write_bytes(b"no array")

@@ -207,8 +207,7 @@ class Poisoned(FakeEncoder):
         if any("no database" in document.text for document in documents):
             raise ValueError("at \0 and half of \ud83d, " + "x" * 10_000)
         encoded = super().encode_documents(documents)
-        nan = [at for at, document in enumerate(documents) if "nan" in document.text]
-        encoded.vectors[nan] = np.nan
+        encoded.vectors[[at for at, document in enumerate(documents) if "nan" in document.text]] = np.nan
         return encoded
 
 

@@ -359,8 +359,7 @@ def test_nothing_is_lost_doubled_or_changed(broker: str, lanes: int, kinds: Sequ
     if shutil.which("gcc") is None:
         skip_or_fail("no compiler for a clock that is an hour fast: apt-get install gcc")
     with installed(running_servers(broker)) as servers:
-        trial = Trial(servers, tmp_path, 640, seed=1, name=f"trial-{broker}-{lanes}", lanes=lanes)
-        outcomes = trial.run(kinds)
+        outcomes = Trial(servers, tmp_path, 640, seed=1, name=f"trial-{broker}-{lanes}", lanes=lanes).run(kinds)
     assert (fallen(outcomes), len(outcomes)) == ([], len(kinds))
 
 

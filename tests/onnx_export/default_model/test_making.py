@@ -73,8 +73,7 @@ def test_token_ids_are_the_wheels(
 
 
 def test_an_accent_is_composed(default_folder: ModelFolder, wheel_token_ids: Callable[[str], list[int]]) -> None:
-    tokenizer = Tokenizer(default_folder)
-    composed, decomposed = tokenizer.tokenize(["caf\u00e9", "cafe\u0301"])
+    composed, decomposed = Tokenizer(default_folder).tokenize(["caf\u00e9", "cafe\u0301"])
     assert composed.ids.tolist() == decomposed.ids.tolist() == wheel_token_ids("caf\u00e9")
     assert wheel_token_ids("cafe\u0301") != composed.ids.tolist()
 
@@ -89,8 +88,7 @@ def test_vectors_agree_with_the_wheels(encoder: Encoder, real_texts: list[Docume
     texts = [document.text[:100] for document in every]  # one window each; the wheel's engine is slow
     documents = [Document(str(at), "und", text) for at, text in enumerate(texts)]
     ours = encoder.encode_queries(documents) if kind == "query" else encoder.encode_documents(documents).vectors
-    theirs = wheel.query(texts) if kind == "query" else wheel.passage(texts)
-    cosines = (ours * theirs).sum(axis=1)
+    cosines = (ours * (wheel.query(texts) if kind == "query" else wheel.passage(texts))).sum(axis=1)
     print(f"cosine to the wheel's {kind} vectors: {cosines.mean():.4f} in the mean, {cosines.min():.4f} at least")
     assert len(cosines) == 22
     assert cosines.min() >= 0.996

@@ -44,8 +44,7 @@ def test_the_loss_falls_and_the_best_weights_are_kept(kind: str, finished: Train
 
 @pytest.mark.parametrize("seed", [2**12, 2**32, 2**64])
 def test_a_seed_may_be_large(train: Train, seed: int) -> None:
-    training = run(train(replace(AS_SMALL, seed=seed, steps=1, adapters=2)))
-    assert np.isfinite(training.curve.points[-1].loss)
+    assert np.isfinite(run(train(replace(AS_SMALL, seed=seed, steps=1, adapters=2))).curve.points[-1].loss)
 
 
 def test_the_weights_that_are_kept_score_what_the_curve_says(train: Train) -> None:

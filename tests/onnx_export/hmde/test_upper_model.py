@@ -227,8 +227,7 @@ def test_what_is_kept_of_a_page_is_its_first_sentences_and_those_past_them_are_c
     assert lower.lengths().max() == 4
     assert (lower.openings() >= 1).all()
     assert (lower.openings() < lower.lengths()).all()
-    several = [Document(str(count), "de", "\n".join(["Ein Satz."] * count)) for count in (3, 4, 6)]
-    part = lower.prepare(several)
+    part = lower.prepare([Document(str(count), "de", "\n".join(["Ein Satz."] * count)) for count in (3, 4, 6)])
     assert (part["counts"].tolist(), part["left_out"].tolist()) == ([3, 4, 4], [0, 0, 2])
     assert lower.prepare([Document("1", "de", " \n ")])["counts"].tolist() == [0]
     part = lower.prepare([Document("1", "de", "Ein Satz."), Document("2", "de", "", "Ein Titel")])

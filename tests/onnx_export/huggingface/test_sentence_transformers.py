@@ -73,8 +73,7 @@ def save(kind: str, folder: Path) -> SentenceTransformer:
     modules: list[Any] = [Transformer(str(folder / "transformer")), Pooling(64, pooling_mode=pooling)]
     if kind == "EmbeddingGemma":
         modules += [Dense(64, 96, bias=False, activation_function=torch.nn.Identity()), Dense(96, 48, bias=False)]
-    made = SentenceTransformer(modules=[*modules, Normalize()], prompts=prompts or None)
-    made.save(str(folder / kind))
+    SentenceTransformer(modules=[*modules, Normalize()], prompts=prompts or None).save(str(folder / kind))
     return SentenceTransformer(str(folder / kind), device="cpu")
 
 

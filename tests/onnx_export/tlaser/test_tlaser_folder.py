@@ -109,8 +109,7 @@ def test_attention_over_the_sentence_alone_is_a_linear_map_of_it() -> None:
         whole.out_proj.bias.copy_(decoder.out.bias)
     sentence, queries = torch.randn(2, 16), torch.randn(2, 7, 16)
     attended, _ = whole(queries, sentence[:, None], sentence[:, None])
-    ours = decoder.out(decoder.value(sentence))[:, None].expand(-1, 7, -1)
-    assert torch.allclose(attended, ours, atol=1e-6)
+    assert torch.allclose(attended, decoder.out(decoder.value(sentence))[:, None].expand(-1, 7, -1), atol=1e-6)
 
 
 @pytest.mark.parametrize("variant", ["t", "ct"])

@@ -41,8 +41,7 @@ def test_a_split_is_by_concept_three_fifths_one_and_one() -> None:
 def test_what_is_learnt_finds_more_mates_than_the_raw_vectors(method: str) -> None:
     split = ConceptSplit.of(rotated(200), 0)
     raw = over_pairs(learn_comparer("raw", split), split.test)
-    dimensions = None if method.endswith("published") else 12
-    found = over_pairs(learn_comparer(method, split, dimensions), split.test)
+    found = over_pairs(learn_comparer(method, split, None if method.endswith("published") else 12), split.test)
     assert found.mrr > raw.mrr
     if method != "centred":
         assert found.rate > 0.95

@@ -85,8 +85,7 @@ def test_the_ratio_margin_is_of_neighbourhoods_through_the_map(tmp_path: Path, m
     """At balance 0.75: cos / ((fwd + bwd) / 2)^½, of the three nearest in the language and in the bank."""
     store, statistics, encoder = collection(tmp_path, 40)  # a bank that no other language fills up
     query = encoder.encode_queries([page("de", "topic7")])
-    ranker = FairRanker(store, mapped(statistics, maps), 0.75, passages=False)
-    (ranking,) = ranker.rank(query, "de", LANGS, 50)
+    (ranking,) = FairRanker(store, mapped(statistics, maps), 0.75, passages=False).rank(query, "de", LANGS, 50)
     german = statistics.languages["de"]
     mean = german.means["query"]
     asked, bank = (asked_by_hand(rows, mean, maps, "de") for rows in (query, unit_rows(german.bank)))

@@ -264,8 +264,7 @@ def test_the_dial_ranks_anew(page: Any) -> None:
 
 def test_what_nobody_typed_is_not_logged(browser: Any, calibrated_by_words: Settings, tmp_path: Path) -> None:
     own = copied(calibrated_by_words.home, tmp_path)
-    options = ServiceOptions(own, device="cpu", log=True)
-    with serving(options) as client, window(browser, client) as page:
+    with serving(ServiceOptions(own, device="cpu", log=True)) as client, window(browser, client) as page:
         see(page, "/?q=flood&lang=en&to=fr", "#langs b")
         for balance in ("0", "0.25", "1"):
             page.locator("#balance").fill(balance)

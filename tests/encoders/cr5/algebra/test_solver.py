@@ -226,8 +226,7 @@ def embedding(blocks: Mapping[str, Block], dimensions: int, lam: float) -> tuple
     z, y = z - z.mean(axis=0), y - y.mean(axis=0)
     inverse = np.linalg.inv(z.T @ z + lam * np.eye(z.shape[1]))
     values, vectors = np.linalg.eigh(y.T @ z @ inverse @ z.T @ y)
-    top = vectors[:, ::-1][:, :dimensions]
-    raw = top.T @ y.T @ z @ inverse
+    raw = vectors[:, ::-1][:, :dimensions].T @ y.T @ z @ inverse
     variances, turn = np.linalg.eigh(raw @ raw.T)
     return np.diag(variances**-0.5) @ turn.T @ raw, values[::-1][:dimensions]
 
