@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -363,6 +364,9 @@ def ranked_hits(
     return hits
 
 
+_sentences = lru_cache(2_000)(sentences)  # of passages that were shown before
+
+
 def best_passages(
     document: Document, detail: Detail, query: FloatArray, parts: VectorParts, count: int
 ) -> list[Passage]:
@@ -381,7 +385,7 @@ def best_passages(
         early = max(body if start >= body else 0, word_around(text, max(0, start - _NEAR))[0])
         early, late = max(early, text.rfind("\n", early, start)), word_around(text, end + _NEAR)[1]
         around = text[early : text.find("\n", end, late) + 1 or late]  # a line break ends a sentence
-        spans = [(early + begin, early + stop) for begin, stop in sentences(around, document.lang)]
+        spans = [(early + begin, early + stop) for begin, stop in _sentences(around, document.lang)]
         if spans := [span for span in spans if span[0] < end and span[1] > start]:
             second = spans[0][0] < start and len(spans) > 1 and (end - spans[1][0]) * 2 >= end - start
             start = start if spans[second][0] == early > body else spans[second][0]
