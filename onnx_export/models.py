@@ -214,8 +214,7 @@ def taught_shares(
 ) -> dict[str, float]:
     """Share of texts that taught an encoder, by the encoder's name, where the encoder says so and there are any.
 
-    ``encoders`` are names and methods of a collection. The hashes of texts are read if needed; ``console`` warns of
-    damage.
+    ``encoders`` are names and methods of a collection. Texts' hashes are read if needed; ``console`` warns of damage.
     """
     folders: dict[str, Path] = {}
     for reference, method in encoders:

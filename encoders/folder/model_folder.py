@@ -5,8 +5,7 @@ and Cr5 models have ``training_texts.npy``, keys of the texts that taught them, 
 has ``device.json``.
 
 Every graph takes ``input_ids`` and ``attention_mask``, int64 (texts, tokens), pools and normalises, and returns
-``vectors``, float32 (texts, dim), unit rows. A reranker's takes pairs of texts, and returns ``scores``, float32 (pairs,
-1).
+``vectors``, float32 (texts, dim), unit rows. A reranker's takes pairs, and returns ``scores``, float32 (pairs, 1).
 """
 
 import json

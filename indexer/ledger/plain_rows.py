@@ -26,8 +26,7 @@ def read_rows(url: str, read: Callable[[Rows], _Read], *, prepare: bool) -> _Rea
 def read_rows(url: str, read: Callable[[Rows], _Read], *, prepare: bool = True) -> _Read | None:
     """Return what ``read`` makes of a database's rows; SQLAlchemy reads what the standard library can't.
 
-    ``prepare=False`` makes and upgrades no tables: None if they are not this version's. Raises StoreError: as
-    ``database.connect``.
+    ``prepare=False`` makes and upgrades no tables: None if they are another version's. Raises StoreError.
     """
     with suppress(sqlite3.Error, ValueError):
         if url.startswith(_SQLITE) and "?" not in url:

@@ -67,7 +67,7 @@ _XML_START = re.compile(
     rb"(?:<!--.*?-->\s*|<!doctype[^<>\[]*\[.*?\]\s*>\s*|<[?!][^<>]*>\s*)*+<([a-z_][\w.:-]*)(?:\s[^<>]*)?/?>", re.DOTALL
 )
 _XML_SUFFIXES = (".xml", ".rss", ".atom", ".rdf", ".tei", ".opml")
-_TREC_START = re.compile(rb"^[ \t]*(?:<(?!doc[ >])[^<>]*>\s*)*+<doc[ >]", re.MULTILINE)
+_TREC_START = re.compile(rb"^[ \t]*(?:<(?!doc[ >])[^<>\n]*>[ \t]*)*+<doc[ >]", re.MULTILINE)  # looks at a line once
 _DUMP_START = re.compile(rb"(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*+<(?:!doctype\s+)?mediawiki\b", re.DOTALL)
 STANDARD_INPUT = "-"
 _CHUNK = 1 << 20

@@ -55,8 +55,7 @@ class EmbeddedStore:
     def __init__(self, folder: Path, collection: str, generation: int = 1, *, make: bool = True) -> None:
         """Open the file of a collection's generation; with ``make`` a missing file is created.
 
-        Raises BadInput: the collection's name is no file name; StoreError: it can't be opened, or is missing without
-        ``make``.
+        Raises BadInput: the collection's name is no file name; StoreError: it can't be opened, or is missing.
         """
         check_collection_name(collection)
         self.path = path_of(folder, collection, generation)

@@ -3,8 +3,7 @@
 FTS5's own tokenisers know neither stems nor scripts without blanks, so terms are made here. Measured on lohelp's index
 topics within one language (MAP): stems raise English from .422 to .481, Finnish from .339 to .457; character bigrams
 raise Japanese from .232 to .515, Chinese from .290 to .530, Korean from .525 to .555 (trigrams: .509, .499, .562). On
-ntrex headlines (reciprocal rank): Thai trigrams .89, bigrams .84; Hindi words with their vowel signs .90, cut at the
-signs .75.
+ntrex headlines (reciprocal rank): Thai trigrams .89, bigrams .84; Hindi words with vowel signs .90, cut there .75.
 """
 
 import re
@@ -30,8 +29,7 @@ _ACCENTED = re.compile(r"([a-z\u0080-\u03ff])[\u0300-\u036f]+")  # Latin and Gre
 class Analyser:
     """Makes index terms from texts of one language: folded words, stemmed if Snowball has the language.
 
-    Scripts without blanks become overlapping n-grams: two characters of Han, Kana and Hangul, three of Thai, Lao, Khmer
-    and Burmese.
+    Scripts without blanks become overlapping n-grams: of two characters, in Thai, Lao, Khmer and Burmese of three.
     """
 
     def __init__(self, lang: str) -> None:

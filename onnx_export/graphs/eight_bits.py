@@ -2,8 +2,7 @@
 
 The ranges are constants, so a vector does not depend on its batch. A few columns of a transformer's values are many
 times as large as the others, and would leave them few of the 256 levels. So each column of a product's input is divided
-by a number of its own, and the weights that it meets are multiplied by it: SmoothQuant (Xiao et al., 2023, equations 3
-and 4).
+by a number of its own, and the weights that it meets are multiplied by it: SmoothQuant (Xiao et al., 2023, eq. 3, 4).
 """
 
 from collections import Counter, defaultdict

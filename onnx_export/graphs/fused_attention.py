@@ -24,8 +24,7 @@ def sequence_bounds(prefix: str = "") -> tuple[list[onnx.NodeProto], list[onnx.T
     """Nodes and constants that make ``sequence_bounds``, the padding as fused attention reads it: (3 texts + 2,) int32.
 
     First the tokens of each text, then twice, for queries and keys, where each text begins among all padded tokens and
-    where the last one ends. All is computed from the values of ``attention_mask``: its shape is on the host. All names
-    begin with the prefix.
+    where the last ends. All is computed from the values of ``attention_mask``: its shape is on the host.
     """
 
     def node(kind: str, name: str, *inputs: str, **attributes: int) -> onnx.NodeProto:

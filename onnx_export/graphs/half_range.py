@@ -34,8 +34,7 @@ def largest_values(graph: Path, constants: Iterable[onnx.TensorProto], batches: 
     """Largest absolute value, over all batches, of each float32 value that a node makes, by the value's name.
 
     ``graph`` states the types of its values; values without a type or inside branches are left out. ``constants``
-    replace the graph's of the same names. Raises MissingPart: ONNX Runtime is not installed; BadInput: the graph can't
-    be loaded.
+    replace the graph's of the same names. Raises MissingPart: no ONNX Runtime; BadInput: the graph can't be loaded.
     """
     typed = onnx.load(graph, load_external_data=False).graph
     made = {name for node in typed.node for name in node.output}

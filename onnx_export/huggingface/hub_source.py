@@ -116,8 +116,7 @@ def export_module(
     """Write a module as an fp32 ONNX graph with torch's exporter; ``output`` is the name of its output.
 
     ``inputs`` has an example of each input, at least 2 × 2, and ``axes`` names their first two axes, which stay
-    dynamic. Attention is plain ("eager"): ONNX Runtime fuses its layers. Weights are in ``<target>.data`` beside the
-    file.
+    dynamic. Attention is plain ("eager"): ONNX Runtime fuses its layers. Weights are in ``<target>.data``.
     """
     import torch  # noqa: PLC0415
 

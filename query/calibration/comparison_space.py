@@ -79,8 +79,7 @@ class CommonSpace(Space):
     """Queries reach documents of other languages through maps learnt from mates; within a language no map is used.
 
     A language's map W leads its centred vectors to where their counterparts in all languages meet: a query of language
-    a and a document of language b are compared by (q W_a W_bᵀ)·d. The maps are near the identity, so the lengths of d
-    W_b are left out.
+    a and a document of language b are compared by (q W_a W_bᵀ)·d. Maps are near the identity: lengths are left out.
     """
 
     name = "common space"

@@ -87,7 +87,6 @@ def margin(cosines: FloatArray, fwd: FloatArray, bwd: FloatArray, beta: float) -
     """Margin scores, cos / ((fwd + bwd)/2)^β, in the shape of the cosines, (documents,) or (queries, documents).
 
     ``fwd`` is the mean cosine of each query to its nearest documents of the target language, ``bwd`` that of each
-    document to its nearest queries of the query's language, both broadcast. ``beta`` 0 leaves cosines; 1 is the margin
-    of the papers.
+    document to its nearest queries of the query's language, both broadcast. ``beta`` is 0 for cosines, 1 in the papers.
     """
     return np.asarray(cosines / np.maximum((fwd + bwd) / np.float32(2), FLOOR) ** np.float32(beta), dtype=np.float32)

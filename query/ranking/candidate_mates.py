@@ -165,9 +165,8 @@ def _pieces(beginning: str) -> npt.NDArray[np.uint64]:
 
 
 def _share(pieces: npt.NDArray[np.uint64], others: npt.NDArray[np.uint64]) -> float:
-    both = np.sort(np.concatenate((pieces, others)))
-    shared = int(np.count_nonzero(both[1:] == both[:-1]))
-    return shared / max(1, len(both) - shared)
+    shared = len(np.intersect1d(pieces, others, assume_unique=True))
+    return shared / max(1, len(pieces) + len(others) - shared)
 
 
 def _mates_and_sameness(

@@ -81,8 +81,7 @@ _STATE = (
     )
     .where(Collection.name == sa.bindparam("name"))
 )
-"""What decides how a collection is searched; read before every search, together with the end of the last run over its
-documents.
+"""What decides how a collection is searched; read before every search, with the end of the last run over documents.
 
 The time of creation tells a collection that was deleted and made anew from the one before it, the number of finished
 runs over attached indices that a family has another.
@@ -111,8 +110,7 @@ class OpenCollections:
     def __init__(self, options: ServiceOptions, metrics: Metrics) -> None:
         """Open the database and the reranker; collections are opened when they are first searched.
 
-        Raises BadInput: a name in the options is unknown; StoreError: the database can't be opened; MissingPart: no
-        device.
+        Raises BadInput: a name is unknown; StoreError: the database can't be opened; MissingPart: no device.
         """
         self._options, self._metrics = options, metrics
         self._reranker = (
@@ -153,8 +151,7 @@ class OpenCollections:
         """A searcher of the collection as it is now, for one search; an empty ``calibration`` is the active one.
 
         ``calibration`` is a beginning of an id, or ``none``. Raises NoCollection, EmptyCollection; BadInput: there is
-        no such calibration; ModelMismatch: the encoder is another; StoreError: the store or the database does not
-        answer.
+        no such calibration; ModelMismatch: the encoder is another; StoreError: store or database don't answer.
         """
         served = self._options.collections
         if served and name not in served:
