@@ -6,7 +6,7 @@ DragomanError
 ├── MissingPart       an extra, a file or a device that is not there
 └── StoreError        a store or database that is away, full, locked or broken
 
-Every message is one sentence that names the thing, says what is wrong and what to do. Commands exit with status 1.
+Every message is one sentence: the thing, what is wrong, and what to do. Commands print it and exit with status 1.
 """
 
 import errno

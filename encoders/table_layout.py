@@ -45,7 +45,7 @@ def draw(table: Table, file: TextIO, width: int, *, colours: bool) -> list[str]:
     """Print a table in ``width`` terminal columns, and return the names of the columns that are left out.
 
     If a table is too wide, headings and folding columns fold, then further tables repeat the first columns, which name
-    a row, and take more columns. Optional columns are shown if they need no further table. Only a column is wider.
+    a row, and take more columns. Optional columns are shown if they need no further table. A column may be wider.
     """
     from rich import box  # noqa: PLC0415 - the import takes a third of a second
     from rich.cells import cell_len  # noqa: PLC0415

@@ -257,7 +257,7 @@ def _absolute(sources: Sequence[str]) -> list[str]:
 def collection_lock(collection: str, engine: sa.Engine) -> Iterator[Callable[[], None]]:
     """Lock a collection against a second process that uses the same database; read the collection again inside.
 
-    Yields what locks it again, for a server of databases that restarts forgets the lock.
+    Yields a function that locks it again: a server of databases that restarts forgets the lock.
 
     Raises BadInput: no collection can have this name; StoreError: another process has the lock, or it can't be made.
     """
@@ -278,7 +278,7 @@ def collection_lock(collection: str, engine: sa.Engine) -> Iterator[Callable[[],
 
 @contextmanager
 def _file_lock(engine: sa.Engine, collection: str) -> Iterator[Callable[[], bool]]:
-    """Take the lock file beside a SQLite database, which several homes may share; yields what says if it was free."""
+    """Take the lock file beside a SQLite database, which homes may share; yields a function: whether it was free."""
     database = Path(engine.url.database or "").resolve()
     lock = FileLock(database.with_name(f"{database.name}.{collection}.indexing.lock"), timeout=0, mode=FILE_MODE)
     try:

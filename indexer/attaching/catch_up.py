@@ -60,7 +60,7 @@ def catch_up(
     """Make passes over a user's index, or each index of a family, until every document has the vector of its text.
 
     ``checkpoints`` keeps what is encoded of very long documents until they are stored; ``check`` may refuse an index
-    that is new. Raises BadInput: no index can be attached to; StoreError: server or database failed; call again.
+    that is new. Raises BadInput: no index can be attached to; StoreError: server or database failed; call it again.
     """
     started = time.monotonic()
     unfit: list[DragomanError] = list(store.users.unfit)

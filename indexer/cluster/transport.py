@@ -17,7 +17,7 @@ class PlainTransport(Transport):
         headers: Mapping[str, str] = options.pop("headers", {})
         plain = HttpHeaders({name: _VERSIONED.sub(r"application/\1", value) for name, value in headers.items()})
         answer = super().perform_request(method, target, headers=plain, **options)
-        read = answer.meta.status < 300 or answer.meta.status in {404, 408}  # by callers, as the server's word
-        if read and method != "HEAD" and not isinstance(answer.body, (dict, list)):
+        is_believed = answer.meta.status < 300 or answer.meta.status in {404, 408}  # callers take it for the server's
+        if is_believed and method != "HEAD" and not isinstance(answer.body, (dict, list)):
             raise SerializationError("no JSON", (ValueError(f"the answer is {answer.meta.mimetype or 'empty'}"),))
         return answer

@@ -259,7 +259,7 @@ def require_writable(engine: sa.Engine, table: type[Base]) -> None:
 
 @contextmanager
 def shared_lock(engine: sa.Engine, name: str) -> Iterator[Callable[[], bool]]:
-    """A lock of PostgreSQL by its name; yields what takes it, or takes it again, and returns whether it was free.
+    """A lock of PostgreSQL by its name; yields a function that takes it, also again, and says whether it was free.
 
     The lock belongs to an open transaction without writes, so that the server frees a killed process's lock, also
     through a pooler. A server that restarts forgets it; then the ledger refuses what the slower process writes.

@@ -52,7 +52,7 @@ def advice(cause: BaseException, damaged: str) -> str:
 def connect(place: str, **options: Any) -> Connection:
     """Open a file; a missing file is created, its folder is not. Raises sqlite3.Error, OSError.
 
-    A file that can't be written is opened for reading: SQLite itself refuses WAL mode where it can't write beside it.
+    A file that can't be written is opened for reading: SQLite refuses a file in WAL mode where it can't write.
     """
     file = Path(place)
     named = place != ":memory:" and not options.get("uri")

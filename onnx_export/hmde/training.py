@@ -41,7 +41,7 @@ class Training:
     ) -> None:
         """Make the upper transformer, on the device of ``lower``, and the optimiser; ``lower`` has taken all documents.
 
-        ``validation`` has rows of held-out documents; without them the last weights stay. ``place`` is a file.
+        ``validation`` has rows of held-out documents; without them the last weights stay. ``place`` is a checkpoint.
         """
         self.lower, self._triples, self._validation = lower, triples, validation
         self.settings, self._checkpoint_file = settings, place

@@ -81,7 +81,7 @@ def active(engine: sa.Engine, collection: CollectionRecord) -> StoredCalibration
 def load(engine: sa.Engine, collection: CollectionRecord, wanted: str = "") -> Calibration | None:
     """The calibration whose id begins with ``wanted``; unless given, the active calibration or none.
 
-    Raises BadInput: no id, or several, begin so; ModelMismatch: it is another; UnreadableCalibration.
+    Raises BadInput: no id, or several, begin so; ModelMismatch: the model is another; UnreadableCalibration.
     """
     stored = _named(engine, collection, wanted) if wanted else active(engine, collection)
     return read(engine, collection.name, stored.id) if stored else None

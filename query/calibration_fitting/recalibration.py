@@ -59,7 +59,7 @@ def finish_indexing(
 ) -> UpkeepReport | None:
     """The last step of indexing: keep the collection calibrated, if runs changed it since this was last looked at.
 
-    Without ``calibrate`` the calibration stays as it is. None: nothing was due. An interrupted call is made again.
+    Without ``calibrate`` the calibration stays as it is. None: nothing was due. After an interruption call it again.
     """
     with open_database(settings.database) as engine:
         collection = collections.require(engine, name)

@@ -141,9 +141,9 @@ def _first_alike(documents: CandidateDocuments, best_first: Rows, read: ReadDocu
     first, near = np.arange(len(best_first)), dict[int, list[int]]()
     place = np.argsort(best_first)
     for span in documents.languages.values():
-        raw, without = documents.raw[span], documents.vectors[span]
-        near_as_stored = documents.vector_parts.plain_cosines(raw, raw) >= ALIKE
-        alike = near_as_stored & (documents.vector_parts.cosines(without, without) >= _ALIKE_WITHOUT_MEANS)
+        raw, centred = documents.raw[span], documents.vectors[span]
+        alike = documents.vector_parts.plain_cosines(raw, raw) >= ALIKE
+        alike &= documents.vector_parts.cosines(centred, centred) >= _ALIKE_WITHOUT_MEANS
         for pair in np.argwhere(np.triu(alike, 1)).tolist():
             better, worse = sorted((span.start + row for row in pair), key=place.__getitem__)
             near.setdefault(worse, []).append(better)

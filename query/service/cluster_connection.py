@@ -57,7 +57,7 @@ class Cluster:
         """Status, headers and body of the cluster's answer to a method and ``target`` (path and parameters).
 
         Only ``_SENT_HEADERS`` are passed on; without an authorization the call has the service's. A call whose
-        connection ends is sent again. Raises Refused: the cluster does not answer, or would not read it.
+        connection ends is sent again. Raises Refused: the cluster does not answer, or would not read the call.
         """
         if len(target) > MAX_TARGET:
             raise Refused(

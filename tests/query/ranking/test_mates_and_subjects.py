@@ -328,16 +328,16 @@ def test_near_duplicates_have_six_in_ten_pieces_in_common_and_are_near_without_t
     without = np.hstack((without, np.zeros((3, 1), dtype=np.float32)))
     raw = unit_rows(without + np.array([0, 0, 0, 4], dtype=np.float32))
     documents = CandidateDocuments("012", {"en": slice(0, 3)}, raw, without, VectorParts.equal(4))
-    random, verdicts = np.random.default_rng(0), set()
+    stored, random, verdicts = dict[str, Document](), np.random.default_rng(0), set()
+
+    def read(doc_ids: Sequence[str]) -> list[Document]:
+        return [stored[doc_id] for doc_id in doc_ids]
+
     for changed in range(0, 200, 5):
         letters = random.choice(list("abcd é漢😀"), 400 + 2 * changed)
         other = np.where(np.isin(np.arange(len(letters)), random.choice(len(letters), changed)), "x", letters)
-        stored = [Document(f"{row}", "en", "".join(text)) for row, text in enumerate((letters, other))]
-        first, second = ({document.text[at : at + 4] for at in range(min(len(letters), 500))} for document in stored)
-
-        def read(doc_ids: Sequence[str], stored: Sequence[Document] = stored) -> list[Document]:
-            return [stored[int(doc_id)] for doc_id in doc_ids]
-
+        stored |= {f"{row}": Document(f"{row}", "en", "".join(text)) for row, text in enumerate((letters, other))}
+        first, second = ({one.text[at : at + 4] for at in range(min(len(letters), 500))} for one in stored.values())
         _, behind = subjects(documents, np.arange(3), [], BAR, read, mates=False)
         assert behind == ({0: 1} if len(first & second) >= 0.6 * len(first | second) else {})
         verdicts.add(bool(behind))
