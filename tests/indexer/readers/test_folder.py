@@ -148,6 +148,9 @@ def test_mails_are_read_one_by_one_by_what_they_declare(tmp_path: Path) -> None:
     assert "1 character of it is broken" in str(given(tmp_path / "d.eml", BOTH.format("utf-8").encode() + b"\xff"))
     assert given(tmp_path / "a.eml", DATED.decode("koi8-r").replace("koi8-r\n", "us-ascii\n")) == [dated]
     assert given(tmp_path / "a.eml", DATED.replace(b"=?koi8-r?b?+9XN?=", "Шум".encode("koi8-r"))) == [dated]
+    begin = b"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=X\n\n--X\n\nno header\n--X\n"
+    parts = begin + b"Content-Type: message/rfc822\n\n%b\n--X\n\nsecond\n--X--\n" % DATED
+    assert given(tmp_path / "e.eml", parts) == [Document("e.eml", "und", "no header\nНет звука\n\nsecond")]
     broken = b"Date: 1 Jan 2020 00:00:00 +99999999999999999\nMIME-Version: 1.0\n\nx\n"
     assert notes(given(tmp_path / "c.eml", broken))[0][1].startswith("the mail can't be read (")
 
