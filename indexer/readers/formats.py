@@ -7,6 +7,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
@@ -57,11 +58,12 @@ _BY_SUFFIX = {
     **dict.fromkeys((".md", ".markdown"), "text"),
     **dict.fromkeys((".eml", ".mbox", ".mht", ".mhtml"), "mail"),
 }
-_OF_PAGES = {
+_LEFT_OUT = {
+    ".dtd": "a DTD and was left out",
     **dict.fromkeys((".css", ".js", ".mjs"), "a program or a style of pages and was left out; --format text reads it"),
     **dict.fromkeys((".gif", ".ico", ".jpeg", ".jpg", ".png", ".svg", ".webp"), "a picture and was left out"),
 }
-"""Suffixes of what lies beside saved pages."""
+"""Suffixes of what lies beside documents and saved pages."""
 _ARRAY_OF_OBJECTS = re.compile(rb"\[\s*\{")
 _XML_START = re.compile(
     rb"(?:<!--.*?-->\s*|<!doctype[^<>\[]*\[.*?\]\s*>\s*|<[?!][^<>]*>\s*)*+<([a-z_][\w.:-]*)(?:\s[^<>]*)?/?>", re.DOTALL
@@ -134,14 +136,10 @@ def fingerprint(source: str, options: ReadOptions) -> str:
         return short_hash(kept_input().digest, options_json)
     parts: list[str | bytes] = [options_json]
     for file in source_files(_existing(source)):
-        if table := items_table(file.path):
-            parts.append(f"{table.name} {table.stat().st_size} {table.stat().st_mtime_ns}")
-        try:
-            status = file.path.stat()
-        except OSError:
-            parts += [os.fsencode(file.name), "away"]
-        else:
-            parts += [os.fsencode(file.name), f"{status.st_size} {status.st_mtime_ns}"]
+        parts.append(os.fsencode(file.name))
+        for path in filter(None, (items_table(file.path), file.path)):
+            with suppress(OSError):  # it is away
+                parts.append(f"{path.suffix} {path.stat().st_size} {path.stat().st_mtime_ns}")
     return short_hash(*parts)
 
 
@@ -177,11 +175,8 @@ def _existing(source: str) -> Path:
 def _read_files(files: Iterable[SourceFile], options: ReadOptions) -> Iterator[Reading]:
     for file in files:
         try:
-            if file.suffix == ".dtd":
-                yield Remark(file.shown, "it is a DTD and was left out")
-                continue
-            if not options.format and file.suffix in _OF_PAGES:
-                yield Remark(file.shown, f"it is {_OF_PAGES[file.suffix]}")
+            if file.suffix in _LEFT_OUT and (not options.format or file.suffix == ".dtd"):
+                yield Remark(file.shown, f"it is {_LEFT_OUT[file.suffix]}")
                 continue
             if not options.format and is_table(file.path):
                 yield Remark(file.shown, "it is a table or an index of a wiki's dump and no document")
@@ -199,7 +194,7 @@ def _read_files(files: Iterable[SourceFile], options: ReadOptions) -> Iterator[R
                 yield from _READERS[format_](file, options)
                 yield from (Remark(file.shown, text) for text in file.encoding.remarks())
             else:
-                yield Refusal(file.shown, "it is binary; say --format, or --encoding utf-16-le if it is text")
+                yield Refusal(file.shown, "it is binary; convert it, or say --format or --encoding utf-16-le for text")
         except (UnreadFormatError, UndecodableError) as error:
             yield Refusal(file.shown, str(error), file.name)
         except UnreadableFileError as error:
@@ -215,20 +210,13 @@ def _settle(file: SourceFile, format_: str, options: ReadOptions) -> None:
         raise BadInput(f"{file.shown}: {remark} (--strict)")
 
 
-def _format_by_name(file: SourceFile) -> str:
-    if JRC.fullmatch(file.path.name):
-        return "jrc"
-    if file.path.name.startswith("news-commentary") and COMMENTARY.search(file.path.name):
-        return "commentary"
-    return _BY_SUFFIX.get(file.suffix, "")
-
-
 def _format(file: SourceFile, start: bytes) -> str:
     """The format by name, else by first bytes; empty: binary. Raises UnreadFormatError: it is other XML."""
-    if named_format := _format_by_name(file):
-        return named_format
-    if b"\0" in start:
-        return ""
+    name = file.path.name
+    is_commentary = name.startswith("news-commentary") and COMMENTARY.search(name)
+    named = "jrc" if JRC.fullmatch(name) else "commentary" if is_commentary else _BY_SUFFIX.get(file.suffix, "")
+    if named or b"\0" in start:
+        return named
     head = start.lstrip().lower()
     if MAIL.match(head):
         return "mail"

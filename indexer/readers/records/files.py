@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, Protocol
 from encoders import zstd
 from encoders.errors import BadInput
 from indexer.readers.records.encodings import UTF8, Encoding, decide, wide_encoding
-from indexer.readers.records.unread_formats import READ, UNREAD_MAGIC, zip_kind
+from indexer.readers.records.unread_formats import READ, TAR, TAR_MAGIC, UNREAD_MAGIC, zip_kind
 
 RECORD_LIMIT = 64 << 20
 """Maximum bytes of a record; the limit bounds the memory for a file without line breaks."""
@@ -34,10 +34,6 @@ _DECODED = 64 << 10
 _UNPACK_MEMORY = 128 << 20
 """Memory that unpacking xz may take, the same as zstd's own bound: a file may ask for 4 GB, ``xz -9`` for 65 MB."""
 _LINE_END = re.compile(r"\r(?!\n)|\n")
-_UNPACK_FIRST = {
-    b"\x1f\x9d": "compressed by compress(1); unpack it first with gzip -d",
-    b"7z\xbc\xaf\x27\x1c": "a 7z archive; unpack it first",
-}
 
 
 class UnreadableFileError(Exception):
@@ -87,7 +83,7 @@ _COMPRESSIONS: dict[bytes, tuple[str, Callable[[], _Decompressor]]] = {
     b"BZh": ("bzip2", bz2.BZ2Decompressor),
     b"\xfd7zXZ\x00": ("xz", lambda: lzma.LZMADecompressor(memlimit=_UNPACK_MEMORY)),
 }
-_SUFFIXES = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd", ".bz2": b"BZh", ".xz": b"\xfd7zXZ\x00"}
+_SUFFIXES = {".gz": "gzip", ".zst": "zstd", ".bz2": "bzip2", ".xz": "xz"}
 
 
 @dataclass
@@ -185,23 +181,18 @@ class SourceFile:
             return stream
 
     def _unpacked(self, raw: io.BufferedReader) -> io.BufferedReader:
-        start = raw.peek(8)[:8]
-        problem = next((reason for magic, reason in _UNPACK_FIRST.items() if start.startswith(magic)), None)
+        start, suffix = raw.peek(8)[:8], self.path.suffix.lower()
         compression = next((candidate for magic, candidate in _COMPRESSIONS.items() if start.startswith(magic)), None)
-        expected = _SUFFIXES.get(self.path.suffix.lower())
-        if problem is None and compression is None and expected is not None and start:
-            problem = f"named {self.path.suffix} but is not {_COMPRESSIONS[expected][0]}; get it again"
-        if problem is not None:
-            raise UnreadableFileError(f"it is {problem}")
+        if compression is None and suffix in _SUFFIXES and start:
+            raise UnreadableFileError(f"it is named {self.path.suffix} but is not {_SUFFIXES[suffix]}; get it again")
         blocks = _decompressed(raw, *compression) if compression else iter(lambda: raw.read(_CHUNK), b"")
         return io.BufferedReader(_BlockStream(raw, blocks), _CHUNK)
 
     def _refuse_unread(self, start: bytes) -> None:
         """Refuse a format that is not read, by the first bytes of the decompressed file."""
-        head = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+        head, is_zip = start.removeprefix(b"\xef\xbb\xbf").lstrip(), start.startswith(b"PK\x03\x04")
         kind = next((kind for magic, kind in UNREAD_MAGIC.items() if head.startswith(magic)), "")
-        is_zip = start.startswith(b"PK\x03\x04")
-        kind = kind or (zip_kind(self.path) if is_zip else "")
+        kind = zip_kind(self.path) if is_zip else TAR if start[257:].startswith(TAR_MAGIC) else kind
         if kind and kind != READ:
             raise UnreadFormatError(f"it is {kind}")
         if is_zip and not kind:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 _WITH_OFFICE = "convert it first: soffice --headless --convert-to pdf FILE, then pdftotext -layout FILE.pdf FILE.txt"
 
-
+TAR, TAR_MAGIC = "a tar archive; unpack it first: tar -xf FILE", (b"ustar\0", b"ustar  ")  # from byte 257 on
 UNREAD_MAGIC = {
     b"%!PS": "PostScript; convert it first: ps2ascii FILE.ps FILE.txt",
     b"WARC/": "an archive of web pages (WARC); write its pages as HTML files first",
@@ -16,6 +16,11 @@ UNREAD_MAGIC = {
         "a file of Word (.doc) or another Office program; convert it first: "
         "soffice --headless --convert-to txt:Text FILE.doc"
     ),
+    b"\x1f\x9d": "compressed by compress(1); unpack it first with gzip -d",
+    **dict.fromkeys((b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07", b"PK\x05\x06"), "an archive; unpack it first"),
+    **dict.fromkeys((b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ\x00"), "packed twice; unpack it once"),
+    b"PAR1\x15": "a Parquet table; index it from Python: dragoman.index(pandas.read_parquet('FILE'), 'NAME')",
+    b"SQLite format 3\0": "a SQLite database; write its rows as CSV first: sqlite3 -csv -header FILE 'SELECT …'",
 }
 """First bytes of a format → what the file is and what to do."""
 

@@ -222,6 +222,10 @@ UNREAD = {
     "a.xlsx": (packed({"xl/workbook.xml": "x"}), "an Excel workbook"),
     "a.doc": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0\0", "a file of Word (.doc) or another Office program"),
     "a.rtf": (b"{\\rtf1\\ansi A text.}", "RTF; convert it first: pandoc"),
+    "twice.jsonl.gz": (gzip.compress(gzip.compress(b"{}")), "packed twice; unpack it once"),
+    "a.tar.gz": (gzip.compress(b"a.txt".ljust(257, b"\0") + b"ustar\00000"), "a tar archive; unpack it first: tar -xf"),
+    "a.parquet": (b"PAR1\x15\x04\0", "a Parquet table; index it from Python: dragoman.index("),
+    "a.db": (b"SQLite format 3\0", "a SQLite database; write its rows as CSV first"),
     "a.ps": (b"%!PS-Adobe-3.0\n(x) show", "PostScript; convert it first: ps2ascii"),
 }
 
