@@ -1,5 +1,8 @@
 """The text of an HTML page, without what is on every page of its site."""
 
+import re
+from itertools import accumulate
+
 from encoders.languages import tag_or
 from indexer.readers.records.record import clean, clean_line
 
@@ -25,12 +28,20 @@ _BLOCKS = (
     "h1, h2, h3, h4, h5, h6, header, hr, li, main, ol, p, pre, section, summary, table, td, th, tr, ul"
 )
 _BREAK = "\x1e"
+_NESTED = re.compile(
+    r"<(/?)(?:article|aside|blockquote|center|div|dl|fieldset|figure|footer|header|main|nav|ol|section|ul)\b[^<>]*>",
+    re.IGNORECASE,
+)
+_DEEPEST = 1000
+"""Open blocks from which on their tags are left out: for each new block, the parser goes through all of them."""
 
 
 def read_page(markup: str) -> tuple[str, str, str]:
     """Title, text and stated language of a page, the language empty if it is none."""
     from selectolax.lexbor import LexborHTMLParser  # noqa: PLC0415 - only HTML needs it
 
+    if max(accumulate(-1 if tag[1] else 1 for tag in _NESTED.finditer(markup)), default=0) > _DEEPEST:
+        markup = _NESTED.sub("<br>", markup)
     tree = LexborHTMLParser(markup.replace(_BREAK, " "))
     lang = tag_or((tree.root.attributes.get("lang") or "") if tree.root else "", "")
     titles = [node for selector in ("head title", "title", "h1") if (node := tree.css_first(selector))]

@@ -69,6 +69,7 @@ TREC = f"# TREC\n\n{BEGIN}\n"
         ("a.json", '{"id": "x"}', {"format": "text"}, [Document("a.json", "und", '{"id": "x"}')]),
         *((f"a.{md}", TREC, {}, [Document(f"a.{md}", "und", BEGIN, "TREC")]) for md in ("md", "markdown")),
         ("a.html", PAGE, {"lang": "en"}, [Document("a.html", "de", SHOWN, "Der Titel")]),
+        ("a.html", "<div>" * 100_000 + "x", {}, [Document("a.html", "und", "x")]),
         ("a.html", "<html><body><script>x</script></body></html>", {}, [("a.html", "its title and text are empty")]),
         *(
             (name, content, {}, [(name, XML.format(root, "take its text as one document"))])
