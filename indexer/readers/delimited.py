@@ -81,7 +81,8 @@ class _Lines:
             if line is None:
                 self._refused.append(Refusal(self._file.at(self._file.line), LONG_LINE))
             else:
-                yield self._file.line, f"{line.decode('utf-8', 'replace')}\n"
+                # a lone CR is a line break in a cell, which quotes need not stand around
+                yield self._file.line, f"{line.decode('utf-8', 'replace')}\n".replace("\r", "\v")
 
 
 def _read(file: SourceFile, options: ReadOptions, *, tabs: bool) -> Iterator[Reading]:
@@ -214,11 +215,8 @@ def _rows(lines: _Lines, layout: _Layout) -> Iterator[tuple[int, list[str] | csv
             for row in layout.rows(lines, strict=True):
                 yield lines.current[0][0], row
                 lines.begin_row()
-        except _LongRowError as error:
-            yield lines.current[0][0], error
-            lines.begin_row()
         except csv.Error as error:
             yield lines.current[0][0], error
-            lines.rewind(1)
+            lines.rewind(len(lines.current) if isinstance(error, _LongRowError) else 1)
         else:
             return

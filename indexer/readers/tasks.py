@@ -33,7 +33,6 @@ JRC = re.compile(r"(jrc.+)-([a-z]{2})\.xml(\.\w+)?$")
 LANGUAGE = re.compile(r"[a-z]{2,3}")
 _COLUMNS = 6
 _PERCENT = re.compile(r"%([A-Za-z]+);?")
-_BLANKS = re.compile(r"\s+")
 
 
 class Page(NamedTuple):
@@ -136,7 +135,7 @@ def jrc_text(markup: str) -> str:
             inside = not token.closes
         elif token.name in {"P", "HEAD", "DIV"}:
             parts.append("\n")
-    return "\n".join(line for part in "".join(parts).split("\n") if (line := _BLANKS.sub(" ", part).strip()))
+    return "\n".join(line for part in "".join(parts).split("\n") if (line := " ".join(part.split())))
 
 
 def _repaired(text: str) -> str:

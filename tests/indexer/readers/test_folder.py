@@ -84,6 +84,7 @@ TREC = f"# TREC\n\n{BEGIN}\n"
         ("a.xml", f"<?xml version='1.0'?>{XHTML}", {}, [Document("a.xml", "und", "P")]),
         ("a.rss", FEED, {"format": "html"}, [Document("a.rss", "und", "A", "A")]),
         *((name, x, {}, [Document(name, "und", x)]) for name in ("a.log", "a.txt") for x in ("<ann> hello", "a <doc>")),
+        ("a.tsv", 'id\ttext\n1\t"J\ra\n2\tN"\n', {}, [Document("1", "und", '"J\na'), Document("2", "und", 'N"')]),
         ("a.csv", "id,text,lang\n1,A,se\n", {}, [Document("1", "se", "A"), ("a.csv:2", SAMI)]),
         *(
             ("a.html", DECLARED.format(charset).encode(charset), {}, [Document("a.html", "ru", "Снег выпал")])

@@ -140,10 +140,9 @@ def test_parts_of_a_dump_share_one_table_which_changes_the_source(tmp_path: Path
     parts = [tmp_path / f"dewiki-20260101-pages-articles{number}.xml-p{number}p{number}.bz2" for number in numbers]
     for number, part in zip(numbers, parts, strict=True):
         part.write_bytes(bz2.compress(dump("de", NAMES, page(number, f"P{number}", "Text."))))
-    part = parts[-1]
-    before = fingerprint(str(part), ReadOptions())
+    before = fingerprint(str(parts[-1]), ReadOptions())
     (tmp_path / "dewiki-20260101-page_props.sql").write_text(PROPS)
-    assert fingerprint(str(part), ReadOptions()) != before
+    assert fingerprint(str(parts[-1]), ReadOptions()) != before
     found = {document.doc_id: document.fields["concept"] for document in documents(readings(tmp_path))}
     assert found == {"dewiki:3": "Q3", "dewiki:5": "Q1644"}
 

@@ -426,12 +426,8 @@ TWICE = "its header names the column 'text' more than once; rename all but one"
             {},
             [X, Document("b", "nan", "x"), ("a.csv", GAPS.format(4))],
         ),
+        *((f"id,text\n1,{q}a\rb{q}\n", {}, [Document("1", "und", "a\nb")]) for q in ("", '"')),
     ],
 )
 def test_rows_are_read(tmp_path: Path, content: str | bytes, options: dict[str, Any], expected: list[Seen]) -> None:
     assert given(tmp_path / "a.csv", content, **options) == expected
-
-
-def test_quotes_in_tsv_are_letters(tmp_path: Path) -> None:
-    expected = [Document("1", "und", '"Ja'), Document("2", "und", 'nein"')]
-    assert given(tmp_path / "a.tsv", 'id\ttext\n1\t"Ja\n2\tnein"\n') == expected

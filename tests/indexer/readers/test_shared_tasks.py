@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -21,7 +21,7 @@ from indexer.index_sources import index
 from indexer.readers.formats import fingerprint, read
 from indexer.readers.newspapers.sgml import newspaper
 from indexer.readers.records.source import ReadOptions, Refusal
-from tests.indexer.readers.reading import Seen, documents, given, memory_below, notes, readings, refusals, remarks, seen
+from tests.indexer.readers.reading import Seen, documents, given, memory_below, notes, readings, remarks, seen
 
 CLEF = Path(__file__).parent / "clef"
 
@@ -227,9 +227,8 @@ def test_news_commentary_gives_translations_one_concept(tmp_path: Path) -> None:
     german, english = documents(readings(tmp_path / "split", format="commentary"))
     assert (german.doc_id, german.lang, german.text) == ("de:bank-crisis.txt", "de", "Die Bank\nging unter.")
     assert english.fields == german.fields == {"concept": "bank-crisis.txt"}
-    (tmp_path / "nowhere.txt").write_text("text")
-    (refusal,) = refusals(readings(tmp_path / "nowhere.txt", format="commentary"))
-    assert "not named by a language" in refusal.text
+    ((_, refused),) = notes(given(tmp_path / "nowhere.txt", "text", format="commentary"))
+    assert "not named by a language" in refused
 
 
 def test_news_commentary_in_pairs_of_sentences_is_known_by_its_name(tmp_path: Path) -> None:
@@ -259,9 +258,7 @@ def test_jrc_acquis_is_known_by_its_files_names(tmp_path: Path) -> None:
     assert (english.doc_id, english.lang, english.text) == ("jrc21958_01-en", "en", "The Council\nArt. 1")
     assert french.text.startswith("Le Conseil décide %x")
     assert english.fields == french.fields == {"concept": "jrc21958_01"}
-    other = tmp_path / "other.xml"
-    other.write_text("<TEI.2/>")
-    assert "jrcNAME-LANG.xml" in refusals(readings(other, format="jrc"))[0].text
+    assert "jrcNAME-LANG.xml" in notes(given(tmp_path / "other.xml", "<TEI.2/>", format="jrc"))[0][1]
 
 
 class Article(NamedTuple):
@@ -303,7 +300,6 @@ def test_the_documents_of_a_data_set_are_read_by_its_names_or_ours(data_set: str
 
 
 def test_without_the_extra_the_command_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    blocked: Any = None
-    monkeypatch.setitem(sys.modules, "ir_datasets", blocked)
+    monkeypatch.setitem(sys.modules, "ir_datasets", None)
     with pytest.raises(MissingPart, match=r"make install EXTRAS=datasets"):
         read("ir-datasets:vaswani", ReadOptions())
