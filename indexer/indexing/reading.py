@@ -15,7 +15,7 @@ from indexer.readers.records.source import Reading, ReadOptions, Refusal, Remark
 
 CHUNK_DOCUMENTS = 64
 CHUNK_CHARACTERS = 1_000_000
-_CHUNKING = "4"
+_CHUNKING = "5"
 """Version of readers and chunks. Raise it when the same sources give other chunks: an older run is then not resumed."""
 
 

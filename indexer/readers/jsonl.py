@@ -11,7 +11,6 @@ from indexer.readers.records.source import Reading, ReadOptions, Refusal
 
 _MAX_BRACKETS = 1_000_000
 """Maximum ``[`` and ``{`` of a record: each may become a list or an object, which takes thirty times its bytes."""
-_WHOLE_FILE = b"{"
 _CHUNK = 64 << 10
 _STRUCTURE = re.compile(rb'[\[\]{},"]')
 _STEPS = {b"[": 1, b"{": 1, b"]": -1, b"}": -1}
@@ -47,7 +46,7 @@ def _read_lines(file: SourceFile, records: "_Records") -> Iterator[Reading]:
         place = file.at(file.line)
         if line is None:
             yield Refusal(place, LONG_LINE)
-        elif line.strip() == _WHOLE_FILE and file.line == 1:
+        elif line.strip() == b"{" and file.line == 1:
             yield Refusal(place, "it is one JSON object over several lines; write one object a line, as jq -c does")
             return
         elif line.strip():
@@ -108,7 +107,8 @@ class _Records:
         except RecursionError as error:
             raise _InvalidRecordError("its arrays and objects are nested too deeply; make it flatter") from error
         if not isinstance(record, dict):
-            raise _InvalidRecordError(f"it is a JSON {type(record).__name__}; a record is an object with a text")
+            shown = f" {record[:99]!r}" if isinstance(record, str) else ""
+            raise _InvalidRecordError(f"it is a JSON {type(record).__name__}{shown}; a record is an object with a text")
         for name, value in record.items():
             if isinstance(value, str) and len(value) < 6 and value in _NO_VALUE:
                 record[name] = None
