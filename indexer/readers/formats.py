@@ -139,7 +139,7 @@ def fingerprint(source: str, options: ReadOptions) -> str:
         parts.append(os.fsencode(file.name))
         for path in filter(None, (items_table(file.path), file.path)):
             with suppress(OSError):  # it is away
-                parts.append(f"{path.suffix} {path.stat().st_size} {path.stat().st_mtime_ns}")
+                parts.append(f"{path.stat().st_size} {path.stat().st_mtime_ns}")
     return short_hash(*parts)
 
 
