@@ -20,6 +20,7 @@ _BLOCKS = frozenset(("p", "h", "note-body"))
 _SIGNS = {"tab": " ", "br": " ", "cr": " ", "s": " ", "line-break": " ", "noBreakHyphen": "-"}
 _LEFT_OUT = frozenset(("annotation", "delText", "Fallback", "instrText", "note-citation", "tracked-changes"))
 """Comments, what was deleted, fields' codes, and what stands twice."""
+_OF_WORD = {"word/document.xml": "body", "word/footnotes.xml": "footnote", "word/endnotes.xml": "endnote"}
 _MOST_XML = RECORD_LIMIT >> 2
 """Bytes of XML that are parsed at once: its tree takes up to ten times as much."""
 _MOST_UNKNOWN = 1000
@@ -75,7 +76,8 @@ class _Archive:
 def _zipped(data: bytes) -> tuple[str, str]:
     archive = _Archive(data)
     if "word/document.xml" in archive.names:
-        return _title(archive, "docProps/core.xml"), _paragraphs(archive.xml("word/document.xml"), "body")
+        parts = (_paragraphs(archive.xml(name), holder) for name, holder in _OF_WORD.items() if name in archive.names)
+        return _title(archive, "docProps/core.xml"), "\n".join(parts)
     if "content.xml" in archive.names:
         return _title(archive, "meta.xml"), _paragraphs(archive.xml("content.xml"), "text")
     return _book(archive)
@@ -86,11 +88,7 @@ def _title(archive: _Archive, name: str) -> str:
 
 
 def _text_of(root: Element, name: str) -> str:
-    return next(("".join(element.itertext()) for element in _named(root, name)), "")
-
-
-def _named(root: Element, name: str) -> Iterator[Element]:
-    return (element for element in root.iter() if _local(element) == name)
+    return next(("".join(element.itertext()) for element in root.iterfind(f".//{{*}}{name}")), "")
 
 
 def _local(element: Element) -> str:
@@ -99,7 +97,7 @@ def _local(element: Element) -> str:
 
 def _paragraphs(root: Element, holder: str) -> str:
     """The paragraphs, headings and notes in elements of the name ``holder``, each on a line."""
-    text = "".join(_shown(element) for element in _named(root, holder))
+    text = "".join(_shown(element) for element in root.iterfind(f".//{{*}}{holder}"))
     return "\n".join(filter(None, map(clean_line, text.split("\n"))))
 
 
@@ -113,10 +111,10 @@ def _shown(element: Element) -> str:
 
 def _book(archive: _Archive) -> tuple[str, str]:
     """Title and text of an EPUB, its chapters in the order of its spine."""
-    root = next(_named(archive.xml("META-INF/container.xml"), "rootfile")).get("full-path", "")
+    root = next(archive.xml("META-INF/container.xml").iterfind(".//{*}rootfile")).get("full-path", "")
     package = archive.xml(root)
-    items = {item.get("id"): item.get("href", "") for item in _named(package, "item")}
-    pages = [items.get(item.get("idref"), "") for item in _named(package, "itemref")]
+    items = {item.get("id"): item.get("href", "") for item in package.iterfind(".//{*}item")}
+    pages = [items.get(item.get("idref"), "") for item in package.iterfind(".//{*}itemref")]
     names = [normpath(join(dirname(root), unquote(page.partition("#")[0]))) for page in pages if page]
     return _text_of(package, "title"), "\n".join(read_page(archive.text(name))[1] for name in names)
 

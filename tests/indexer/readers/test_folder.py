@@ -289,6 +289,7 @@ BOOK = {
     "O/x/2.xhtml": "<html><body><h1>One</h1></body></html>",
 }
 WORD_FILES = {"word/document.xml": WORD, "docProps/core.xml": TITLE}
+NOTED = packed(WORD_FILES | {"word/footnotes.xml": "<n><footnote><p>A note</p></footnote></n>"})
 OPEN_FILES = {"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": OPEN, "meta.xml": TITLE}
 
 
@@ -309,7 +310,7 @@ def pdf(text: str, key: str = "", letters: bytes = b"") -> bytes:
 @pytest.mark.parametrize(
     ("name", "content", "title", "text"),
     [
-        ("a.docx", packed(WORD_FILES), "Ships", "The ferry left & sank.\nA cell\nKept-up"),
+        ("a.docx", NOTED, "Ships", "The ferry left & sank.\nA cell\nKept-up\nA note"),
         ("a.odt", packed(OPEN_FILES), "Ships", "Head\nOne sentence\nA note\n."),
         ("a.epub", packed(BOOK), "Ships", "One\nTwo"),
         ("a.pdf", pdf("The ferry left."), "", "The ferry left."),
