@@ -117,7 +117,7 @@ class _Table:
     """Makes documents of rows by their header, and notes what they lack."""
 
     def __init__(self, header: list[str], options: ReadOptions) -> None:
-        self._options = options
+        self._options, self._header = options, header
         names = [visible(name) for name in header]
         while names and not names[-1]:
             names.pop()
@@ -140,6 +140,8 @@ class _Table:
 
     def read(self, row: list[str], place: str, record_id: str) -> Document | Refusal:
         """The document or the refusal of a row; ``record_id`` is its id if the header has none."""
+        if row[1:] == self._header[1:] and visible(row[0]) == visible(self._header[0]):
+            return Refusal(place, "the row is the header again, as in joined files; take it out")
         while len(row) > len(self._columns) and not row[-1].strip():
             row.pop()
         if len(row) != len(self._columns):

@@ -97,11 +97,10 @@ def read_mediawiki(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
     items = _items(table, table.stat().st_mtime_ns) if table else None
     pages, left_out = _Pages(options.lang), False
     for page in pages.of(file):
-        record = _record(page, pages.site, items)
-        if record is None:
+        if record := _record(page, pages.site, items):
+            yield make_document(record, f"{file.shown}: page {record['id']}", options)
+        else:
             left_out = True
-            continue
-        yield make_document(record, f"{file.shown}: page {record['id']}", options)
     if items is None:
         yield Remark(file.shown, _NO_ITEMS)
     if left_out:

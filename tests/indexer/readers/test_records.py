@@ -330,8 +330,7 @@ def test_what_standard_input_gave_is_deleted_with_the_process(tmp_path: Path) ->
     )
     environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
     output = subprocess.check_output([sys.executable, "-c", program], input=LINE.encode(), env=environment)
-    assert output.split() == [b"1", b"1"]
-    assert list(tmp_path.iterdir()) == []
+    assert (output.split(), list(tmp_path.iterdir())) == ([b"1", b"1"], [])
 
 
 def test_standard_input_that_does_not_fit_says_how_to_name_another_folder(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -380,6 +379,7 @@ MANY = "the row has 4 columns and the header 3; take the delimiter out of the va
 MISSING = "its header has no column '{}' (it has key, body); name the column: --field {}=COLUMN"
 NO_TEXT = "its header has no column 'text' (it has {}); name the column: --field text=COLUMN"
 ABOVE = "{} above the header: left out"
+AGAIN = "the row is the header again, as in joined files; take it out"
 TWICE = "its header names the column 'text' more than once; rename all but one"
 
 
@@ -400,7 +400,7 @@ TWICE = "its header names the column 'text' more than once; rename all but one"
         ("key,body\n1,a\n", {"fields": {"id": "key"}}, [("a.csv:1", MISSING.format("text", "text"))]),
         ("key,body\n1,a\n", {"fields": {"id": "_id", "text": "body"}}, [("a.csv:1", MISSING.format("_id", "id"))]),
         ("id,text,text,,\n1,a,b,,\n", {}, [("a.csv:1", TWICE)]),
-        ("id,text,,\n1,a,,\n", {}, [X]),
+        ("id,text,,\n1,a,,\n\ufeffid,text,,\n", {}, [X, ("a.csv:3", AGAIN)]),
         (
             "id,text\n1,a,, \n\n,\n , \n1,a,b\n",
             {},
