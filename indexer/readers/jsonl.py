@@ -101,7 +101,8 @@ class _Records:
         try:
             record = self._decoded(data.decode("utf-8", "replace").lstrip("\ufeff"))
         except json.JSONDecodeError as error:
-            raise _InvalidRecordError(f"it is not valid JSON: {error.msg} (character {error.pos + 1})") from error
+            where = f"(character {error.pos + 1})" if error.pos else "at its begin; say --format if it is no JSON"
+            raise _InvalidRecordError(f"it is not valid JSON: {error.msg} {where}") from error
         except ValueError as error:
             raise _InvalidRecordError("it has a number of thousands of digits; write it as a string") from error
         except RecursionError as error:

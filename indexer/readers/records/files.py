@@ -163,7 +163,7 @@ class SourceFile:
             raise UnreadableFileError(self.refused)
         try:
             if not stat.S_ISREG(self.path.stat().st_mode):
-                raise UnreadableFileError("it is no regular file")
+                raise UnreadableFileError("it is no regular file; save what it gives as a file")
             raw = self.path.open("rb")
         except OSError as error:
             nothing = isinstance(error, FileNotFoundError) and self.path.is_symlink()

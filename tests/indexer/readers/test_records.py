@@ -203,6 +203,7 @@ def test_a_line_or_a_row_longer_than_the_bound_is_refused_and_the_next_is_read(
 
 BAD: dict[str, list[str | bytes]] = {
     "not valid JSON": ['{"id": "x", "text": ', '{"id": "x", "text": Nothing}', f'{{"id": "x", "n": [{"NaT," * 99}1]}}'],
+    "at its begin; say --format": ["id,text"],
     "thousands of digits": [f'{{"id": "x", "text": "a", "n": {"1" * 5000}}}'],
     "nested too deeply": ["[" * 100_000],
     "too large to keep": [
@@ -300,8 +301,7 @@ def test_records_without_an_id_get_one_of_file_and_line_which_is_said_once(tmp_p
     made = [doc_id.removeprefix(f"{tmp_path.name}/") for doc_id in ids(found)]
     assert made == ["b.jsonl:1", "a", "b.jsonl:3", "c.json#1", "sub/a.csv:2", "sub/a.csv:4"]
     told = notes(found)
-    assert [name for name, _ in told] == ["b.jsonl", "c.json", "a.csv"]
-    assert told[0][1] == MADE
+    assert ([name for name, _ in told], told[0][1]) == (["b.jsonl", "c.json", "a.csv"], MADE)
 
 
 def test_standard_input_is_json_lines_and_can_be_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
