@@ -56,7 +56,7 @@ def _mails(file: SourceFile) -> Iterator[tuple[int, bytes]]:
     """The mails of a file, each with the number of its first line; 0 if the file is a mail and no mbox."""
     mail, begun, blank = bytearray(), 0, True
     for line in file.lines():
-        if blank and line.startswith(b"From ") and (begun or file.line == 1):
+        if blank and re.match(rb"From .*\d:\d\d", line) and (begun or not mail.strip()):
             if begun:
                 yield begun, _QUOTED.sub(rb"\1", bytes(mail))
             mail.clear()
@@ -64,7 +64,7 @@ def _mails(file: SourceFile) -> Iterator[tuple[int, bytes]]:
         elif len(mail) <= RECORD_LIMIT:
             mail += line + b"\n"
         blank = not line
-    yield begun, _QUOTED.sub(rb"\1", bytes(mail)) if begun else bytes(mail)
+    yield begun, _QUOTED.sub(rb"\1", bytes(mail)) if begun else bytes(mail.lstrip())
 
 
 def _parts(data: bytes, stated: str, options: ReadOptions) -> tuple[dict[str, str | None], list[Encoding]]:

@@ -136,10 +136,10 @@ def test_mails_are_read_one_by_one_by_what_they_declare(tmp_path: Path) -> None:
     dated = Document("a.eml", "und", "Нет звука", "Шум", {"date": "2026-11-02T10:00:00+01:00"})
     assert given(tmp_path / "a.eml", DATED) == [dated]
     begin = b"From a@example.org Mon Nov  2 10:00:00 2026\n"
-    box = begin + DATED + b">From me\n\n" + begin + QUOTED + b"\n" + begin + b"Content-Type: image/png\n\nx\n"
-    first = replace(dated, doc_id="inbox:1", text="Нет звука\nFrom me")
-    second = Document("inbox:10", "und", "Grüße an alle", "Шум")
-    assert given(tmp_path / "inbox", box) == [first, second, ("inbox:19", "its title and text are empty")]
+    box = b"\n%b%b>From me\n\nFrom now\n\n%b%b\n%bContent-Type: image/png\n\nx\n" % (begin, DATED, begin, QUOTED, begin)
+    first = replace(dated, doc_id="inbox:2", text="Нет звука\nFrom me\n\nFrom now")
+    second = Document("inbox:13", "und", "Grüße an alle", "Шум")
+    assert given(tmp_path / "inbox", box) == [first, second, ("inbox:22", "its title and text are empty")]
     guessed = MAIL % (b"plain", b"no-such", b"", b"Der Drucker druckt f\xfcr Gr\xf6\xdfen \xfcber A4 nichts mehr.\n")
     assert given(tmp_path / "b.eml", guessed, lang="de")[1] == ("b.eml", NOT_UTF8)
     with pytest.raises(BadInput, match=r"b\.eml: it is not UTF-8 .*\(--strict\)"):
