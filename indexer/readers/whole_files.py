@@ -35,7 +35,7 @@ def _read(
     """Yield one document, whose title, text and language ``parse`` takes from the decoded file."""
     data = file.whole()
     if b"\0" in data:
-        yield Refusal(file.shown, f"it is binary, not {kind}", file.name)
+        yield Refusal(file.shown, f"it is binary, not {kind}; convert it, or take its NULs out", file.name)
         return
     title, text, lang = parse(data.decode("utf-8", "replace"), file)
     stated, lang = lang, _believed(lang, text)

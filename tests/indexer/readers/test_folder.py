@@ -115,7 +115,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "blank.txt": (b"\n" * 5000 + b"text", "its first 4,096 bytes are blank"),
     "none.jsonl": (b"", "is empty"),
     "photo.jpg": (b"\xff\xd8\xff\xe0\0\0\0\0", "it is a picture and was left out"),
-    "late.txt": (b"text " * 2000 + b"\0", "binary"),
+    "late.txt": (b"text " * 2000 + b"\0", "it is binary, not text; convert it, or take its NULs out"),
     "pack.zip": (packed({"doc.txt": "x"}), "a zip archive, or a broken document; unpack it first"),
     "torn.zip": (b"PK\x03\x04....", "unpack it first"),
     "old.Z": (b"\x1f\x9d\x90....", "gzip -d"),
