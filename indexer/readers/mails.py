@@ -29,7 +29,7 @@ _BROKEN = (AttributeError, LookupError, MessageError, OverflowError, RecursionEr
 
 
 def read_mails(file: SourceFile, options: ReadOptions) -> Iterator[Reading]:
-    """Yield each mail of a file as a document of its plain text, else of its HTML, with its date as ``date``.
+    """Yield each mail of a file as a document of its parts' plain text, else their HTML, with its date as ``date``.
 
     The path is the id, in an mbox the path and the line where the mail begins.
     """
