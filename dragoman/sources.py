@@ -43,8 +43,8 @@ def source_names(
     """Names of sources; records are written to a JSON lines file in the home, which is removed at the end.
 
     To the ledger, all records of a collection are one source, as the file's name stays. Raises BadInput: there is no
-    source, or the options are for files only; MissingPart: a table needs pyarrow; StoreError: the file
-    can't be written.
+    source, a record is no JSON, or the options are for files only; MissingPart: a table needs pyarrow; StoreError: the
+    file can't be written.
     """
     names: list[str] = []
     records, made_ids = None, Counter[str]()
@@ -61,7 +61,7 @@ def source_names(
                 records = stack.enter_context(_opened(collection, settings))
                 names.append(records.name)
             with _file_errors(records.name):
-                records.write(_line(source, options, made_ids))
+                records.write(_line(source, number, options, made_ids))
         if not names:
             raise BadInput("there is nothing to index; give names of files or folders, or dicts with id and text")
         if records is not None:
@@ -121,11 +121,10 @@ def _refuse_repeated(columns: Iterable[object]) -> None:
         raise BadInput(f"the table names the column {repeated!r} more than once; rename all but one")
 
 
-def _line(record: Mapping[str, Any], options: ReadOptions, made_ids: Counter[str]) -> str:
+def _line(record: Mapping[str, Any], number: int, options: ReadOptions, made_ids: Counter[str]) -> str:
     """A record as a line of ASCII, for any encoding.
 
     The id of a record without one is a hash of the record, and its number among equal records from the second on.
-    In place of a record that is no JSON stands the reason, which the reader refuses.
     """
     try:
         line = json.dumps(dict(record), default=_plain)
@@ -135,7 +134,9 @@ def _line(record: Mapping[str, Any], options: ReadOptions, made_ids: Counter[str
             suffix = f"-{made_ids[made_id]}" if made_ids[made_id] > 1 else ""
             line = json.dumps({**record, "id": f"{made_id}{suffix}"}, default=_plain)
     except (RecursionError, TypeError, ValueError) as error:
-        line = json.dumps(f"{error}; give strings, numbers, dates, lists and dicts")
+        raise BadInput(
+            f"record {number} can't be written as JSON ({error}); give strings, numbers, dates, lists and dicts"
+        ) from error
     return f"{line}\n"
 
 

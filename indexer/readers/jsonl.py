@@ -101,15 +101,14 @@ class _Records:
         try:
             record = self._decoded(data.decode("utf-8", "replace").lstrip("\ufeff"))
         except json.JSONDecodeError as error:
-            where = f"(character {error.pos + 1})" if error.pos else "at its begin; say --format if it is no JSON"
+            where = f"(character {error.pos + 1})" if error.pos else "at its beginning; say --format if it is no JSON"
             raise _InvalidRecordError(f"it is not valid JSON: {error.msg} {where}") from error
         except ValueError as error:
             raise _InvalidRecordError("it has a number of thousands of digits; write it as a string") from error
         except RecursionError as error:
             raise _InvalidRecordError("its arrays and objects are nested too deeply; make it flatter") from error
         if not isinstance(record, dict):
-            shown = f" {record[:99]!r}" if isinstance(record, str) else ""
-            raise _InvalidRecordError(f"it is a JSON {type(record).__name__}{shown}; a record is an object with a text")
+            raise _InvalidRecordError(f"it is a JSON {type(record).__name__}; a record is an object with a text")
         for name, value in record.items():
             if isinstance(value, str) and len(value) < 6 and value in _NO_VALUE:
                 record[name] = None

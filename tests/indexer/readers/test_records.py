@@ -203,7 +203,7 @@ def test_a_line_or_a_row_longer_than_the_bound_is_refused_and_the_next_is_read(
 
 BAD: dict[str, list[str | bytes]] = {
     "not valid JSON": ['{"id": "x", "text": ', '{"id": "x", "text": Nothing}', f'{{"id": "x", "n": [{"NaT," * 99}1]}}'],
-    "at its begin; say --format": ["id,text"],
+    "at its beginning; say --format": ["id,text"],
     "thousands of digits": [f'{{"id": "x", "text": "a", "n": {"1" * 5000}}}'],
     "nested too deeply": ["[" * 100_000],
     "too large to keep": [
