@@ -32,8 +32,7 @@ from query.measures.quality_measures import DEFAULT_MEASURES, parse_measures
 from query.query_log.judged_queries import logged_queries, logged_topic_set
 from query.ranking.ranking_options import RankingOptions
 from query.trec_files.file_patterns import expand
-from query.trec_files.qrels import read_qrels
-from query.trec_files.topic_set import read_queries, read_topic_set
+from query.trec_files.topic_set import read_judged, read_queries, read_topic_set
 from query.trec_files.topics import FIELDS
 
 Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -149,13 +148,10 @@ def calibrate(
     topic_files, qrel_files = _names(topics), _names(qrels)
     if bool(topic_files) != bool(qrel_files):
         raise BadInput("topics and qrels belong together; give both")
-    judged = None
-    if topic_files:
-        judged = JudgedTopics(read_queries(topic_files, "topics"), read_qrels(expand(qrel_files, "judgements")))
     request = CalibrationRequest(
         balance,
         tuple(weights),
-        judged,
+        JudgedTopics(*read_judged(topic_files, qrel_files)) if topic_files else None,
         [*read_queries(_names(queries), "queries"), *(logged_queries(collection, settings) if from_log else ())],
         SpaceMaps.read(Path(maps)) if maps else None,
         seed,

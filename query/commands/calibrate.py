@@ -28,9 +28,7 @@ from query.commands.options.option_types import PATH, Number
 from query.commands.options.search_options import files_option
 from query.commands.output.calibrations import show_calibration
 from query.query_log.judged_queries import logged_queries
-from query.trec_files.file_patterns import expand
-from query.trec_files.qrels import read_qrels
-from query.trec_files.topic_set import read_queries
+from query.trec_files.topic_set import read_judged, read_queries
 
 
 @click.command("calibrate", cls=Command)
@@ -93,11 +91,10 @@ def command(
         return
     if bool(topic_files) != bool(qrel_files):
         raise click.UsageError("--topics and --qrels belong together; give both")
-    topics, qrels = read_queries(topic_files, "topics"), read_qrels(expand(qrel_files, "judgements"))
     request = CalibrationRequest(
         balance,
         parsed_weights(weights) if weights else (),
-        JudgedTopics(topics, qrels) if topics else None,
+        JudgedTopics(*read_judged(topic_files, qrel_files)) if topic_files else None,
         [*read_queries(log_files, "queries"), *(logged_queries(name, settings) if from_log else ())],
         SpaceMaps.read(mapping) if mapping else None,
         seed,

@@ -1,7 +1,7 @@
 """Relevance judgements: TREC's lines, ``topic 0 document grade``, tables with a header, and data sets."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,31 +35,32 @@ class Qrel(NamedTuple):
     iteration: str = "0"
 
 
-def read_qrels(paths: Iterable[str | Path], names: Mapping[str, str] | None = None) -> list[Qrel]:
+def read_qrels(paths: Iterable[str | Path], versions: Collection[tuple[str, str]] = ()) -> list[Qrel]:
     """Judgements of files and of ``ir-datasets:NAME`` that together judge one collection, in their order.
 
-    Repeated judgements count once. A topic's id is normalised as in ``query.trec_files.topics``, then replaced by that
-    of ``names``; a document's may contain blanks. Raises BadInput: a file can't be read or is empty, a line is no
-    judgement, or a document has two grades for one topic; MissingPart: a data set needs an extra that is not installed.
+    Repeated judgements count once, those of other iterations, which are subtopics, are kept. A topic's id is normalised
+    as in ``query.trec_files.topics``; ``qid.lang`` is the ``qid`` of one of ``versions``, topics' ids with languages. A
+    document's id may contain blanks. Raises BadInput: a file can't be read or is empty, a line is no judgement, or a
+    document has two grades for one topic; MissingPart: a data set needs an extra that is not installed.
     """
+    qids = {qid for qid, _ in versions}
+    names = {name: qid for qid, lang in versions if (name := f"{qid}.{lang}") not in qids}
     grades: dict[tuple[str, str], tuple[int, str]] = {}
-    qrels: list[Qrel] = []
+    qrels: dict[Qrel, None] = {}
     for path in paths:
         name = irdatasets.dataset_name(path)
         judged = False
         for where, named, doc_id, iteration, grade in _of_dataset(name) if name else _of_file(path):
-            judged, qid = True, (names or {}).get(named, named)
-            known_grade, place = grades.get((qid, doc_id), (None, where))
-            if known_grade is None:
-                grades[qid, doc_id] = grade, where
-                qrels.append(Qrel(qid, doc_id, grade, iteration))
-            elif known_grade != grade:
+            judged, qid = True, names.get(named, named)
+            known_grade, place = grades.setdefault((qid, doc_id), (grade, where))
+            if known_grade != grade:
                 raise BadInput(
                     f"{where} grades {doc_id!r} {grade} for topic {qid}, and {place} grades it {known_grade}; keep one"
                 )
+            qrels[Qrel(qid, doc_id, grade, iteration)] = None
         if not judged:
             raise BadInput(f"the qrels {path} are empty; give lines of: topic 0 document grade")
-    return qrels
+    return list(qrels)
 
 
 _Judgement = tuple[str, str, str, str, int]

@@ -49,11 +49,9 @@ def read_topic_set(
     Raises BadInput: a language has no topic.
     """
     topics = [topic for path in topic_paths for topic in read_topics(path, lang=lang, encoding=encoding)]
-    qids = {topic.qid for topic in topics}
-    names = {name: topic.qid for topic in topics if (name := f"{topic.qid}.{topic.lang}") not in qids}
     return TopicSet(
         by_language(topics, langs),
-        read_qrels(qrel_paths, names),
+        read_qrels(qrel_paths, [(topic.qid, topic.lang) for topic in topics]),
         ", ".join(dataset_name(path) or path.name for path in topic_paths),
         content_hash(topic_paths),
         content_hash(qrel_paths),
@@ -66,3 +64,9 @@ def read_queries(files: Sequence[str], kind: str) -> list[Document]:
     if files and not queries:
         raise BadInput(f"none of the {kind} has a title or a description to ask with")
     return queries
+
+
+def read_judged(topic_files: Sequence[str], qrel_files: Sequence[str]) -> tuple[list[Document], list[Qrel]]:
+    """Queries of topics' files with judgements of these or of ``qid.lang``. Raises BadInput: as ``read_queries``."""
+    queries = read_queries(topic_files, "topics")
+    return queries, read_qrels(expand(qrel_files, "judgements"), [(query.doc_id, query.lang) for query in queries])
