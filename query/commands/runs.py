@@ -295,7 +295,7 @@ def _write_judgements(
     if content_hash(qrels) != run.setup.qrels_hash:
         console.warn(f"run {run.id} was scored by other qrels, or by these in another order")
     collection = run.judged_by[1] is not None and collections.find(engine, run.setup.collection)
-    ranked = {own_id(line.split(" ", 3)[2]) for line in evaluation_log.export(engine, run.id)}
+    ranked = set() if collection else {own_id(line.split(" ", 3)[2]) for line in evaluation_log.export(engine, run.id)}
     stored = partial(document_languages, engine, run.setup.collection, settings)
     judged = Judgements.of(read_qrels(qrels), stored if collection else lambda ids: dict.fromkeys(ids & ranked, ""))
     langs = judged.langs if collection else None

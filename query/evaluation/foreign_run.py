@@ -74,10 +74,7 @@ def import_run(
         scored_runs = score_foreign(run, topic_set.topics, judgements, plan, targets=targets)
         of_file = {"file": file.name, "file_hash": file_hash(file), "targets": len(targets), "to": plan.to}
         hashes = values_of(topic_set, "topics_hash", "qrels_hash")
-        no_encoder = dict.fromkeys(["model", "build", "space"], "")
-        setup = evaluation_log.Setup(
-            collection, plan.tag, settings=of_file, topics=topic_set.name, **no_encoder, **hashes
-        )
+        setup = evaluation_log.Setup(collection, plan.tag, "", "", "", of_file, topic_set.name, **hashes)  # no encoder
         if isinstance(earlier, Run):
             earlier = score_earlier(earlier, topic_set, judgements, targets, plan)
         warn_of_differences(earlier, setup, plan, scored_runs.runs, console)

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
+from encoders.console import Console
 from encoders.errors import BadInput
 from query.evaluation.run_scoring import NOTHING_RELEVANT, Scoring, left_out, missing_documents
 from query.evaluation.scored_runs import EvaluationPlan, Judgements, ScoredRuns, pair_name
@@ -34,8 +35,7 @@ def score_foreign(
         judgements = Judgements(judgements.within(targets), judgements.langs)
     judged = relevant_topics(judgements.qrels)
     if targets and (unknown := len(run.doc_ids - judgements.langs.keys())):
-        in_none = f"{unknown:,}; they count as hits in no language"
-        remarks = [*remarks, f"ranked documents that the collection does not have: {in_none}"]
+        remarks.append(f"ranked documents that the collection does not have: {unknown:,}; they are hits in no language")
     scored_runs = ScoredRuns([], remarks, judgements.qrels, targets)
     scoring = Scoring(judgements, targets, plan.measures)
     for lang, part in by_topic_language(run, topics).items():
@@ -96,12 +96,14 @@ def by_topic_language(run: Run, topics: Mapping[str, Sequence[Topic]]) -> dict[s
         ((lang, lang_topics),) = topics.items()
         plain = {topic.qid: topic.qid for topic in lang_topics}
         named = {lang: plain} if plain.keys() & rankings.keys() else named
-    if not any(qids.keys() & rankings.keys() for qids in named.values()):
-        first = min(name for qids in named.values() for name in qids)
+    names = {name for qids in named.values() for name in qids}
+    if not names & rankings.keys():
         raise BadInput(
-            f"the run {run.tag!r} has none of the topics; name those of several languages like {first}, or choose the "
-            "run's language with --langs"
+            f"the run {run.tag!r} has none of the topics; name those of several languages like {min(names)}, or choose "
+            "the run's language with --langs"
         )
+    if others := len(rankings.keys() - names):
+        Console().warn_once(f"topics of the run {run.tag!r} that are not among the topics, and don't count: {others}")
     return {
         lang: Run(run.tag, {qid: rankings[name] for name, qid in qids.items() if name in rankings})
         for lang, qids in named.items()

@@ -111,10 +111,8 @@ def pair_matrix(
 def write_matrix(matrix: PairMatrix, path: Path) -> None:
     """Write a matrix as .csv, .tex or picture. Raises BadInput: the ending is another, or the file can't be written."""
     require_writable(path, MATRICES)
-    if path.suffix.lower() == ".csv":
-        write_lines(path, [as_csv(matrix)])
-    elif path.suffix.lower() == ".tex":
-        write_lines(path, [as_latex(matrix)])
+    if (ending := path.suffix.lower()) in TABLES:
+        write_lines(path, [as_csv(matrix) if ending == ".csv" else as_latex(matrix)])
     else:
         from query.evaluation.drawing import save_figure  # noqa: PLC0415 - matplotlib is only for this
 

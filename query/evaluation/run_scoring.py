@@ -34,8 +34,7 @@ class Scoring:
         """Score a topic language's run; its fairness is empty if only one language of documents was searched."""
         judgements, scores = self.judgements, score(run, self.judgements.qrels, self.measures, qids)
         self.fairness[lang] = Fairness()
-        first_hits = {qid: run.rankings.get(qid, ())[:DEPTH] for qid in scores.topics}
-        self.hits[lang] = {qid: [doc_id for doc_id, _ in hits] for qid, hits in first_hits.items()}
+        self.hits[lang] = {qid: [doc_id for doc_id, _ in run.rankings.get(qid, ())[:DEPTH]] for qid in scores.topics}
         if len(self.targets) > 1:
             relevance = judgements.of_topics(scores.topics)
             self.fairness[lang] = fairness(rankings, relevance, judgements.langs, lang, self.targets)

@@ -14,7 +14,7 @@ from query.ranking.search_hits import Ranking
 from query.ranking.searcher import Searcher
 from query.trec_files.qrels import Qrel
 from query.trec_files.topics import Topic, queries_of
-from query.trec_files.trec_run import Run, RunEntry, pack
+from query.trec_files.trec_run import Run, pack
 
 
 def rank_and_score(
@@ -116,8 +116,4 @@ def _named_psq(scored_runs: Iterable[ScoredRun], kind: RunKind) -> Iterator[Scor
 
 
 def _run(plan: EvaluationPlan, queries: Sequence[Document], rankings: Sequence[Ranking]) -> Run:
-    scored: dict[str, list[RunEntry]] = {
-        query.doc_id: [(doc_id, float(score)) for doc_id, score in zip(ranking.doc_ids, ranking.scores, strict=True)]
-        for query, ranking in zip(queries, rankings, strict=True)
-    }
-    return Run(plan.tag, scored)
+    return Run(plan.tag, {query.doc_id: ranking.scored for query, ranking in zip(queries, rankings, strict=True)})

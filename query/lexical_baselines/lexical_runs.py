@@ -56,10 +56,7 @@ def merged(by_documents: Mapping[str, Run], k: int) -> tuple[Run, dict[str, Rank
         hits = sorted(hits, key=lambda hit: -hit[1])[:k]
         scores = np.array([score for _, score, _ in hits], dtype=np.float32)
         rankings[qid] = Ranking([doc_id for doc_id, _, _ in hits], [lang for _, _, lang in hits], scores)
-    entries = {
-        qid: list(zip(ranking.doc_ids, ranking.scores.tolist(), strict=True)) for qid, ranking in rankings.items()
-    }
-    return Run("PSQ", entries), rankings
+    return Run("PSQ", {qid: ranking.scored for qid, ranking in rankings.items()}), rankings
 
 
 def without_lexicon(lang: str, targets: Sequence[str], by_documents: Mapping[str, Run]) -> Iterator[str]:

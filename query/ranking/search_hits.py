@@ -218,6 +218,11 @@ class Ranking:
     vectors: Mapping[str, FloatArray] = field(default_factory=dict)
     texts: Mapping[str, Document] = field(default_factory=dict)
 
+    @property
+    def scored(self) -> list[tuple[str, float]]:
+        """Documents' ids with their scores."""
+        return list(zip(self.doc_ids, self.scores.tolist(), strict=True))
+
     def first(self, k: int) -> Ranking:
         """The ranking of the k best of these documents."""
         return replace(self, doc_ids=self.doc_ids[:k], langs=self.langs[:k], scores=self.scores[:k])

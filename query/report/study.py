@@ -6,6 +6,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from encoders.console import Console
+from encoders.errors import BadInput
 from encoders.machine.placement import Device
 from encoders.phrases import counted
 from indexer.collection.settings import Settings
@@ -106,7 +107,7 @@ def study(
     """Evaluate a collection by ``RANKINGS``, write the study into a folder, and return the logged evaluations.
 
     ``plan`` has the measures, and the lexicons of PSQ. Raises BadInput: as ``evaluate_collection``, or the collection
-    has no calibration; OSError: the folder can't be made.
+    has no calibration or no relevant document; OSError: the folder can't be made.
     """
     folder.mkdir(parents=True, exist_ok=True)
     evaluations = {}
@@ -118,6 +119,8 @@ def study(
         evaluations[name] = evaluate_collection(
             collection, topic_set, settings, of_name, ranking=ranking, device=device, console=console
         )
+        if is_whole and not pair_runs(name, evaluations[name].scored_runs.runs):
+            raise BadInput(f"{collection} has no document that is relevant to a topic; name the judgements' collection")
     runs = {name: str(evaluation.number) for name, evaluation in evaluations.items()}
     psq = [run.name for run in evaluations[FAIR].scored_runs.runs if run.kind in {"psq", "psq-pooled"}]
     runs |= {"PSQ": f"{runs[FAIR]}.{psq[-1]}"} if psq else {}

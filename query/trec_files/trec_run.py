@@ -4,13 +4,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote, unquote
 
 import numpy as np
 
 from encoders import zstd
+from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.phrases import counted
 from indexer.readers.records.files import SourceFile, UnreadableFileError
@@ -63,7 +63,7 @@ class Run:
     @classmethod
     def from_trec(cls, lines: Iterable[str], where: str) -> "Run":
         """Read a run in TREC's format, in trec_eval's order. Raises BadInput: a broken line, or a document twice."""
-        tag = ""
+        tags: dict[str, None] = {}
         rankings: dict[str, dict[str, float]] = {}
         for number, line in enumerate(lines, start=1):
             if not line.strip():
@@ -74,7 +74,8 @@ class Run:
                     f"{where}:{number} has {counted(len(columns), 'column')}, not the six of: "
                     "topic Q0 document rank score tag"
                 )
-            qid, doc_id, tag = own_id(columns[0]), own_id(columns[2]), own_id(columns[5])
+            qid, doc_id = own_id(columns[0]), own_id(columns[2])
+            tags[own_id(columns[5])] = None
             try:
                 score = float(columns[4])
             except ValueError as error:
@@ -84,8 +85,10 @@ class Run:
             if doc_id in rankings.setdefault(qid, {}):
                 raise BadInput(f"{where}:{number} ranks {doc_id!r} for topic {qid} a second time; take one out")
             rankings[qid][doc_id] = score
+        if len(tags) > 1:
+            Console().warn_once(f"{where} has the tags {', '.join(tags)} and is read as one run; give a file of each")
         return cls(
-            tag,
+            next(reversed(tags), ""),
             {qid: sorted(documents.items(), key=_trec_eval_order, reverse=True) for qid, documents in rankings.items()},
         )
 
@@ -115,15 +118,14 @@ def unpack(trec: bytes) -> Iterator[str]:
 
 
 def _falling(qid: str, ranking: Sequence[RunEntry]) -> list[RunEntry]:
-    counts = Counter(doc_id for doc_id, _ in ranking)
-    if len(counts) != len(ranking):
-        duplicate = next(doc_id for doc_id, count in counts.items() if count > 1)
-        raise BadInput(f"topic {qid} has document {duplicate!r} twice in its ranking; rank it once")
+    duplicates = [doc_id for doc_id, count in Counter(doc_id for doc_id, _ in ranking).items() if count > 1]
+    if duplicates:
+        raise BadInput(f"topic {qid} has document {duplicates[0]!r} twice in its ranking; rank it once")
     with np.errstate(over="ignore"):
         scores = np.array([score for _, score in ranking], dtype=np.float32)
     if not np.isfinite(scores).all():
         raise BadInput(f"topic {qid} has a score that is no finite number; rank documents by finite scores")
-    if any(after >= before for before, after in pairwise(scores)):
+    if (np.diff(scores) >= 0).any():
         for position in range(1, len(scores)):
             scores[position] = min(scores[position], np.nextafter(scores[position - 1], np.float32(-np.inf)))
     return [(doc_id, float(score)) for (doc_id, _), score in zip(ranking, scores, strict=True)]

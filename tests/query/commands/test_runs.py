@@ -233,10 +233,11 @@ def test_a_run_of_another_system_is_scored_logged_and_compared_without_a_collect
 
 
 def test_a_run_with_plain_topic_ids_is_imported_for_topics_in_one_language(dragoman: Command) -> None:
-    Path("bm25.run").write_text("1 Q0 en:flood 1 2.5 their-bm25\n1 Q0 de:flood 2 1.5 their-bm25\n")
+    Path("bm25.run").write_text("1 Q0 en:flood 1 2 their-bm25\n1 Q0 de:flood 2 1 their-bm25\n7 Q0 x 1 1 their-bm25\n")
     arguments = ["runs", "import", "bm25.run", *JUDGED[:-2]]
     imported = dragoman.one(*arguments, "--langs", "en", "--measures", "map P_10 ndcg_cut_10")
     assert imported["tag"] == "their-bm25"
+    assert "topics of the run 'their-bm25' that are not among the topics, and don't count: 1\n" in dragoman.err
     assert [run["means"] for run in imported["runs"]] == [{"AP": 0.5, "P@10": 0.1, "nDCG@10": 0.5, "Judged@10": 0.5}]
     assert "name those of several languages like 1.de, or choose the run's language" in dragoman(*arguments, status=1)
     packed = Path("packed.run.gz")
@@ -265,22 +266,22 @@ def test_a_study_has_psq_over_the_topics_with_a_lexicon_and_the_measure_asked_fo
     dragoman("study", *JUDGED, "--lexicon", "en-de=words.tsv", "--measures", "Judged@10", "-o", "study")
     assert "{}PSQ, 2 topics &" in Path("study/systems.tex").read_text()
     assert "PSQ, 2 topics</th>" in Path("study/study.html").read_text()
+    Path("none.txt").write_text("1 0 en:flood 0\n1 0 gone 1\n")
+    said = dragoman("study", *JUDGED[:2], "--qrels", "none.txt", "-c", "words", "-o", "study", status=1)
+    assert "words has no document that is relevant to a topic; name the judgements' collection" in said
 
 
-def test_judgements_are_not_exported_where_only_some_of_them_scored_the_run(dragoman: Command) -> None:
+def test_judgements_are_not_exported_where_only_some_scored_the_run_or_over_read_ones(dragoman: Command) -> None:
     dragoman("evaluate", *JUDGED, "--to", "de")
     arguments = ["runs", "export", "1", "--qrels", "qrels"]
     assert "its collection, which knows these documents, is gone" in dragoman(*arguments, "-o", "run.txt", status=1)
     assert "--qrels needs --output" in dragoman(*arguments, status=2)
-
-
-def test_judgements_that_are_read_are_not_overwritten(dragoman: Command) -> None:
     dragoman("evaluate", *JUDGED)
     Path("run.txt.qrels").write_text("1 0 en:flood 1\n")
     Path("others.txt").write_text("77 0 en:flood 1\n")
-    export = ["runs", "export", "1", "-o", "run.txt", "--qrels"]
+    export = ["runs", "export", "2", "-o", "run.txt", "--qrels"]
     assert "would be overwritten" in dragoman(*export, "run.txt.qrels", status=1)
-    assert "judge none of the topics of run 1.all" in dragoman(*export, "others.txt", status=1)
+    assert "judge none of the topics of run 2.all" in dragoman(*export, "others.txt", status=1)
     assert not Path("run.txt").exists()
 
 

@@ -12,6 +12,7 @@ from ir_measures import Qrel
 
 from encoders.errors import BadInput
 from query.trec_files.qrels import read_qrels
+from query.trec_files.topic_set import read_judged
 from query.trec_files.topics import Topic, normalise_qid, read_topics
 from query.trec_files.trec_run import Run
 
@@ -215,11 +216,12 @@ def test_a_line_is_six_columns_with_blanks_encoded() -> None:
     )
 
 
-def test_a_foreign_run_is_read_in_trec_evals_order(tmp_path: Path) -> None:
-    text = "\ufeff1 Q0 b 1 0.5 sys\n\n1\tQ0\ta 2  0.9 sys\r\n1 Q0 c 3 0.5 sys\n2 Q0 http://x/%C3%A9 1 7 sys\n"
+def test_a_foreign_run_is_read_in_trec_evals_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "\ufeff1 Q0 b 1 0.5 old\n\n1\tQ0\ta 2  0.9 sys\r\n1 Q0 c 3 0.5 sys\n2 Q0 http://x/%C3%A9 1 7 sys\n"
     run = Run.read_trec(write(tmp_path / "run.txt", text))
     assert (run.tag, [doc_id for doc_id, _ in run.rankings["1"]]) == ("sys", ["a", "c", "b"])
     assert run.rankings["2"] == [("http://x/%C3%A9", 7.0)]
+    assert "run.txt has the tags old, sys and is read as one run" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -253,21 +255,24 @@ def test_files_that_cannot_be_read_and_what_cannot_be_a_run_are_refused(tmp_path
             Run("tag", {"1": ranking}).to_trec()
 
 
-def test_judgements_of_several_files_are_one_list_where_each_counts_once(tmp_path: Path) -> None:
+def test_judgements_of_several_files_of_any_encoding_are_one_list_where_each_counts_once(tmp_path: Path) -> None:
     (tmp_path / "en.txt").write_text("141 0 LA010194-0001 1\r\n10.2452/142-AH\t0\tLA010194-0002\t0\n\n")
-    with gzip.open(tmp_path / "de.txt.gz", "wt") as file:
-        file.write("C141 0 a doc with blanks 2\n141 Q0 neg -1")
+    (tmp_path / "de.txt.gz").write_bytes(gzip.compress(b"C141 0 a doc with blanks 2\n141 Q0 neg -1"))
     assert read_qrels([tmp_path / "en.txt", tmp_path / "de.txt.gz"]) == [
         Qrel("141", "LA010194-0001", 1, "0"),
         Qrel("142", "LA010194-0002", 0, "0"),
         Qrel("141", "a doc with blanks", 2, "0"),
         Qrel("141", "neg", -1, "Q0"),
     ]
-    path = write(tmp_path / "q.txt", "1 0 a 1\n1 0 a 1\n")
-    assert read_qrels([path, path]) == [Qrel("1", "a", 1, "0")]
+    topics = str(write(tmp_path / "t.tsv", "qid\tlang\ttitle\n1\tde\tMühle\n"))
+    path = str(write(tmp_path / "q.txt", "1 1 a 1\n1 1 a 1\n1.de 2 a 1\n"))
+    assert read_judged([topics], [path, path])[1] == [Qrel("1", "a", 1, "1"), Qrel("1", "a", 1, "2")]
     paths = [write(tmp_path / "a.txt", "1 0 a 1\n"), write(tmp_path / "b.txt", "1 0 b 1\nC1 0 a 0\n")]
     with pytest.raises(BadInput, match=r"b\.txt:2 grades 'a' 0 for topic 1, and .*a\.txt:1 grades it 1"):
         read_qrels(paths)
+    for encoding, end in (("utf-8", "\r"), ("utf-16", "\n"), ("utf-8-sig", "\r\n")):
+        (tmp_path / "q.txt").write_bytes(f"1 0 a 1{end}1 0 b 0{end}".encode(encoding))
+        assert [qrel.doc_id for qrel in read_qrels([tmp_path / "q.txt"])] == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -298,12 +303,6 @@ def test_a_line_that_is_no_judgement_is_refused_by_its_number(tmp_path: Path, mo
         long = r"after line 2: the line has more than 64 MB; split the record"
         with pytest.raises(BadInput, match=long if "b" * 200 in line else r"q\.txt:2 is .* no judgement"):
             read_qrels([path])
-
-
-def test_qrels_of_any_line_ends_and_marks_are_read(tmp_path: Path) -> None:
-    for encoding, end in (("utf-8", "\r"), ("utf-16", "\n"), ("utf-8-sig", "\r\n")):
-        (tmp_path / "q.txt").write_bytes(f"1 0 a 1{end}1 0 b 0{end}".encode(encoding))
-        assert [qrel.doc_id for qrel in read_qrels([tmp_path / "q.txt"])] == ["a", "b"]
 
 
 def test_qrels_that_are_empty_missing_binary_or_broken_are_refused(tmp_path: Path) -> None:
