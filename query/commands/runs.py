@@ -36,7 +36,7 @@ from query.evaluation.run_settings import differences
 from query.evaluation.run_table import TABLES, RunTable, TableRow
 from query.evaluation.scored_runs import EvaluationPlan, Judgements
 from query.measures.fairness import OWN_LANGUAGE, is_fairness
-from query.measures.quality_measures import JUDGED, standard_name
+from query.measures.quality_measures import JUDGED, MEASURE_NAME, standard_name
 from query.measures.significance import compare, corrected
 from query.trec_files.file_patterns import content_hash, expand
 from query.trec_files.output_files import require_writable, write_lines
@@ -235,7 +235,7 @@ def pairs_of_run(
 
 def _measures(runs: Sequence[LoggedRun], names: str) -> list[str]:
     shared = [name for name in runs[0].means if all(name in run.means for run in runs)]
-    named = [standard_name(name) for name in names.replace(",", " ").split()]
+    named = [standard_name(name) for name in MEASURE_NAME.findall(names)]
     if OWN_LANGUAGE in named and len({run.targets for run in runs}) > 1:
         raise BadInput(
             f"{OWN_LANGUAGE} is of as many hits as languages were searched, and these runs searched different numbers; "

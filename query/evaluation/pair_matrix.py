@@ -128,9 +128,7 @@ def as_csv(matrix: PairMatrix) -> str:
         if comparison := matrix.comparisons.get(run.pair):
             row += [comparison.baseline, f"{comparison.baseline_mean:.6f}", f"{comparison.difference:.6f}"]
             row += [f"{comparison.p_randomisation:.6g}", f"{comparison.p_holm:.6g}"]
-        else:
-            row += [""] * len(compared)
-        rows.append(row)
+        rows.append(row + [""] * (len(rows[0]) - len(row)))
     return csv_text(rows)
 
 

@@ -15,7 +15,7 @@ JUDGED = "Judged@10"
 """Share of the first ten hits that are judged: always measured, because an unjudged hit counts as not relevant."""
 
 _HINT = f"use names of ir-measures such as {', '.join(DEFAULT_MEASURES)}, or of trec_eval"
-_NAME = re.compile(r"(?:\([^)]*\)?|[^\s,(])+")
+MEASURE_NAME = re.compile(r"(?:\([^)]*\)?|[^\s,(])+")
 """A name between blanks and commas outside brackets: ``P(rel=2, judged_only=True)@5, AP`` has two."""
 _TREC_NAME = re.compile(r"[A-Za-z_]+(?:[._]\d+(?:\.\d+)?)?")
 
@@ -56,7 +56,7 @@ def parse_measures(names: Iterable[str]) -> tuple[Measure, ...]:
 
     Raises BadInput: no measure is named, a name is no measure, or a measure lacks its cutoff or a program.
     """
-    words = [word for name in names for word in _NAME.findall(name)]
+    words = [word for name in names for word in MEASURE_NAME.findall(name)]
     if not words:
         raise BadInput(f"no measure is named; {_HINT}")
     measures = dict.fromkeys(map(_parse_measure, words))
@@ -96,9 +96,11 @@ def _trec_measure(name: str) -> Measure | None:
 
 
 def standard_name(name: str) -> str:
-    """The name of ir-measures for a name of trec_eval; every other name unchanged."""
-    measure = _trec_measure(name)
-    return name if measure is None else str(measure)
+    """The name that measures are logged by, for one of trec_eval or MAP; a name of no measure of theirs unchanged."""
+    try:
+        return str(_parse_measure(name))
+    except BadInput:
+        return name
 
 
 def relevant_topics(qrels: Iterable[Qrel]) -> set[str]:

@@ -66,9 +66,8 @@ class Run:
         tags: dict[str, None] = {}
         rankings: dict[str, dict[str, float]] = {}
         for number, line in enumerate(lines, start=1):
-            if not line.strip():
+            if not (columns := line.split()):
                 continue
-            columns = line.split()
             if len(columns) != 6:
                 raise BadInput(
                     f"{where}:{number} has {counted(len(columns), 'column')}, not the six of: "

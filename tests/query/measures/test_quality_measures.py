@@ -81,7 +81,7 @@ def test_measures_are_parsed_by_our_names_and_by_those_of_trec_eval() -> None:
     names = ["map", "ndcg_cut_10", "P_10", "recall_100", "recip_rank", "map_cut.20", "iprec_at_recall_0.10"]
     theirs = quality.parse_measures(names)[:-1]
     assert list(map(str, theirs)) == ["AP", "nDCG@10", "P@10", "R@100", "RR", "AP@20", "IPrec@0.1"]
-    assert [quality.standard_name(name) for name in ("map", "AP", "PEER@100")] == ["AP", "AP", "PEER@100"]
+    assert [quality.standard_name(name) for name in ("map", "MAP", "PEER@100")] == ["AP", "AP", "PEER@100"]
 
 
 UNKNOWN = "precision nDCG@ nDCG@ten P P@0 AP(foo=3) ndcg_cut_1O official alpha_nDCG@10 1+1 ( AP)"
