@@ -8,7 +8,6 @@ import sqlalchemy as sa
 
 from encoders.console import Console, values_of
 from encoders.errors import BadInput
-from encoders.languages import UNDETERMINED
 from encoders.machine.placement import Device
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
@@ -137,7 +136,6 @@ def evaluate_collection(
     topic has a relevant document; StoreError: the log can't be written.
     """
     console = console or Console(quiet=True)
-    warn_of_undetermined(topic_set, console)
     with open_database(settings.database) as engine:
         require_writable(engine, evaluation_log.EvaluationRow)
         named = read_earlier(engine, compared_with, topic_set, plan) if compared_with else None
@@ -238,12 +236,6 @@ def _relevant_texts(searcher: Searcher, topic_set: TopicSet, scored_runs: Scored
     qids = {topic.qid for topics in topic_set.topics.values() for topic in topics}
     doc_ids = {qrel.doc_id for qrel in scored_runs.qrels if qrel.relevance > 0 and qrel.query_id in qids}
     return [stamp.text_hash for stamp in searcher.store.stamps(searcher.stored_model, sorted(doc_ids)).values()]
-
-
-def warn_of_undetermined(topic_set: TopicSet, console: Console) -> None:
-    """Warn if topics name no language."""
-    if UNDETERMINED in topic_set.topics:
-        console.warn("there are topics that name no language; say which with --lang en")
 
 
 def warn_of_differences(

@@ -15,13 +15,7 @@ from indexer.collection.settings import Settings
 from indexer.ledger.database import open_database
 from indexer.stores.contract import VectorStore
 from query.evaluation import evaluation_log
-from query.evaluation.collection_evaluation import (
-    Evaluation,
-    read_earlier,
-    score_earlier,
-    warn_of_differences,
-    warn_of_undetermined,
-)
+from query.evaluation.collection_evaluation import Evaluation, read_earlier, score_earlier, warn_of_differences
 from query.evaluation.foreign_scores import score_foreign
 from query.evaluation.run_scoring import languages_of
 from query.evaluation.scored_runs import EvaluationPlan, Judgements
@@ -51,7 +45,6 @@ def import_run(
         raise BadInput(
             f"only a collection knows the languages of the documents; name it with -c, or leave {option} out"
         )
-    warn_of_undetermined(topic_set, console)
     run = Run.read_trec(file)
     plan = replace(plan, tag=plan.tag or run.tag)
     run = replace(run, tag=plan.tag)

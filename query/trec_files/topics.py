@@ -43,6 +43,10 @@ _LEADING_WORD = {
 }
 _LANG = re.compile(rb"""<([a-z]{2})-title|<top(?:ic)?\s[^<>]*?lang\s*=\s*["']?([a-z]{2})""", re.IGNORECASE)
 """The language of the first topic, by its tags."""
+_DOUBTFUL = {lang: f"{lang!r} is {meaning}" for lang, meaning in MISTAKABLE.items()} | {
+    UNDETERMINED: "there are topics that name no language; write it into the file, or give --lang en to evaluate"
+}
+"""What is said of a language that may not be meant."""
 _COMMENT = re.compile(r"<!--(?:(?!<!--).)*?-->", re.DOTALL)
 _RECORD = re.compile(r"<(top|topic)(?=[\s>])", re.IGNORECASE)
 
@@ -133,8 +137,8 @@ def _checked(records: Iterable[_Record], file: SourceFile, default_lang: str) ->
             lang = normalise(default_lang) if lang == UNDETERMINED else lang
         except BadInput as error:
             raise BadInput(f"{file.at(line)}: topic {qid}: {error}") from error
-        if lang in MISTAKABLE:
-            Console().warn_once(f"{file.shown}: {lang!r} is {MISTAKABLE[lang]}")
+        if lang in _DOUBTFUL:
+            Console().warn_once(f"{file.shown}: {_DOUBTFUL[lang]}")
         if first := seen.get((qid, lang)):
             raise BadInput(f"{file.at(line)}: topic {qid} in {lang} stands on line {first} already; take one out")
         seen[qid, lang] = line

@@ -125,6 +125,7 @@ def test_topics_are_read_in_every_form_and_countries_codes_are_said_once(
     (tmp_path / "topics").write_bytes(data)
     assert read_topics(tmp_path / "topics", lang=lang) == topics
     said, codes = capsys.readouterr().err, (b"KR" in data, b'"kr"' in data)
+    assert ("name no language" in said) == any(topic.lang == "und" for topic in topics)
     assert (said.count("the language KR is read as a country's code: 'ko'"), said.count("'kr' is Kanuri")) == codes
 
 
@@ -307,12 +308,11 @@ def test_a_line_that_is_no_judgement_is_refused_by_its_number(tmp_path: Path, mo
 
 def test_qrels_that_are_empty_missing_binary_or_broken_are_refused(tmp_path: Path) -> None:
     (tmp_path / "good.txt").write_text("1 0 a 1\n")
-    cut = gzip.compress(b"1 0 a 1\n" * 1000)[:-9]
     for name, content, reason in (
         ("empty.txt", b"\n", "are empty"),
         ("nowhere.txt", b"", "No such file"),
         ("latin.txt", b"1 0 caf\xe9 1\n", "latin.txt are not UTF-8"),
-        ("cut.txt.gz", cut, "ends too early"),
+        ("cut.txt.gz", gzip.compress(b"1 0 a 1\n" * 1000)[:-9], "ends too early"),
     ):
         if content:
             (tmp_path / name).write_bytes(content)
