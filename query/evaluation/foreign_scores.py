@@ -100,7 +100,7 @@ def by_topic_language(run: Run, topics: Mapping[str, Sequence[Topic]]) -> dict[s
     if not names & rankings.keys():
         raise BadInput(
             f"the run {run.tag!r} has none of the topics; name those of several languages like {min(names)}, or choose "
-            "the run's language with --langs"
+            f"the run's language with --langs; the run's own are like {min(run.rankings, default='')!r}"
         )
     if others := len(rankings.keys() - names):
         Console().warn_once(f"topics of the run {run.tag!r} that are not among the topics, and don't count: {others}")

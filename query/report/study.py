@@ -120,7 +120,10 @@ def study(
             collection, topic_set, settings, of_name, ranking=ranking, device=device, console=console
         )
         if is_whole and not pair_runs(name, evaluations[name].scored_runs.runs):
-            raise BadInput(f"{collection} has no document that is relevant to a topic; name the judgements' collection")
+            raise BadInput(
+                f"the collection {collection} has no document that is relevant to a topic; name the collection that "
+                "the judgements are of, or other judgements"
+            )
     runs = {name: str(evaluation.number) for name, evaluation in evaluations.items()}
     psq = [run.name for run in evaluations[FAIR].scored_runs.runs if run.kind in {"psq", "psq-pooled"}]
     runs |= {"PSQ": f"{runs[FAIR]}.{psq[-1]}"} if psq else {}

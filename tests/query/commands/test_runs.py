@@ -268,7 +268,7 @@ def test_a_study_has_psq_over_the_topics_with_a_lexicon_and_the_measure_asked_fo
     assert "PSQ, 2 topics</th>" in Path("study/study.html").read_text()
     Path("none.txt").write_text("1 0 en:flood 0\n1 0 gone 1\n")
     said = dragoman("study", *JUDGED[:2], "--qrels", "none.txt", "-c", "words", "-o", "study", status=1)
-    assert "words has no document that is relevant to a topic; name the judgements' collection" in said
+    assert "words has no document that is relevant to a topic; name the collection that" in said
 
 
 def test_judgements_are_not_exported_where_only_some_scored_the_run_or_over_read_ones(dragoman: Command) -> None:
