@@ -38,7 +38,7 @@ class Qrel(NamedTuple):
 def read_qrels(paths: Iterable[str | Path], versions: Collection[tuple[str, str]] = ()) -> list[Qrel]:
     """Judgements of files and of ``ir-datasets:NAME`` that together judge one collection, in their order.
 
-    Repeated judgements count once, those of other iterations, which are subtopics, are kept. A topic's id is normalised
+    Repeated judgements count once; those of other numbered iterations, subtopics, are kept. A topic's id is normalised
     as in ``query.trec_files.topics``; ``qid.lang`` is the ``qid`` of one of ``versions``, topics' ids with languages. A
     document's id may contain blanks. Raises BadInput: a file can't be read or is empty, a line is no judgement, or a
     document has two grades for one topic; MissingPart: a data set needs an extra that is not installed.
@@ -46,7 +46,7 @@ def read_qrels(paths: Iterable[str | Path], versions: Collection[tuple[str, str]
     qids = {qid for qid, _ in versions}
     names = {name: qid for qid, lang in versions if (name := f"{qid}.{lang}") not in qids}
     grades: dict[tuple[str, str], tuple[int, str]] = {}
-    qrels: dict[Qrel, None] = {}
+    qrels: dict[tuple[str, str, str], Qrel] = {}
     for path in paths:
         name = irdatasets.dataset_name(path)
         judged = False
@@ -57,10 +57,11 @@ def read_qrels(paths: Iterable[str | Path], versions: Collection[tuple[str, str]
                 raise BadInput(
                     f"{where} grades {doc_id!r} {grade} for topic {qid}, and {place} grades it {known_grade}; keep one"
                 )
-            qrels[Qrel(qid, doc_id, grade, iteration)] = None
+            subtopic = iteration if iteration.isdecimal() else "0"
+            qrels.setdefault((qid, doc_id, subtopic), Qrel(qid, doc_id, grade, iteration))
         if not judged:
             raise BadInput(f"the qrels {path} are empty; give lines of: topic 0 document grade")
-    return list(qrels)
+    return list(qrels.values())
 
 
 _Judgement = tuple[str, str, str, str, int]
