@@ -267,9 +267,8 @@ def test_judgements_of_several_files_of_any_encoding_are_one_list_where_each_cou
     ]
     topics = str(write(tmp_path / "t.tsv", "qid\tlang\ttitle\n1\tde\tMühle\n"))
     path = str(write(tmp_path / "q.txt", "1 1 a 1\n1 1 a 1\n1.de 2 a 1\n1 Q0 b 1\n1 0 b 1\n"))
-    assert read_judged([topics], [path, path])[1] == [
-        ("1", *of) for of in (("a", 1, "1"), ("a", 1, "2"), ("b", 1, "Q0"))
-    ]
+    judged = [("1", "a", 1, "1"), ("1", "a", 1, "2"), ("1", "b", 1, "Q0")]
+    assert read_judged([topics], [path, path])[1] == judged
     paths = [write(tmp_path / "a.txt", "1 0 a 1\n"), write(tmp_path / "b.txt", "1 0 b 1\nC1 0 a 0\n")]
     with pytest.raises(BadInput, match=r"b\.txt:2 grades 'a' 0 for topic 1, and .*a\.txt:1 grades it 1"):
         read_qrels(paths)
