@@ -40,7 +40,7 @@ def linked_rows(counts: Mapping[str, Counts], rows: Rows) -> Rows:
     """
     if len(counts) < 2:
         raise BadInput(
-            f"the documents are all in one language ({', '.join(counts) or 'none'}); "
+            f"the documents with a concept are all in one language ({', '.join(counts) or 'none'}); "
             "give some about the same concepts in another"
         )
     shared = np.array(sorted(_shared(counts, rows)), dtype=np.int64)

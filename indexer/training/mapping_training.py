@@ -75,6 +75,11 @@ def learn(documents: AlignedVectors, spec: EncoderSpec, plan: MappingPlan) -> Le
             f"{least[0]} and {least[1]} share {counted(pairs[least], 'concept')}, and {_MIN_SHARED} are needed; "
             "leave one out with --languages, or give more documents"
         )
+    if plan.method == "lcc" and (common := len(documents.shared(langs))) < _MIN_SHARED:
+        raise BadInput(
+            f"{counted(common, 'concept is', 'concepts are')} in all of {', '.join(langs)}, and LCC needs "
+            f"{_MIN_SHARED}; leave languages out with --languages, or take --method lca"
+        )
     ridges = RIDGES if plan.ridge is None else (plan.ridge,)
     fit = _fitting(training, plan, pivot)
     retrieval = {ridge: _mate_retrieval(fit(ridge), training, validation) for ridge in ridges}
@@ -152,14 +157,8 @@ def _lca(documents: AlignedVectors, plan: MappingPlan, pivot: str) -> _FitMaps:
 
 
 def _lcc(documents: AlignedVectors, plan: MappingPlan) -> _FitMaps:
-    parallel = documents.parallel()
-    if (common := len(parallel.concepts)) < _MIN_SHARED:
-        raise BadInput(
-            f"{counted(common, 'concept is', 'concepts are')} in all of {', '.join(parallel.rows)}, and LCC learns "
-            "from those; leave languages out with --languages, or take --method lca"
-        )
-    aligned = parallel.aligned()
-    paths = {lang: ridge_path(aligned, lang) for lang in parallel.rows}
+    aligned = documents.parallel().aligned()
+    paths = {lang: ridge_path(aligned, lang) for lang in aligned.parts}
 
     def fit(ridge: float) -> SpaceMaps:
         weights: dict[str, np.ndarray] = LCC(plan.dimensions or 200, ridge).fit_moments(aligned, paths).weights_

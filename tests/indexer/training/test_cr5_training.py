@@ -138,7 +138,7 @@ def test_what_teaches_nothing_is_refused_and_leaves_none(tmp_path: Path, capsys:
         (tmp_path / name).write_text("Nothing is said about concepts here.")
     for sources, output, sentence in (
         (["nowhere.jsonl"], "m", "nowhere.jsonl does not exist"),
-        (SOURCES[:1], "m", "the documents are all in one language (de)"),
+        (SOURCES[:1], "m", "the documents with a concept are all in one language (de)"),
         (["full"], "m", "none of the documents has a field concept"),
         (["plain.txt"], "m", "none of the documents has a field concept"),
         ([*SOURCES[:2], "--languages", "fi,sv"], "m", "docs.en.jsonl is in fi, sv; name theirs in --languages: de, en"),

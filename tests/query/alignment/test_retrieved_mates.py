@@ -106,6 +106,7 @@ def by_concept(parallel: Parallel) -> AlignedVectors:
 def test_maps_are_measured_on_documents_that_did_not_teach(tmp_path: Path) -> None:
     every = rotated(260)
     write(learn(by_concept(every.only(np.arange(160))), SPEC, MappingPlan()).maps, tmp_path / "m")
+    assert set(learn(by_concept(every.only(np.arange(10))), SPEC, MappingPlan("lcc")).pairs.values()) == {10}
     unseen = every.only(np.arange(160, 260))
     others = Parallel(unseen.concepts, {lang: unseen.rows[lang] for lang in ("en", "de")})
     points, unknown = mates_by_method(tmp_path / "m", others, "rotated")
