@@ -120,7 +120,7 @@ def _from_weights(
         return None
     if "lower" not in metadata:
         raise BadInput(f"{folder.path} was trained by an earlier version and can't be exported; train it again")
-    settings = replace(folder.config, precision=precision)
+    settings = replace(folder.config, precision=precision, pieces="")  # the draft has no table of pieces yet
     try:
         module, recipe = module_of(metadata["lower"], lower)
         is_whole = huggingface.hash_weights(module, recipe) == settings.weights

@@ -58,9 +58,9 @@ def _own_cache(tmp_path: Path, monkeypatch: Patch) -> None:
 
 
 @pytest.fixture(scope="module")
-def trained(save_model: SaveModel, tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
+def trained(save_model: SaveModel, tmp_path_factory: pytest.TempPathFactory, request: Any) -> ModelFolder:
     """An HMDE folder in int8 whose lower encoder learnt something."""
-    base = bases.open_trained(str(save_model("bert", "small")), HmdeSettings(), "cpu", QUIET)
+    base = bases.open_trained(str(save_model(request.param, request.param)), HmdeSettings(), "cpu", QUIET)
     with torch.no_grad():
         for weight in base.lower.parameters():
             weight.add_(0.02 * torch.randn_like(weight))
@@ -77,13 +77,12 @@ def same_model(folder: ModelFolder, build: ModelFolder) -> None:
     first, second = (open_encoder(one, device="cpu") for one in (folder, build))
     assert first.spec.model == second.spec.model
     assert first.spec.build != second.spec.build
-    for one, other in (
-        (first.encode_documents(PAGES[:8]).vectors, second.encode_documents(PAGES[:8]).vectors),
-        (first.encode_queries(PAGES[:8]), second.encode_queries(PAGES[:8])),
-    ):
+    encoded = [(one.encode_documents(PAGES[:8]).vectors, one.encode_queries(PAGES[:8])) for one in (first, second)]
+    for one, other in zip(*encoded, strict=True):
         assert np.einsum("ij,ij->i", one, other).min() > 0.97
 
 
+@pytest.mark.parametrize("trained", ["bert"], indirect=True)
 def test_gpu_workers_write_in_fp16_and_a_service_on_a_cpu_asks_in_int8(
     trained: ModelFolder, redis: RedisServer, tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
@@ -118,6 +117,7 @@ def test_gpu_workers_write_in_fp16_and_a_service_on_a_cpu_asks_in_int8(
     assert np.einsum("ij,ij->i", np.stack([stored[page.doc_id] for page in PAGES]), expected).min() > 0.97
 
 
+@pytest.mark.parametrize("trained", ["xlm-r"], indirect=True)  # its tokenizer has a table of pieces
 def test_the_density_of_a_trained_encoder_is_exported_and_damaged_weights_are_refused(
     trained: ModelFolder, tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
