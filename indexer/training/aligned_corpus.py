@@ -147,7 +147,7 @@ def make_corpus(
     remarks = [f"{long_pairs} a side of more than {limit} tokens: left out"] if too_long else []
     taught = sorted({lang for direction in directions for lang in (direction.source, direction.target)})
     remarks += [
-        f"{lang} never stands beside {' or '.join(pivots)} and was left out; name another --pivot"
+        f"{lang} has no pair with {' or '.join(pivots)} to learn from and was left out; name another --pivot"
         for lang in sorted(sentences.keys() - set(taught))
     ]
     if not directions:
@@ -163,7 +163,7 @@ def make_corpus(
 def words_per_token(train: AlignedText, corpus: Corpus) -> float:
     """Words (split at blanks) per decoder token: the mean over directions, which training draws equally often."""
     ratios = {}
-    for lang in corpus.pivots:
+    for lang in {direction.target for direction in corpus.directions}:
         sentences = corpus.sentences[lang]
         words = sum(len(row[lang].split()) for row in train.rows if lang in row)
         ratios[lang] = words / (int(sentences.starts[-1]) + len(sentences))

@@ -156,15 +156,15 @@ def test_a_finished_training_goes_on_with_more_steps(parallel: Path, tmp_path: P
 
 
 def test_long_pairs_and_unpaired_languages_are_told(parallel: Path, tmp_path: Path, capsys: Capture) -> None:
-    lines = [{"en": "one " * 4000, "de": "eins " * 4000}, {"en": "", "de": "eins"}]
+    lines = [{"pt": "um " * 4000, "de": "eins " * 4000}, {"en": "", "de": "eins"}]
     lines += [{"fr": f"un {n}", "it": f"uno {n}"} for n in range(30)]
     extra = tmp_path / "extra.jsonl"
     extra.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    options = ["--languages", "de,en,es,fr,it,ja", str(extra), "--vocabulary", "5000"]
-    (told,) = printed([*_command(parallel, tmp_path / "m", 10), *options], capsys)
+    options = ["--languages", "de,en,es,fr,it,ja,pt", *("--pivot=en", "--pivot=es", "--pivot=pt"), str(extra)]
+    (told,) = printed([*_command(parallel, tmp_path / "m", 10), *options, "--vocabulary", "5000"], capsys)
     remarks = " | ".join(told["remarks"])
     assert "1 pair has a side of more than 127 tokens" in remarks
-    assert "fr never stands beside en or es and was left out; name another --pivot" in remarks
+    assert "fr has no pair with en or es or pt to learn from and was left out; name another --pivot" in remarks
     assert "tokens that come twice, not 5,000" in remarks
     assert "no sentence in ja stands beside another in the sources" in remarks
     assert [note["text"] for note in told["refused"]] == ["its en side is empty"]
