@@ -137,4 +137,4 @@ class Triples:
             return "every concept has pages in one language only; give sources in two languages or more"
         if not any(page.categories for page in self.pages):
             return "no document has the field category or label; name yours with --field category=THEIRS"
-        return "no page with a mate has another page of its language and category; give more documents"
+        return "no page with a mate has another page of its language and category that is not held out; give more pages"

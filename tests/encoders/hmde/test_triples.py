@@ -77,7 +77,7 @@ def test_it_tells_what_gives_no_triple_and_of_a_concepts_pages_in_a_language_the
         ([("", "de", ("x",))], "no document has the field concept; name yours with --field concept=THEIRS"),
         ([("a", "de", ("x",)), ("b", "en", ("x",))], "every concept has pages in one language only"),
         ([("a", "de", ()), ("a", "en", ())], "no document has the field category or label"),
-        ([("a", "de", ("x",)), ("a", "en", ("x",))], "no page with a mate has another page of its language"),
+        ([("a", "de", ("x",)), ("a", "en", ("x",))], "another page of its language and category that is not held out"),
     ],
 )
 def test_without_triples_the_reason_is_said(pages: list[tuple[str, str, tuple[str, ...]]], reason: str) -> None:
