@@ -191,7 +191,7 @@ class TlaserTables(Table):
             if count < self.splits:
                 lacking = f"{self.splits - count} of {self.splits} splits"
                 self.console.warn(f"{lang} has too few documents or labels to learn from in {lacking}")
-        title = f"Own documents, accuracy in %, mean ± deviation over {self.splits} splits by concept"
+        title = f"Own documents, accuracy in %, mean ± deviation over {counted(self.splits, 'split')} by concept"
         matrix = PaperTable(title, results[0].documents, labels=["trained in"])
         for row, lang in enumerate(results[0].documents):
             matrix.add([lang], [], [_spread(column) for column in values[:, row].T])
