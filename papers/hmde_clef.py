@@ -28,7 +28,7 @@ from papers.cached_encoder import vectors_by_id
 from papers.table import PaperTable, Table, documents_in_words, option
 from query.commands.options.common_options import gathered
 from query.commands.options.encoder_options import default_encoder_option, device_option
-from query.commands.options.option_types import FILLED, PATH, Decorator
+from query.commands.options.option_types import PATH, Decorator
 from query.measures.quality_measures import DEFAULT_MEASURES, Scores, parse_measures, relevant_topics, score
 from query.trec_files.qrels import read_qrels
 from query.trec_files.topics import Topic, read_topics
@@ -158,7 +158,7 @@ def clef_options(*, required: bool) -> Decorator:
         "retrieval",
         _retrieval_data,
         click.option("--documents", metavar="LANG=PATH", help="Documents of each language.", **by_language),
-        click.option("--qrels", type=FILLED, metavar="LANG=FILE", help="Judgements of these documents.", **by_language),
+        click.option("--qrels", metavar="LANG=FILE", help="Judgements of these documents.", **by_language),
         click.option("--topics", type=PATH, metavar="FILE", help="Topics in all query languages.", **several),
         click.option("--langs", default="", metavar="LANG,…", help="Query languages.  [default: the documents', en]"),
     )

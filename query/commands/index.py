@@ -20,7 +20,7 @@ from query.commands.options import completion
 from query.commands.options.common_options import collection_option, common_options_and_broker
 from query.commands.options.encoder_options import device_option
 from query.commands.options.help import Command
-from query.commands.options.option_types import FILLED, choice_option
+from query.commands.options.option_types import choice_option
 from query.commands.options.source_options import reading_options, sources_argument
 from query.commands.output.calibrations import show_upkeep
 from query.commands.output.reports import show_index_report
@@ -35,7 +35,6 @@ _HINT = "stored documents stay. Give the same command again to go on"
     "--encoder",
     "encoders",
     multiple=True,
-    type=FILLED,
     metavar="NAME|FOLDER",
     help=f"Encoder of a new collection; twice: both as one, their vectors combined.  [default: {DEFAULT}]",
     shell_complete=completion.encoders,

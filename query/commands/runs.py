@@ -17,7 +17,7 @@ from query.commands.evaluate import plan_of, topic_set_of
 from query.commands.options import completion
 from query.commands.options.common_options import collection_option, common_options, gathered, plot_option
 from query.commands.options.help import Group
-from query.commands.options.option_types import FILE, FILLED, Decorator
+from query.commands.options.option_types import FILE, Decorator
 from query.commands.options.search_options import (
     compare_option,
     files_option,
@@ -89,7 +89,7 @@ def show_run(run_id: str, settings: Settings, console: Console) -> None:
 
 
 @command.command("import", short_help="Score and log a run of any system.")
-@click.argument("file", type=FILLED, metavar="FILE")
+@click.argument("file", metavar="FILE")
 @files_option("--topics", "topic_files", "Its topics.", required=True)
 @files_option("--qrels", "qrel_files", "Judgements in TREC format.", required=True)
 @click.option("--langs", default="", metavar="de,en", help="Languages of topics, one run each.  [default: all]")

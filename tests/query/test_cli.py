@@ -6,13 +6,14 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import redirect_stderr
 from pathlib import Path
 from unittest.mock import Mock
 
 import click
 import pytest
 
-from encoders.errors import BadInput, StoreError
+from encoders.errors import StoreError
 from encoders.folder.model_cache import model_cache
 from encoders.folder.model_folder import ModelFolder
 from indexer.collection.settings import Settings
@@ -394,9 +395,9 @@ def test_an_error_of_the_program_and_debug_hide_nothing(empty: Command, monkeypa
 
 EMPTY_MEANS_A_DEFAULT = {
     "--collection", "--encoder", "--home", "--store", "--database", "--broker", "--output", "--tokens", "--topics",
-    "--qrels", "--plot", "sources",
+    "--qrels", "--plot", "--use", "--compare", "--against", "--lang", "--encoding", "sources",
 }  # fmt: skip
-"""Options and arguments that name something; without a value most have a default."""
+"""Options and arguments; without a value most have a default."""
 
 
 @pytest.mark.parametrize("value", NOT_FINITE)
@@ -425,19 +426,18 @@ def test_an_address_has_a_port_and_is_of_this_machine_alone_unless_another_is_gi
             Address().convert(text, None, None)
 
 
-def refuses_emptiness(parameter: click.Parameter) -> bool:
-    """Whether an option or argument that names something refuses the empty name."""
-    try:
-        parameter.type.convert("", parameter, None)
-    except (click.BadParameter, BadInput):
-        return True
-    return False
+def refuses_emptiness(typed: str, one: click.Parameter) -> bool:
+    """Whether an option or argument refuses the empty value."""
+    words, shown = [word for word in typed.split() if word not in one.opts], io.StringIO()
+    with redirect_stderr(shown):
+        status = run([*words, *(one.opts[-1:] if isinstance(one, click.Option) else ()), ""])
+    return status == 2 and "the value is empty; is a variable not set?" in shown.getvalue()
 
 
-def test_an_empty_name_is_refused_as_it_would_mean_a_default() -> None:
+def test_an_empty_value_is_refused_as_it_would_mean_a_default() -> None:
     named = [(typed, one) for typed, one in options(root) if EMPTY_MEANS_A_DEFAULT.intersection(one.opts)]
     assert {name for _, one in named for name in one.opts} >= EMPTY_MEANS_A_DEFAULT
-    assert [typed for typed, one in named if not refuses_emptiness(one)] == []
+    assert [typed for typed, one in named if not refuses_emptiness(typed, one)] == []
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from indexer.cluster.cluster_address import SCHEMES, Address
 from indexer.collection.settings import Settings
 from indexer.ledger.plain_rows import collection_names, read_rows
 from query.commands.options.help import CommonOption
-from query.commands.options.option_types import COLLECTION, FILLED, PATH, Decorator, Number, default_option
+from query.commands.options.option_types import COLLECTION, PATH, Decorator, Number, default_option
 from query.trec_files.output_files import PICTURES, require_writable
 
 
@@ -107,7 +107,7 @@ output_options = gathered(
 
 def _place(name: str, metavar: str, text: str, cls: type[click.Option] = CommonOption) -> Decorator:
     text = f"{text}  [env: DRAGOMAN_{name.upper()}]"
-    return click.option(f"--{name}", cls=cls, type=FILLED, metavar=metavar, help=text)
+    return click.option(f"--{name}", cls=cls, metavar=metavar, help=text)
 
 
 _PLACES = (

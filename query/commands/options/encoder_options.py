@@ -8,7 +8,7 @@ import click
 from encoders.folder.model_config import Precision
 from encoders.languages import language_list
 from query.commands.options import completion
-from query.commands.options.option_types import FILLED, Decorator, DeviceName, choice_option, default_option
+from query.commands.options.option_types import Decorator, DeviceName, choice_option, default_option
 
 device_option = default_option("--device", DeviceName(), "auto", "auto, cpu, cuda or cuda:N, the GPU N.")
 force_option = click.option("--force", is_flag=True, help="Publish below the parity bar; the report says so.")
@@ -17,7 +17,7 @@ force_option = click.option("--force", is_flag=True, help="Publish below the par
 def encoder_option(text: str | None = None, **options: Any) -> Decorator:
     """``--encoder`` with a help text and further ``options`` of click; the command gets None unless given."""
     shown: dict[str, Any] = {"metavar": "NAME|FOLDER", "help": text, "shell_complete": completion.encoders}
-    return click.option("--encoder", type=FILLED, **shown, **options)
+    return click.option("--encoder", **shown, **options)
 
 
 def default_encoder_option(text: str | None = None) -> Decorator:
@@ -29,7 +29,7 @@ def default_encoder_option(text: str | None = None) -> Decorator:
 
 def rerank_option(text: str) -> Decorator:
     """``--rerank`` with a help text; the command gets None unless given."""
-    return click.option("--rerank", type=FILLED, metavar="NAME|FOLDER", help=text)
+    return click.option("--rerank", metavar="NAME|FOLDER", help=text)
 
 
 def languages_option(text: str | None = None, default: str = "") -> Decorator:
@@ -37,7 +37,6 @@ def languages_option(text: str | None = None, default: str = "") -> Decorator:
     return click.option(
         "--languages",
         callback=lambda _context, _option, value: list(dict.fromkeys(language_list(value))),
-        type=FILLED if default else click.STRING,
         default=default,
         show_default=bool(default),
         metavar="LANG,…",

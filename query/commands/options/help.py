@@ -18,6 +18,8 @@ _FURTHER = {
     "debug", "broker", "rebuild", "no_calibration", "on_duplicate", "decided", "watched", "every", "threads",
 }  # fmt: skip
 """Options of the ``_BRIEF`` commands that ``--help`` leaves to ``--help --all``."""
+_MAY_BE_EMPTY = {"document_prefix", "query_prefix", "text", "to"}
+"""Parameters that may be empty, or whose empty value is refused with a sentence of its own."""
 _FURTHER_SECTIONS = {"Upkeep", "Elasticsearch", "Workers", "Research"}
 _ALL = "dragoman.all"
 """Key of a context's ``meta`` that asks for all of its help."""
@@ -30,15 +32,21 @@ class CommonOption(click.Option):
 class Command(click.Command):
     """A command whose help lists the common options last, in a section of their own, and with ``--all`` every one."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments. Raises BadParameter: a value is empty, which would mean a default or this folder."""
+        given, _, order = self.make_parser(ctx).parse_args([*args])
+        for parameter in order:
+            value = given[parameter.name]
+            if "" in (value if isinstance(value, list | tuple) else [value]) and parameter.name not in _MAY_BE_EMPTY:
+                raise click.BadParameter("the value is empty; is a variable not set?", ctx, parameter)
+        return super().parse_args(ctx, args)
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command's own options, then the common options with ``--help``."""
         help_option = self.get_help_option(ctx)
         every = [parameter for parameter in self.get_params(ctx) if isinstance(parameter, click.Option)]
-        options = [
-            option
-            for option in every
-            if ctx.meta.get(_ALL) or not (ctx.info_name in _BRIEF and option.name in _FURTHER)
-        ]
+        brief = ctx.info_name in _BRIEF and not ctx.meta.get(_ALL)
+        options = [option for option in every if not (brief and option.name in _FURTHER)]
         common = [option for option in options if isinstance(option, CommonOption) or option is help_option]
         own = [option for option in options if option not in common]
         for title, listed in (("Options", own), ("Common options", common)):

@@ -60,26 +60,6 @@ class CollectionName(click.ParamType[str]):
         return completion.collections(ctx, param, incomplete)
 
 
-class Filled(click.ParamType[str]):
-    """A text that is not empty: an empty one comes of a shell's variable that is not set, and would mean a default."""
-
-    name = "text"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The text."""
-        if not value:
-            self.fail("the value is empty; is a variable not set?", param, ctx)
-        return value
-
-
-class FilledPath(click.Path):
-    """A path that is not empty: Python takes the empty path for the current folder."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The path."""
-        return super().convert(FILLED(str(value), param, ctx), param, ctx)
-
-
 class DeviceName(click.ParamType[Device]):
     """A device by its name."""
 
@@ -104,6 +84,6 @@ def choice_option(name: str, choices: Sequence[str], text: str, *names: str, def
     return default_option(name, click.Choice(choices), default or choices[0], text, *names)
 
 
-COLLECTION, FILLED = CollectionName(), Filled()
-PATH = FilledPath(path_type=Path)
-FILE = FilledPath(path_type=Path, dir_okay=False)
+COLLECTION = CollectionName()
+PATH = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path, dir_okay=False)

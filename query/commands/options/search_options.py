@@ -10,7 +10,7 @@ from indexer.stores.field_filters import as_number
 from query.commands.options import completion
 from query.commands.options.common_options import gathered
 from query.commands.options.encoder_options import rerank_option
-from query.commands.options.option_types import FILLED, Decorator, Number, default_option
+from query.commands.options.option_types import Decorator, Number, default_option
 
 filter_option = click.option(
     "--filter",
@@ -31,7 +31,7 @@ def limit_option(what: str) -> Decorator:
 
 def files_option(option: str, parameter: str, text: str, *, required: bool = False) -> Decorator:
     """An option that names files, folders or patterns and may be repeated."""
-    return click.option(option, parameter, multiple=True, required=required, type=FILLED, metavar="FILE", help=text)
+    return click.option(option, parameter, multiple=True, required=required, metavar="FILE", help=text)
 
 
 def languages_of_option(option: str, text: str, **options: Any) -> Decorator:

@@ -8,9 +8,9 @@ import click
 from query.commands.options import completion
 from query.commands.options.common_options import collection_option, gathered
 from query.commands.options.encoder_options import default_encoder_option, device_option, languages_option
-from query.commands.options.option_types import FILLED, PATH
+from query.commands.options.option_types import PATH
 
-sources_argument = click.argument("sources", nargs=-1, required=True, type=FILLED, metavar="SOURCE…")
+sources_argument = click.argument("sources", nargs=-1, required=True, metavar="SOURCE…")
 
 
 def training_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -61,7 +61,7 @@ def aligned_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return gathered(
         "aligned",
         AlignedSources,
-        click.argument("sources", nargs=-1, type=FILLED, metavar="[SOURCE]…"),
+        click.argument("sources", nargs=-1, metavar="[SOURCE]…"),
         collection_option("Take a collection's vectors instead of SOURCEs.", "collection"),
         languages_option("Languages to take.  [default: all]"),
         default_encoder_option("For SOURCEs."),
