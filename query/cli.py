@@ -102,6 +102,9 @@ def main(program: Callable[[list[str]], int] | None = None) -> None:
         logging.lastResort.setFormatter(LineFormatter())  # the handler of what commands and the service log
         logging.lastResort.addFilter(_is_no_interrupt)
     sys.unraisablehook = _show_unraisable
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # JSON is UTF-8, and other encodings lack what documents hold
+            stream.reconfigure(encoding="utf-8", errors=stream.errors)
     try:
         status = (program or run)(sys.argv[1:])
     except KeyboardInterrupt:  # a second Ctrl-C, after the first one ended the command
