@@ -14,7 +14,7 @@ from encoders.maps.space_maps import SpaceMaps
 from indexer import index_sources as indexing
 from indexer.collection import collection as collections
 from indexer.collection.settings import Settings
-from indexer.indexing.duplicates import OnDuplicate
+from indexer.indexing.duplicates import ON_DUPLICATE, OnDuplicate
 from indexer.indexing.pipeline import IndexReport
 from indexer.ledger.database import open_database
 from indexer.readers.records.source import ReadOptions
@@ -85,6 +85,8 @@ def index(
         ModelMismatch: the collection holds vectors of another encoder or method.
         DragomanError: reading, encoding, storing or calibrating failed.
     """
+    if on_duplicate not in ON_DUPLICATE:
+        raise BadInput(f"on_duplicate is {on_duplicate!r}; choose one of {', '.join(ON_DUPLICATE)}")
     settings, options = settings or Settings.read(), options or ReadOptions()
     console = console or QUIET
     reference = None if encoder is None else os.fspath(encoder)

@@ -50,11 +50,12 @@ def source_names(
     records, made_ids = None, Counter[str]()
     with ExitStack() as stack:
         for number, source in enumerate(_listed(sources), start=1):
-            if isinstance(source, str | os.PathLike):
+            if isinstance(source, str | os.PathLike) and source != "":
                 names.append(os.fspath(source))
                 continue
             if not isinstance(source, Mapping):
-                raise BadInput(f"source {number} is a {type(source).__name__}; give a name, a dict, or a data frame")
+                kind = "empty" if isinstance(source, str) else f"a {type(source).__name__}"
+                raise BadInput(f"source {number} is {kind}; give a name, a dict, or a data frame")
             if records is None:
                 if options.format or options.encoding:
                     raise BadInput("dicts have no format and no encoding; index files that need these by another call")

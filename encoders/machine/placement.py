@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any
 
-from encoders.errors import MissingPart
+from encoders.errors import BadInput, MissingPart
 from encoders.phrases import install_command
 
 Device = str
@@ -81,8 +81,10 @@ CPU = Placement()
 def place(device: Device) -> Placement:
     """Decide where graphs run; ``auto`` takes the first card if it can run them, and otherwise the CPU.
 
-    Raises MissingPart: ONNX Runtime is missing, or ``device`` asks for a card that is not there or can't run graphs.
+    Raises BadInput: it is no device; MissingPart: ONNX Runtime, or a card that is asked for and runs graphs, is missing.
     """
+    if not DEVICES.fullmatch(str(device)):
+        raise BadInput(f"{device!r} is no device; take auto, cpu, cuda or cuda:N")
     if device == "cpu":
         return CPU
     check_runtime()

@@ -23,10 +23,10 @@ class NoCollection(BadInput):
         )
 
 
-def check_collection_name(name: str) -> None:
+def check_collection_name(name: object) -> None:
     """Raise ``BadInput`` if a collection can't have this name."""
-    if not NAME.fullmatch(name):
-        shown = f"{name[:40]!r}{'…' if len(name) > 40 else ''}"
+    if not (isinstance(name, str) and NAME.fullmatch(name)):
+        shown = f"{str(name)[:40]!r}{'…' if len(str(name)) > 40 else ''}"
         raise BadInput(
             f"a collection can't be named {shown}; take at most 100 of a-z, A-Z, 0-9, '.', '-' and '_', "
             "of which the first is a letter or digit"

@@ -16,7 +16,7 @@ class MissingDocuments(KeyError):
 
     def __init__(self, doc_ids: Iterable[str], existing: Mapping[str, Any]) -> None:
         self.doc_ids, self.existing = frozenset(doc_ids), existing  # ids of the missing documents; the others, by id
-        super().__init__(", ".join(sorted(self.doc_ids)))
+        super().__init__(", ".join(sorted(map(str, self.doc_ids))))
 
 
 def in_order(items: Mapping[str, T], doc_ids: Sequence[str]) -> list[T]:

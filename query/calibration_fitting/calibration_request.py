@@ -23,7 +23,10 @@ class JudgedTopics:
 
 @dataclass(frozen=True)
 class CalibrationRequest:
-    """What is asked of a calibration. Raises BadInput: the balance is not from 0 to 1, or topics decide it, too."""
+    """What is asked of a calibration.
+
+    Raises BadInput: the balance is not from 0 to 1, or topics decide it, too; the seed is below 0.
+    """
 
     balance: float | None = None  # balance of searches that state none; none: ¾, or what judgements decide
     weights: tuple[float, ...] = ()  # weights of the encoders that the collection combines; empty: equal weights
@@ -38,6 +41,8 @@ class CalibrationRequest:
     judged_before: Calibration | None = None
 
     def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise BadInput(f"seed is {self.seed}; give 0 or more")
         if self.balance is not None:
             check_balance(self.balance)
             if self.judged:

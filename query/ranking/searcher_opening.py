@@ -47,7 +47,7 @@ def calibrated(
     """A collection and the calibration of an id, as in ``RankingOptions``; a warning if an earlier version made it."""
 
     def read(rows: Rows) -> tuple[CollectionRecord, Calibration | None]:
-        (row,) = read_collections(rows, name)
+        (row,) = read_collections(rows, name or "")
         row.check_store(settings)
         calibrations = [] if calibration_id else rows(_ACTIVE, name=name, model=row.model)
         return row, next((Calibration.from_bytes(found.artifact, found.id) for found in calibrations), None)

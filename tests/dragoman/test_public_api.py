@@ -178,9 +178,8 @@ def test_names_of_fields_are_for_dicts_too_and_one_dict_is_a_source(settings: dr
 
 def test_a_dict_that_can_not_be_indexed_is_refused_and_the_others_are_indexed(index: Index) -> None:
     report = index([*RECORDS, {"id": "x", "text": 5}])
-    assert report.encoded == 3
     (refused,) = report.refused
-    assert (refused.doc_id, refused.place.rpartition(":")[2]) == ("x", "4")
+    assert (report.encoded, refused.doc_id, refused.place.rpartition(":")[2]) == (3, "x", "4")
     with pytest.raises(dragoman.BadInput, match=r"nothing of the sources could be indexed into c \(.*:1: its text"):
         index({"id": "x", "text": 5})
 
@@ -190,6 +189,7 @@ def test_a_dict_that_can_not_be_indexed_is_refused_and_the_others_are_indexed(in
     [
         ([], {}, "there is nothing to index; give names of files"),
         ([*RECORDS, {"id": "d", "text": "t", "of": object()}], {}, "record 4 can't be written as JSON .*a object"),
+        (["docs.jsonl", ""], {}, "source 2 is empty; give a name"),
         ([*RECORDS, 5], {}, "source 4 is a int; give a name, a dict, or a data frame"),
         (pd.DataFrame([["1", "a", "b"]], columns=["id", "text", "text"]), {}, "the column 'text' more than once"),
         (pd.DataFrame(RECORDS)["text"], {}, "a Series is one column; give the frame that it is of"),
@@ -222,12 +222,10 @@ def test_a_collection_is_calibrated_evaluated_and_removed(demo_by_words: dragoma
     assert (report.stored.summary.decided_by, report.stored.summary.balance) == ("you", 0.5)
     (active,) = (one for one in dragoman.status("demo", settings=demo_by_words)["calibrations"] if one["active"])
     assert active["calibration"] == report.stored.id
-    plain = dragoman.RankingOptions(calibration="none")
-    how: dict[str, Any] = {"langs": ["ger"], "to": ["en"], "measures": ["AP"], "ranking": plain, "baseline": "none"}
-    evaluation = dragoman.evaluate("demo", **JUDGED, settings=demo_by_words, **how)
-    assert set(evaluation.means) == {"AP", "Judged@10"}
+    how: dict[str, Any] = {"langs": ["ger"], "to": ["en"], "measures": ["AP"], "baseline": "none", **JUDGED}
+    evaluation = dragoman.evaluate("demo", settings=demo_by_words, ranking=dragoman.RankingOptions("none"), **how)
+    assert (set(evaluation.means), evaluation.setup.settings["calibration"]) == ({"AP", "Judged@10"}, None)
     assert 0 < evaluation.means["AP"] <= 1
-    assert evaluation.setup.settings["calibration"] is None
     doc_ids = [json.loads(line)["id"] for line in (DEMO / "docs.ja.jsonl").read_text("utf-8").splitlines()]
     assert dragoman.delete("demo", [*doc_ids, "no-such-id"], settings=demo_by_words) == len(doc_ids)
     assert "ja" not in dragoman.status("demo", settings=demo_by_words)["languages"]
@@ -245,6 +243,10 @@ def test_a_collection_is_calibrated_evaluated_and_removed(demo_by_words: dragoma
         (lambda: dragoman.calibrate("demo", topics="topics.tsv"), "topics and qrels belong together"),
         (lambda: dragoman.calibrate("demo", **JUDGED, balance=0.5), "topics decide the balance; leave"),
         (lambda: dragoman.calibrate("demo", balance=2), "balance"),
+        (lambda: dragoman.calibrate("demo", seed=-1), "seed is -1; give 0 or more"),
+        (lambda: dragoman.index({"text": "a"}, "c", on_duplicate="x"), "choose one of error, last, first"),  # type: ignore[arg-type]
+        (lambda: dragoman.Searcher.open(None), "a collection can't be named ''"),  # type: ignore[arg-type]
+        (lambda: dragoman.status(5), "a collection can't be named '5'"),  # type: ignore[call-overload]
         (lambda: dragoman.evaluate("demo"), "give topics and qrels, or from_log=True"),
         (lambda: dragoman.evaluate("demo", "t", "q", langs="de"), r"langs is the string 'de'.*: langs=\['de'\]"),
         (lambda: dragoman.evaluate("demo", "t", "q", measures="AP"), r"give a list of measures: measures=\['AP'\]"),

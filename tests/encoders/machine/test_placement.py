@@ -40,8 +40,9 @@ def test_neither_or_both_runtimes_are_refused_with_the_fix(monkeypatch: Patch) -
 def test_without_onnx_runtime_for_cuda_auto_is_the_cpu_and_says_nothing(monkeypatch: Patch) -> None:
     monkeypatch.setattr(placement, "is_installed", lambda name: name == "onnxruntime")
     assert place("auto") == place("cpu") == CPU
-    with pytest.raises(NoCuda, match=r"make install EXTRAS=gpu.*--device cpu"):
-        place("cuda")
+    for name, error, hint in (("cuda", NoCuda, r"EXTRAS=gpu.*--device cpu"), ("gpu", BadInput, "take auto, cpu")):
+        with pytest.raises(error, match=hint):
+            place(name)
 
 
 @pytest.mark.parametrize(
