@@ -1,5 +1,6 @@
 """Texts → vectors by the methods that programs already call: those of sentence-transformers and of fastembed."""
 
+import os
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
@@ -27,13 +28,14 @@ class TextEncoder:
     name, as the second of sentence-transformers is the name of a prompt.
     """
 
-    def __init__(self, name: str = DEFAULT, *, device: Device = "auto") -> None:
+    def __init__(self, name: str | os.PathLike[str] = DEFAULT, *, device: Device = "auto") -> None:
         """Load the default encoder, or another by its name or folder.
 
         Raises:
             BadInput: there is no such encoder, it encodes words and no texts, or the name is of several encoders.
             MissingPart: the device or the default encoder's weights are missing.
         """
+        name = os.fspath(name)
         if SEPARATOR in name:
             raise BadInput(f"{name!r} names several encoders; make a TextEncoder of each")
         self._encoder = open_named(name, None, Console(quiet=True), device=device)

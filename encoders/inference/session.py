@@ -1,6 +1,7 @@
 """Run the graph of a model's texts: choose device and threads, and batch texts by a budget of tokens."""
 
 import logging
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from encoders.document import FloatArray, Int32Array, IntArray, short_hash
-from encoders.errors import BadInput, MissingPart
+from encoders.errors import BadInput, MissingPart, StoreError
 from encoders.folder.model_folder import ModelFolder, graph_files
 from encoders.inference.batch_checkpoint import current_checkpoint
 from encoders.inference.graph import Graph, is_out_of_memory
@@ -78,7 +79,7 @@ class OnnxSession:
         self.budget = gpu_budget(placement.gpu.free, folder) if placement.gpu else CPU_TOKEN_BUDGET
         self._too_large, self._halved = sys.maxsize, 0
         """Padded tokens of the smallest batch that did not fit into memory, and the batches halved since."""
-        self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="encode")
+        self._pool, self._process = ThreadPoolExecutor(self.threads, thread_name_prefix="encode"), 0
         self._has_faster = not (unnormalised or folder.config.is_reranker) and folder.config.precision == "int8"
         self._faster: Graph | OpenVinoGraph | None = None  # of full batches; loaded for the first
         self._loading = Lock()
@@ -88,8 +89,12 @@ class OnnxSession:
 
         With ``alone`` each row is a batch on a CPU, and its vector depends on no other row. Otherwise rows are sorted
         by length and cut into batches that depend on these rows and the bound alone: the same rows give the same bytes
-        on one kind of device, if a card has enough memory. Raises GpuFailure: the card is full, or broken.
+        on one kind of device, if a card has enough memory. Raises GpuFailure: the card is full, or broken;
+        StoreError: the threads that compute belong to another process.
         """
+        self._process = self._process or os.getpid()
+        if self._process != os.getpid():
+            raise StoreError("this encoder has worked in another process, before a fork; in each process open another")
         result = np.empty((len(rows), self.dim), dtype=np.float32)
         alone = alone and self.device == "cpu"
         batches = list(token_batches([len(row) for row in rows], 0 if alone else self.budget))

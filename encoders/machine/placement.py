@@ -81,7 +81,7 @@ CPU = Placement()
 def place(device: Device) -> Placement:
     """Decide where graphs run; ``auto`` takes the first card if it can run them, and otherwise the CPU.
 
-    Raises BadInput: it is no device; MissingPart: ONNX Runtime, or a card that is asked for and runs graphs, is missing.
+    Raises BadInput: it is no device; MissingPart: ONNX Runtime, or a card that runs them and is asked for, is missing.
     """
     if not DEVICES.fullmatch(str(device)):
         raise BadInput(f"{device!r} is no device; take auto, cpu, cuda or cuda:N")

@@ -55,11 +55,11 @@ def python(*program: str | Path, **place: Any) -> subprocess.CompletedProcess[st
 
 
 def run(folder: Path, *program: str | Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([".", str(ROOT)]), "DRAGOMAN_HOME": str(folder / "home")}
-    return python(*program, cwd=folder, env=environment)
+    stated = {"PYTHONPATH": f".{os.pathsep}{ROOT}", "DRAGOMAN_HOME": f"{folder}/home", "PYTHONIOENCODING": "latin-1"}
+    return python(*program, cwd=folder, env=os.environ | stated)
 
 
-def test_the_users_modules_of_the_same_names_are_left_alone(users_folder: Path, tmp_path: Path) -> None:
+def test_the_users_modules_are_left_alone_and_help_is_utf_8(users_folder: Path, tmp_path: Path) -> None:
     (script := tmp_path / "dragoman").write_text(_SCRIPT)
     for called in ([script], ["-m", "dragoman"]):
         done = run(users_folder, *called, "search", "--help")
@@ -71,8 +71,8 @@ def test_spawned_processes_find_the_same_packages_and_the_users_modules(users_fo
     (program := tmp_path / "spawns.py").write_text(_SPAWNS)
     done = run(users_folder, program)
     assert done.returncode == 0, done.stderr
-    own = [str(ROOT / "query" / "__init__.py"), str(ROOT / "encoders" / "__init__.py")]
-    assert done.stdout.splitlines() == [*own, str(users_folder / "helper.py")]
+    own = (f"{ROOT}/{name}/__init__.py" for name in ("query", "encoders"))
+    assert done.stdout.splitlines() == [*own, f"{users_folder}/helper.py"]
 
 
 @pytest.mark.parametrize(

@@ -44,16 +44,15 @@ class Command(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command's own options, then the common options with ``--help``."""
         help_option = self.get_help_option(ctx)
-        every = [parameter for parameter in self.get_params(ctx) if isinstance(parameter, click.Option)]
-        brief = ctx.info_name in _BRIEF and not ctx.meta.get(_ALL)
-        options = [option for option in every if not (brief and option.name in _FURTHER)]
+        further = _FURTHER if ctx.info_name in _BRIEF and not ctx.meta.get(_ALL) else set()
+        options = [one for one in self.get_params(ctx) if isinstance(one, click.Option) and one.name not in further]
         common = [option for option in options if isinstance(option, CommonOption) or option is help_option]
         own = [option for option in options if option not in common]
         for title, listed in (("Options", own), ("Common options", common)):
             if records := [record for option in listed if (record := option.get_help_record(ctx))]:
                 with formatter.section(title):
                     formatter.write_dl(records)
-        if len(options) < len(every):
+        if further:
             formatter.write(f"\nFurther options: {ctx.command_path} --help --all\n")
 
 
