@@ -7,7 +7,6 @@ from typing import Any, get_args
 import click
 
 from encoders.console import Console
-from encoders.errors import BadInput
 from encoders.languages import language_list, typed_languages
 from encoders.machine.placement import Device
 from encoders.table_layout import Table
@@ -54,8 +53,6 @@ def plan_of(
 ) -> EvaluationPlan:
     """The plan that a command's options state, some of which it may lack."""
     parts = fields.replace(",", " ").split()
-    if not parts:
-        raise BadInput(f"--fields names no part of a topic; its parts are {', '.join(PARTS)}")
     Topic("", "", "").text(parts)
     return EvaluationPlan(
         parse_measures([measures]),

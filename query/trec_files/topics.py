@@ -62,7 +62,9 @@ class Topic:
     narrative: str = ""  # what counts as relevant
 
     def text(self, fields: Sequence[str] = FIELDS) -> str:
-        """The non-empty parts of ``fields``, joined by a blank. Raises BadInput: a field is no part of a topic."""
+        """The non-empty parts of ``fields``, joined by a blank. Raises BadInput: there are none, or no parts."""
+        if not fields:
+            raise BadInput(f"--fields names no part of a topic; its parts are {', '.join(PARTS)}")
         if unknown := [name for name in fields if name not in PARTS]:
             raise BadInput(f"a topic has no {unknown[0]!r}; its parts are {', '.join(PARTS)}")
         return " ".join(part for name in fields if (part := getattr(self, name)))

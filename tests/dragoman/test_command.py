@@ -18,10 +18,8 @@ _SCRIPT = "from dragoman.command import main\nif __name__ == '__main__':\n    ma
 _SPAWNS = """
 import multiprocessing, sys
 from dragoman.command import put_own_packages_first
-
 def origin(name):
     return __import__(name).__file__
-
 if __name__ == "__main__":
     put_own_packages_first()
     with multiprocessing.get_context("spawn").Pool(1) as pool:

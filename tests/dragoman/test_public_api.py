@@ -226,6 +226,8 @@ def test_a_collection_is_calibrated_evaluated_and_removed(demo_by_words: dragoma
     evaluation = dragoman.evaluate("demo", settings=demo_by_words, ranking=dragoman.RankingOptions("none"), **how)
     assert (set(evaluation.means), evaluation.setup.settings["calibration"]) == ({"AP", "Judged@10"}, None)
     assert 0 < evaluation.means["AP"] <= 1
+    with pytest.raises(dragoman.BadInput, match="names no part of a topic; its parts are title"):
+        dragoman.evaluate("demo", **JUDGED, settings=demo_by_words, fields=[])
     doc_ids = [json.loads(line)["id"] for line in (DEMO / "docs.ja.jsonl").read_text("utf-8").splitlines()]
     assert dragoman.delete("demo", [*doc_ids, "no-such-id"], settings=demo_by_words) == len(doc_ids)
     assert "ja" not in dragoman.status("demo", settings=demo_by_words)["languages"]
