@@ -104,7 +104,7 @@ class AttachedCollection:
             return catch_up(
                 store, self.encoder, self.engine, self.collection,
                 checkpoints=self.settings.checkpoints(self.collection), console=self.console,
-                check=partial(_refuse_shared_field, self.engine, self.collection),
+                check=partial(_refuse_shared_field, self.engine, self.collection), lock=self.lock,
             )  # fmt: skip
 
 

@@ -56,11 +56,13 @@ def catch_up(
     checkpoints: Path | None = None,
     console: Console = QUIET,
     check: Callable[[UsersIndex], None] = lambda _: None,
+    lock: Callable[[], None] = lambda: None,
 ) -> AttachReport:
     """Make passes over a user's index, or each index of a family, until every document has the vector of its text.
 
     ``checkpoints`` keeps what is encoded of very long documents until they are stored; ``check`` may refuse an index
-    that is new. Raises BadInput: no index can be attached to; StoreError: server or database failed; call it again.
+    that is new, and ``lock`` every write. Raises BadInput: no index can be attached to; StoreError: server or database
+    failed; call it again.
     """
     started = time.monotonic()
     unfit: list[DragomanError] = list(store.users.unfit)
@@ -81,7 +83,7 @@ def catch_up(
         source = f"elastic:{part.address.server}/{part.users.attachment.index}"
         ledger = AttachLedger.open(engine, collection, source, mark, encoder.spec, beside=marked.keys(), away=away)
         with console.progress("attaching", None, "documents") as progress:
-            passes = _Passes(part, encoder, ledger, checkpoints, console, progress)
+            passes = _Passes(part, encoder, ledger, checkpoints, console, progress, lock)
             passes.behind = all(passes.run(first=number == 0) for number in range(_PASSES))
             all_passes.append(passes)
     if not all_passes:
@@ -140,24 +142,24 @@ class _Page:
     to_forget: list[str] = field(default_factory=list)
 
 
+@dataclass
 class _Passes:
     """Passes over the changes, with the numbers of documents that they encoded, left unchanged and removed."""
 
-    def __init__(
-        self,
-        store: JoinedStore,
-        encoder: Encoder,
-        ledger: AttachLedger,
-        checkpoints: Path | None,
-        console: Console,
-        progress: Progress,
-    ) -> None:
-        self.store, self.encoder, self.ledger, self.progress = store, encoder, ledger, progress
-        self.checkpoints, self.console = checkpoints, console
-        self.model = encoder.spec.model
-        self.encoded = self.unchanged = self.removed = 0
-        self.moved = self.first = self.wrote = False
-        self.behind = True
+    store: JoinedStore
+    encoder: Encoder
+    ledger: AttachLedger
+    checkpoints: Path | None
+    console: Console
+    progress: Progress
+    lock: Callable[[], None]  # to be called before a write: the lock may be lost, and another process at work
+    encoded: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    moved: bool = False
+    first: bool = False
+    wrote: bool = False
+    behind: bool = True
 
     def run(self, *, first: bool) -> bool:
         """Make a pass; returns whether another pass may have work. Only the first pass shows progress."""
@@ -179,7 +181,9 @@ class _Passes:
 
     def _read_shard(self, queue: EncodingQueue[_Page], shard: int, top: ShardPosition) -> None:
         position = self.ledger.position(shard, top)
-        for hits in self.store.changes(self.model, shard, CHUNK_DOCUMENTS, above=position, upto=top.seq_no):
+        for hits in self.store.changes(
+            self.encoder.spec.model, shard, CHUNK_DOCUMENTS, above=position, upto=top.seq_no
+        ):
             page = self._sorted_page(shard, replace(top, seq_no=hits[-1]["_seq_no"]), hits)
             queue.add(page, page.todo)
         queue.finish_all()
@@ -187,7 +191,7 @@ class _Passes:
 
     def _sorted_page(self, shard: int, upto: ShardPosition, hits: Sequence[Mapping[str, Any]]) -> _Page:
         page = _Page(shard, upto, [hit["_id"] for hit in hits])
-        stamps = self.store.held(self.model, hits)
+        stamps = self.store.held(self.encoder.spec.model, hits)
         for hit in hits:
             stamp = stamps.get(hit["_id"])
             reading = self._read(hit, stamp)
@@ -223,9 +227,10 @@ class _Passes:
         return not self.store.users.attachment.companion and attach_checks.is_external(hit)
 
     def _finish(self, page: _Page, encoded: Encoded | None) -> None:
+        self.lock()
         stored = changed = 0
         if encoded is not None:
-            outcome = put_encoded(self.store, self.model, page.todo, encoded)
+            outcome = put_encoded(self.store, self.encoder.spec.model, page.todo, encoded)
             stored = outcome.stored
             changed = len(page.todo) - stored - len(outcome.refused)  # during the encoding: left to the next pass
             page.refused += outcome.refused
