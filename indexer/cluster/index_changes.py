@@ -68,14 +68,8 @@ def count(
     client: "Elasticsearch", index: str, query: Mapping[str, Any] | None = None, preference: str | None = None
 ) -> int:
     """Number of documents of an index, or of those that match a query; it fails if a shard does not answer."""
-    answer = client.search(
-        index=index,
-        size=0,
-        query=query,
-        preference=preference,
-        track_total_hits=True,
-        allow_partial_search_results=False,
-    )
+    whole: dict[str, Any] = {"track_total_hits": True, "allow_partial_search_results": False}
+    answer = client.search(index=index, size=0, query=query, preference=preference, **whole)
     return int(answer["hits"]["total"]["value"])
 
 

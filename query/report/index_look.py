@@ -42,6 +42,7 @@ _ASKING, _EACH = 200, 5
 _ENCODED = 64
 """Drawn documents that are encoded, to measure the time, alike in every language."""
 _FIRST = 10
+_WHOLE = {"allow_partial_search_results": False}
 _OVERHEAD = 1.5
 """Bytes on disk for a byte of passages and terms: 1.45 on 600 help pages, beside 5 for a number of a vector."""
 
@@ -108,23 +109,18 @@ def _drawn(client: "Elasticsearch", target: LookTarget) -> _Sample:
     with cluster_client.store_errors(target.server):
         described = client.indices.get_mapping(index=target.index, ignore_unavailable=True).body
         properties = merged([described[name]["mappings"].get("properties", {}) for name in sorted(described)])
-        vectors = [name for name in fields_of(properties, {"dense_vector"}) if target.vector in {"", name}]
+        searched = (name for name, field in fields_of(properties, {"dense_vector"}).items() if field.get("index", True))
+        vectors = [name for name in searched if target.vector in {"", name}]
         if len(vectors) != 1 and (vectors or target.vector):
-            raise BadInput(
-                f"{target.index} has vectors in {', '.join(vectors) or 'no field'}; name one: --vector FIELD"
-            )
-        texts = [target.text] if target.text else fields_of(properties)
+            named = ", ".join(vectors) or "no field"
+            raise BadInput(f"{target.index} has indexed vectors in {named}; name one: --vector FIELD")
+        texts = [target.text] if target.text else [*fields_of(properties)]
         random = {"random_score": {"seed": 0, "field": "_seq_no"}, "boost_mode": "replace"}
         query = {"function_score": random | ({"query": {"exists": {"field": vectors[0]}}} if vectors else {})}
-        source, columns = {"includes": [*texts, target.lang_field]}, [{"field": name} for name in vectors]
-        hits = client.search(
-            index=target.index,
-            query=query,
-            size=_DRAWN,
-            source=source,
-            docvalue_fields=columns,  # a source may lack the vectors, to save disk
-            ignore_unavailable=True,
-        )["hits"]["hits"]
+        source = {"includes": [*texts, target.lang_field]}
+        columns = [{"field": name} for name in vectors]  # a source may lack the vectors, to save disk
+        body: dict[str, Any] = {"query": query, "size": _DRAWN, "source": source, "docvalue_fields": columns, **_WHOLE}
+        hits = client.search(index=target.index, ignore_unavailable=True, **body)["hits"]["hits"]
     if texts and hits:
         text = max(texts, key=lambda name: sum(len(str(values(hit["_source"], name))) for hit in hits))
         attachment = Attachment(target.server, target.index, text, lang_field=target.lang_field)
@@ -180,9 +176,9 @@ def _nearest_languages(sample: _Sample, document: Document) -> list[str]:
     """Languages of the nearest ten other documents."""
     users, size = sample.users, _FIRST + 1
     knn = {"field": sample.field, "query_vector": sample.vectors[document.doc_id], "k": size, "num_candidates": 200}
-    source = {"includes": list(users.paths.values())}
+    body: dict[str, Any] = {"knn": knn, "size": size, "source": [*users.paths.values()], **_WHOLE}
     with users.index.store_errors():
-        hits = users.index.client.search(index=sample.indices, knn=knn, size=size, source=source)["hits"]["hits"]
+        hits = users.index.client.search(index=sample.indices, **body)["hits"]["hits"]
     other_hits = [hit for hit in hits if users.index.id_of(hit) != document.doc_id]
     return [neighbour.lang for neighbour in _documents(users, other_hits[:_FIRST])]
 

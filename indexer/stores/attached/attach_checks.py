@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from encoders.errors import BadInput, StoreError
+from indexer.cluster import index_changes
 from indexer.cluster.cluster_errors import NotAllowed
 from indexer.cluster.field_mapping import is_ours, keeps_no_source, source_mode
 from indexer.stores.attached.users_index import UsersIndex
@@ -106,14 +107,7 @@ def _check_rights(client: Elasticsearch, users: UsersIndex) -> None:
 def _has_documents_with(client: Elasticsearch, users: UsersIndex, field: str) -> bool:
     """Whether any document has a field."""
     with users.index.store_errors():
-        answer = client.search(
-            index=users.name,
-            size=0,
-            query={"exists": {"field": field}},
-            terminate_after=1,
-            allow_partial_search_results=False,
-        )
-    return bool(answer["hits"]["total"]["value"])
+        return index_changes.count(client, users.name, {"exists": {"field": field}}) > 0
 
 
 def _check_writable(users: UsersIndex) -> None:
@@ -156,15 +150,8 @@ def _check_field(client: Elasticsearch, users: UsersIndex, model: str) -> None:
 
 def _check_versions(client: Elasticsearch, users: UsersIndex) -> None:
     with users.index.store_errors():
-        answer = client.search(
-            index=users.name,
-            size=_MAX_CHECKED,
-            source=False,
-            version=True,
-            seq_no_primary_term=True,
-            sort=["_seq_no"],
-            allow_partial_search_results=False,
-        )
+        numbers: dict[str, Any] = {"source": False, "version": True, "seq_no_primary_term": True, "sort": ["_seq_no"]}
+        answer = client.search(index=users.name, size=_MAX_CHECKED, allow_partial_search_results=False, **numbers)
     if any(is_external(hit) for hit in answer["hits"]["hits"]):
         raise BadInput(
             f"the owner of {users.name} numbers the versions of its documents (external versioning), so after an "

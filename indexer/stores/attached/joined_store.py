@@ -132,10 +132,8 @@ class JoinedStore(ServerStore, ABC):
             return super().count(model, patient=patient)
         name = self.users.attachment.index
         with self._index.store_errors():
-            client = self._index.client.options(ignore_status=404)
-            described = client.indices.get_settings(index=name, name="index.uuid").body
-        indices = {} if "error" in described else described
-        if any(entry["settings"]["index"]["uuid"] != self.users.uuid for entry in indices.values()):
+            described = self._index.client.indices.get_settings(index=name, name="index.uuid", ignore_unavailable=True)
+        if any(entry["settings"]["index"]["uuid"] != self.users.uuid for entry in described.values()):
             raise IndexGone(
                 f"{name} on {self.address.server} is another index than {self.users.name} by now; attach it: "
                 "dragoman attach"

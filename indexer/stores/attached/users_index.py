@@ -16,7 +16,7 @@ from indexer.cluster.cluster_client import pages
 from indexer.cluster.field_mapping import is_ours, refuse_partial
 from indexer.cluster.source_values import steps, values, without_paths
 from indexer.readers.records.record import make_document
-from indexer.readers.records.source import ReadOptions, Refusal
+from indexer.readers.records.source import EMPTY_DOCUMENT, ReadOptions, Refusal
 from indexer.stores.attached.attached_address import Attachment
 from indexer.stores.attached.family_index import FamilyIndex, merged
 from indexer.stores.clustered.document_layout import Layout
@@ -47,6 +47,7 @@ class UsersIndex:
         self.names = frozenset({name, *description["aliases"]})
         self.settings: Mapping[str, Any] = description["settings"]["index"]
         self.mapping: Mapping[str, Any] = description["mappings"]
+        self.properties: Mapping[str, Any] = self.mapping.get("properties", {})
         self.uuid: str = self.settings["uuid"]  # under the same name, another uuid is another index
         self.index = server_index(client, attachment, name)
 
@@ -88,7 +89,8 @@ class UsersIndex:
             try:
                 for part in attachment.parts:
                     refuse_partial(part, description.get("aliases", {}))
-                index = cls._opened(client, replace(attachment, index=name), *only_index(name, {name: description}))
+                only_index(name, {name: description})  # a data stream's index has a name that no attachment takes
+                index = cls._opened(client, replace(attachment, index=name), name, description)
             except BadInput as error:
                 unfit.append(error)
                 continue
@@ -138,12 +140,6 @@ class UsersIndex:
         view = copy.copy(self)
         view.index = replace(self.index, client=client)
         return view
-
-    @property
-    def properties(self) -> Mapping[str, Any]:
-        """The mapped fields of the index."""
-        properties: Mapping[str, Any] = self.mapping.get("properties", {})
-        return properties
 
     @cached_property
     def paths(self) -> dict[str, str]:
@@ -225,13 +221,20 @@ class UsersIndex:
             return Refusal(doc_id, f"its {self.paths['lang']!r} names {len(langs)} languages; it takes one", doc_id)
         document = make_document(record, doc_id, ReadOptions(lang=self.attachment.lang))
         if isinstance(document, Refusal):
-            return Refusal(doc_id, document.text, doc_id)
+            return Refusal(doc_id, document.text + (self._copies if document.text == EMPTY_DOCUMENT else ""), doc_id)
         lang = document.lang
         if lang == UNDETERMINED:
             lang = assumed or self._detector.detect(document.content).lang
         return replace(
             document, doc_id=doc_id, lang=lang, fields=without_paths(source, [*self.paths.values(), *self.ours])
         )
+
+    @cached_property
+    def _copies(self) -> str:
+        """Why all texts are empty, as the end of a sentence, if other fields are copied to the field of texts."""
+        path, fields = self.paths["text"], fields_of(self.properties, _TEXTS)
+        copied = " or ".join(name for name, mapped in fields.items() if path in mapped.get("copy_to", ()))
+        return copied and f": {path!r} has copies (copy_to), which no _source holds; name {copied} with --text"
 
     @cached_property
     def _detector(self) -> Detector:
@@ -311,12 +314,14 @@ def _walk(properties: Mapping[str, Any], path: str) -> tuple[str, Mapping[str, A
     return None
 
 
-def fields_of(properties: Mapping[str, Any], types: Collection[str] = _ANALYSED, above: str = "") -> list[str]:
-    """Names of the user's fields of these types, by default of analysed text."""
-    names = []
+def fields_of(
+    properties: Mapping[str, Any], types: Collection[str] = _ANALYSED, above: str = ""
+) -> dict[str, Mapping[str, Any]]:
+    """The user's fields of these types, by default of analysed text: their mappings by name."""
+    fields = {}
     for name, mapped in properties.items():
         if mapped.get("type") in types:
-            names.append(f"{above}{name}")
+            fields[f"{above}{name}"] = mapped
         elif mapped.get("type", "object") == "object" and not is_ours(mapped):
-            names += fields_of(mapped.get("properties", {}), types, f"{above}{name}.")
-    return names
+            fields |= fields_of(mapped.get("properties", {}), types, f"{above}{name}.")
+    return fields
