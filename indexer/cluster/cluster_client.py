@@ -1,13 +1,15 @@
 """Connections to a server: the client, the server's abilities, pages of ids, and every failure as one sentence."""
 
 import logging
-import os
+import ssl
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
-from encoders.errors import StoreError, importing
+from encoders.errors import BadInput, StoreError, importing
 from indexer.cluster.cluster_address import Credentials
 from indexer.cluster.cluster_errors import IndexGone, NotAllowed, TemporaryFailure, away_sentence, reason, sentence
 
@@ -46,13 +48,19 @@ def connect(server: str, credentials: Credentials) -> "Elasticsearch":
 
         from indexer.cluster.transport import PlainTransport  # noqa: PLC0415
     auth: dict[str, Any] = {}
+    if urlsplit(server).port is None:
+        raise BadInput(f"{server} names no port; give one, as {server}:{443 if server.startswith('https') else 9200}")
     if credentials.api_key:
         auth["api_key"] = credentials.api_key
     elif credentials.user:
-        auth["basic_auth"] = (credentials.user, credentials.password)
+        account = f"{credentials.user}:{credentials.password}".encode("utf-8", "surrogateescape")
+        auth["basic_auth"] = b64encode(account).decode()  # the client itself encodes ASCII alone
     if credentials.ca and server.startswith("https"):
-        if not os.path.isfile(credentials.ca):  # noqa: PTH113
-            raise StoreError(f"the CA file {credentials.ca} is not there; name another in DRAGOMAN_ELASTIC_CA")
+        try:
+            ssl.create_default_context(cafile=credentials.ca)
+        except OSError as error:
+            advice = "name the certificate of the server's CA in DRAGOMAN_ELASTIC_CA"
+            raise StoreError(f"the CA file {credentials.ca} can't be read ({error.strerror}); {advice}") from error
         auth["ca_certs"] = credentials.ca
 
     logging.getLogger("elastic_transport").addHandler(logging.NullHandler())  # otherwise retries print warnings
@@ -146,13 +154,8 @@ def abilities(client: "Elasticsearch", server: str) -> Abilities:
 
 def _reads(client: "Elasticsearch", vector: str | list[float], parameters: str = "") -> bool:
     """Whether a server reads a search for the neighbours of a vector, with rescoring."""
-    knn = {
-        "field": "vector",
-        "query_vector": vector,
-        "k": 1,
-        "num_candidates": 1,
-        "rescore_vector": {"oversample": 1.0},
-    }
+    bounds = {"k": 1, "num_candidates": 1, "rescore_vector": {"oversample": 1.0}}
+    knn = {"field": "vector", "query_vector": vector, **bounds}
     answer = client.options(ignore_status=400).perform_request(
         "POST", f"/{_NO_INDEX}/_search{parameters}", headers=JSON, body={"size": 0, "knn": knn}
     )

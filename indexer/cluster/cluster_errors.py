@@ -87,6 +87,8 @@ def sentence(status: int, body: Any) -> str:  # noqa: PLR0911 - a table
     if kind == _BLOCK and status not in _PASSING:
         return f"blocks the index ({cause}); lift the block, then run the command again"
     match status:
+        case 301 | 302 | 307 | 308:
+            return "sends on to another URL; give that URL, perhaps this one with https instead of http"
         case 401:
             return (
                 "refused the credentials; give them in the URL (https://USER:PASSWORD@HOST) "
@@ -112,6 +114,8 @@ def reason(body: Any) -> str:
     cause = body.get("error", body) if isinstance(body, dict) else body
     if isinstance(cause, dict):
         deepest = cause.get("caused_by") or (cause.get("root_cause") or [cause])[0]
+        if deepest.get("type") == "index_closed_exception":  # the server's reason is "closed"
+            return f"{deepest['index']} is closed; open it: POST {deepest['index']}/_open"
         return f"{cause.get('type', 'error')}: {deepest.get('reason') or cause.get('reason')}"
     return " ".join(str(cause or "no reason given").split())[:200]  # a proxy's page is long
 

@@ -198,13 +198,11 @@ def _client(server: str) -> Elasticsearch:
 def _positions(client: Elasticsearch, server: str, index: str) -> dict[str, index_changes.IndexPosition]:
     from elasticsearch import AuthorizationException, NotFoundError  # noqa: PLC0415
 
-    try:
-        with cluster_client.store_errors(server):
-            positions = index_changes.last_writes(client, server, index)
-            with suppress(AuthorizationException):  # without the right to refresh, the last refresh is what is read
-                client.indices.refresh(index=index)
-    except NotFoundError as error:
-        raise BadInput(f"{server} has no index {index}; name one as _cat/indices lists it") from error
+    positions: dict[str, index_changes.IndexPosition] = {}
+    with suppress(NotFoundError), cluster_client.store_errors(server):
+        positions = index_changes.last_writes(client, server, index)
+        with suppress(AuthorizationException):  # without the right to refresh, the last refresh is what is read
+            client.indices.refresh(index=index)
     if not positions:
         raise BadInput(f"{server} has no index {index}; name one as _cat/indices lists it")
     return positions

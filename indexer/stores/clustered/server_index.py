@@ -110,13 +110,8 @@ class ServerIndex:
         places = self.places(doc_ids)
         if not places:
             return {}
-        answer = self.client.mget(
-            index=self.name,
-            docs=places,
-            source_includes=list(fields),
-            source_excludes=list(excludes),
-            realtime=not as_searched,
-        )
+        wanted: dict[str, Any] = {"source_includes": list(fields), "source_excludes": list(excludes)}
+        answer = self.client.mget(index=self.name, docs=places, realtime=not as_searched, **wanted)
         return self._by_id(answer["docs"])
 
     def read_pages(
@@ -208,12 +203,16 @@ class ServerIndex:
 
     def _search_at_once(self, bodies: Sequence[Mapping[str, Any]]) -> list[Hits]:
         """The hits of several searches in one request; those that a full queue refused are sent again, after pauses."""
+        header = {"index": self.name, "allow_partial_search_results": False}
         answers: dict[int, Hits] = {}
         pauses = iter(_PAUSES)
         while True:
             waiting = [number for number in range(len(bodies)) if number not in answers]
             refused: cluster_errors.SearchRefused | None = None
-            for number, response in zip(waiting, self._msearch([bodies[number] for number in waiting]), strict=True):
+            searches = [part for number in waiting for part in (header, bodies[number])]
+            with self.store_errors():
+                responses = self.client.msearch(searches=searches)["responses"]
+            for number, response in zip(waiting, responses, strict=True):
                 if "error" not in response:
                     answers[number] = self._with_ids(response["hits"]["hits"])
                     continue
@@ -229,14 +228,6 @@ class ServerIndex:
             if pause is None:
                 raise refused
             time.sleep(pause)
-
-    def _msearch(self, bodies: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """The server's answer to each of several searches: all hits, or an error."""
-        header = {"index": self.name, "allow_partial_search_results": False}
-        with self.store_errors():
-            answer = self.client.msearch(searches=[part for body in bodies for part in (header, body)])
-        responses: list[dict[str, Any]] = answer["responses"]
-        return responses
 
     def _with_ids(self, hits: Hits) -> Hits:
         """Give hits their ``_id``, if need be from the id column. Raises NotAllowed: the server hides the column."""
