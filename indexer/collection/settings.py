@@ -60,7 +60,7 @@ class Settings:
         file = str(folder / "dragoman.db").replace("%", "%25").replace("?", "%3F")
         return cls(
             home=folder,
-            store=without_credentials(store_url),
+            store=without_credentials(store_url) if urlsplit(store_url).scheme else _absolute(store_url),
             credentials=Credentials.read(store_url),
             database=database or os.environ.get("DRAGOMAN_DATABASE") or f"sqlite:///{file}",
             broker=broker or os.environ.get("DRAGOMAN_BROKER") or "",
@@ -76,7 +76,11 @@ def _comparable(store: str) -> str:
     """A store's URL in a form to compare: a folder as its absolute path."""
     parts = urlsplit(store)
     folder = file_path(parts.path) if parts.scheme == "file" else "" if parts.scheme else store
-    return str(Path(folder).expanduser().absolute()) if folder else store.rstrip("/")
+    return _absolute(folder) if folder else store.rstrip("/")
+
+
+def _absolute(folder: str) -> str:
+    return str(Path(folder).expanduser().absolute())
 
 
 def file_path(path: str) -> str:

@@ -104,9 +104,9 @@ class StoreLocation:
 
     def _folder(self) -> Path:
         parts = urlsplit(self.url)
-        if parts.scheme not in {"", "file"}:
+        if parts.scheme and (parts.scheme != "file" or parts.netloc not in {"", "localhost"} or parts.path[:1] != "/"):
             raise BadInput(
-                f"there is no store for {parts.scheme}: URLs; give a folder, a file: URL of one, "
+                f"there is no store for such {parts.scheme}: URLs; give a folder, file:///FOLDER, "
                 "or https://HOST:9200/PREFIX of Elasticsearch"
             )
         return Path(file_path(parts.path) if parts.scheme else self.url).expanduser()
