@@ -51,8 +51,7 @@ class CollectionRecord:
 
     def place(self, settings: Settings) -> str:
         """URL of the collection's stores."""
-        url: str = self.store or settings.home_store
-        return url
+        return str(self.store or settings.home_store)
 
     def check_store(self, settings: Settings, *, rebuild: bool = False) -> None:
         """Raise ``BadInput`` if a store is stated that is not the collection's; a ``rebuild`` may change indices."""
@@ -62,6 +61,12 @@ class CollectionRecord:
                 f"collection {self.name} lives in {place}, not in {settings.store}; leave --store out, "
                 "or name another collection with -c"
             )
+
+    @property
+    def emptiness(self) -> str:
+        """The sentence that no document is there, and which command puts some in."""
+        how = "attach" if is_attached(self.store) else "index SOURCE"
+        return f"collection {self.name} holds no documents; put some in: dragoman {how} -c {self.name}"
 
     def refuse_attached(self, because: str) -> None:
         """Raise ``BadInput`` if the collection is attached; ``because`` ends its sentence: why, and what to do."""

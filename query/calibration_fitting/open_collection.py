@@ -61,7 +61,6 @@ class OpenCollection:
     def encoder(self) -> Encoder:
         """The documents' encoder, loaded once; raises ``BadInput`` if no document has a vector."""
         if not self.store.count(self.collection.model):
-            name = self.collection.name
-            raise BadInput(f"collection {name} holds no documents; put some in: dragoman index SOURCE -c {name}")
+            raise BadInput(self.collection.emptiness)
         give_back_memory()  # this process may have indexed, with an encoder of its own
         return open_encoder_of(self.collection, self.console, device=self.device)

@@ -122,9 +122,7 @@ class Searcher:
             store = stack.enter_context(closing(row.open_store(settings)))
             languages = store.count()
             if not languages:
-                raise EmptyCollection(
-                    f"collection {collection} holds no documents; put some in: dragoman index SOURCE -c {collection}"
-                )
+                raise EmptyCollection(row.emptiness)
             target_languages(collection, languages, to)
             if filters and isinstance(store, ChecksFields):
                 store.require_fields(filters)

@@ -59,9 +59,7 @@ def report(collection: str, settings: Settings, out: Path, *, evaluation: int | 
         engine, row, store = opened.engine, opened.collection, opened.store
         calibration, run = calibration_table.load(engine, row), _shown_run(engine, collection, evaluation)
         if not store.count():
-            raise BadInput(
-                f"collection {collection} holds no documents; put some in: dragoman index SOURCE -c {collection}"
-            )
+            raise BadInput(row.emptiness)
         subject = _Subject(engine, row, store, calibration, opened.stored_calibration(), run)
         write_lines(out, [render(_page(subject, console))])
     return out

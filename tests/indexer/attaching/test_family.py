@@ -129,8 +129,7 @@ def test_an_index_that_is_away_for_a_pass_keeps_its_vectors(family_of: MakeFamil
         1, 1, [f"{owner.prefix}-docs-de"],
     )  # fmt: skip
     owner.client.indices.open(index=f"{owner.prefix}-docs-en")
-    assert owner.encoded_by_following() == []
-    assert sorted(owner.vectors()) == ids(owner, "de", "en")[1:]
+    assert (owner.encoded_by_following(), sorted(owner.vectors())) == ([], ids(owner, "de", "en")[1:])
     assert len(attach_ledger.followed(owner.engine, "c")) == 2
 
 
