@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from encoders.console import Alert, Console, Part
+from encoders.console import Alert, Console, Part, values_of
 from encoders.errors import BadInput
 from encoders.folder.model_folder import ModelFolder
 from encoders.machine.placement import Device, place
 from encoders.methods.combined_encoder import SEPARATOR
-from encoders.methods.method_registry import METHODS
+from encoders.methods.method_registry import METHODS, open_encoder
 from encoders.table_layout import Table
 from onnx_export.models import (
     DEFAULT,
@@ -64,7 +64,10 @@ def list_command(console: Console) -> None:
 @default_option("-k", click.IntRange(1, 100), 5, "Words a language.", "--limit", "k")
 @output_options
 def show_command(name: str, words: str, k: int, console: Console) -> None:
-    """Show what an encoder is: its model card, its settings and the id of its build; of combined ones each."""
+    """Show what an encoder is: its model card, its settings, the ids of its vectors (model) and of its build.
+
+    Of combined encoders it shows each.
+    """
     reranker = None if name == DEFAULT else exported_model(name)
     if reranker and reranker.config.is_reranker and not words:
         folders = [reranker]
@@ -78,6 +81,8 @@ def show_command(name: str, words: str, k: int, console: Console) -> None:
         return
     for folder in folders:
         card, values = folder.path / "MODEL_CARD.md", _description(folder)
+        if not folder.config.is_reranker:
+            values |= values_of(open_encoder(folder, device="cpu").spec, "method", "model")
         texts = [card.read_text(encoding="utf-8")] if card.is_file() else []
         console.show(values, [*texts, json.dumps(values, indent=2, ensure_ascii=False)])
 

@@ -158,8 +158,7 @@ def test_search_prints_hits_and_says_the_language_and_with_json_nothing_else(
     assert (answer["collection"], answer["lang"]) == ("mini", "ja")
     assert [hit["lang"] for hit in answer["hits"]] == ["de"] * 3
     (mould,) = (hit for hit in answer["hits"] if hit["id"] == "demo:de:mould")
-    assert mould["fields"]["concept"] == "mould"
-    assert set(mould["passage"]) == {"text", "start", "end", "cosine"}
+    assert (mould["fields"]["concept"], set(mould["passage"])) == ("mould", {"text", "start", "end", "cosine"})
 
 
 def test_status_says_how_to_begin(mini: Command, empty: Command, dragoman: Command, tmp_path: Path) -> None:
@@ -241,7 +240,8 @@ def test_delete_all_that_is_killed_in_its_midst_is_completed_by_the_same_command
         (["pause", "-c", "mini", "--broker", REDIS], 2, "No such option '--broker'"),
         (["status", "--watch"], 2, "--watch looks at one collection"),
         (["status", "--store", "ftp://x", "-c", "mini"], 0, ""),
-        ([*NEW, "--store", "ftp://x"], 1, "no store for ftp: URLs"),
+        ([*NEW, "--store", "ftp://x"], 1, "no store for such ftp: URLs"),
+        ([*NEW, "--store", "file://x"], 1, "no store for such file: URLs; give a folder, file:///FOLDER"),
         (["status", "--database", "nonsense"], 1, "the database's URL can't be read"),
         (["status", "--database", "postgresql://127.0.0.1:1/x"], 1, "can't be opened: connection failed"),
         (["status", "--database", "postgresql+pg8000://127.0.0.1:1/x"], 1, "needs a driver that is not installed"),
@@ -328,7 +328,8 @@ def test_encoders_are_listed_and_shown_and_a_broken_folder_in_the_cache_hides_no
 ) -> None:
     assert re.search(r"multilingual-e5-small\S* \(default\)", dragoman("encoders"))
     assert [one["name"] for one in dragoman.json("encoders", "list") if one["default"]] == ["multilingual-e5-small"]
-    assert dragoman.one("encoders", "show", "multilingual-e5-small")["dim"] == 384
+    shown = {"dim": 384, "method": "windows", "model": "45cb0a0282965de0"}
+    assert dragoman.one("encoders", "show", "multilingual-e5-small").items() >= shown.items()
     assert "dragoman export nothing" in dragoman("encoders", "show", "nothing", status=1)
     monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path))
     shutil.copytree(default_folder.path, model_cache() / "another")

@@ -32,7 +32,8 @@ def show_statuses(statuses: Sequence[dict[str, Any]], settings: Settings, consol
 
 def _status_lines(status: dict[str, Any], *, full: bool) -> Iterator[str]:
     languages = "  ".join(f"{lang} {count:,}" for lang, count in status["languages"].items())
-    yield f"{status['collection']}: {counted(status['documents'], 'document')}, languages: {len(status['languages'])}"
+    counts = f"{counted(status['documents'], 'document')}, languages: {len(status['languages'])}"
+    yield f"{status['collection']}: {'the store could not be read' if status['trouble'] else counts}"
     yield f"  {languages or status['trouble'] or 'no documents'}"
     if absent := status["not_found"]:
         yield (

@@ -96,8 +96,7 @@ def test_the_ratio_margin_is_of_neighbourhoods_through_the_map(tmp_path: Path, m
         for doc_id, vector in some.items():
             bwd = np.sort((bank @ vector)[sources != doc_id])[-3:].mean()
             expected[doc_id] = float(vector @ asked[0] / max((fwd + bwd) / 2, FLOOR) ** 0.5)
-    assert len(bank) == 40
-    assert len(ranking.doc_ids) == 50
+    assert (len(bank), len(ranking.doc_ids)) == (40, 50)
     for doc_id, score in zip(ranking.doc_ids, ranking.scores.tolist(), strict=True):
         assert score == pytest.approx(expected[doc_id], abs=1e-5)
     assert set(ranking.doc_ids) == set(sorted(expected, key=expected.__getitem__)[-50:])

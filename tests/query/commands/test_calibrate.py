@@ -88,8 +88,7 @@ def test_a_line_says_how_the_calibration_ranks(shown: Shown) -> None:
 )
 def test_a_sentence_says_why_mates_count_or_do_not(shown: Shown, mates: MatesSummary | None, sentence: str) -> None:
     out, err = shown("documents", mates=mates)
-    assert err == sentence
-    assert ("mates count" in out) == bool(mates and mates.count)
+    assert (err, "mates count" in out) == (sentence, bool(mates and mates.count))
 
 
 def test_index_says_how_the_calibration_ranks(word_model: ModelFolder, settings: Settings, dragoman: Command) -> None:

@@ -159,8 +159,7 @@ def test_psq_ranks_what_the_encoder_ranks(evaluate: Evaluate) -> None:
     scored_runs = evaluate(lexicons=lexicons, pairs=True, to=["de", "en"], baseline="none")
     names = [run.name for run in scored_runs.runs]
     assert names[:6] == ["de", "de-de", "de-en", "de-psq", "de-de-psq", "de-en-psq"]
-    assert names[-2:] == ["all", "all-psq"]
-    assert scored_runs.main.name == "all"
+    assert (names[-2:], scored_runs.main.name) == (["all", "all-psq"], "all")
     psq, pair, pooled = scored_runs.of_kind("psq")["de"], scored_runs.runs[5], scored_runs.runs[-1]
     assert psq.values("AP") == pair.scores.values("AP") == {"1": 1.0, "2": 1.0}
     assert {"own-language", "PEER@100", "TLR@20", "LPR"} <= psq.means.keys()

@@ -313,8 +313,7 @@ def test_near_duplicates_of_a_language_are_one_subject_and_nobody_knows_whether_
     searcher = opened([*notices, *pages_in(LANGS[:2], 20)], TopicEncoder(bias=0.5, noise=0.1))
     heads = searcher.search("t99 parcel", lang="de", k=10, subjects=True)
     alike = {doc_id: hit.alike for head in heads for hit in versions(head) if (doc_id := hit.doc_id) and hit.alike}
-    assert sorted(alike.values()) == [39, 39]
-    assert len(heads) == 10
+    assert (sorted(alike.values()), len(heads)) == ([39, 39], 10)
     assert len(set(map(tuple, map(topics_of, heads)))) > 8
     assert [hit.fits is None for head in heads for hit in versions(head)] == [
         hit.doc_id in alike for head in heads for hit in versions(head)
