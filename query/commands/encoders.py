@@ -64,10 +64,7 @@ def list_command(console: Console) -> None:
 @default_option("-k", click.IntRange(1, 100), 5, "Words a language.", "--limit", "k")
 @output_options
 def show_command(name: str, words: str, k: int, console: Console) -> None:
-    """Show what an encoder is: its model card, its settings, the ids of its vectors (model) and of its build.
-
-    Of combined encoders it shows each.
-    """
+    """Show what an encoder is: its model card, its settings, the ids of its model and build; of combined ones each."""
     reranker = None if name == DEFAULT else exported_model(name)
     if reranker and reranker.config.is_reranker and not words:
         folders = [reranker]
