@@ -22,6 +22,7 @@ from indexer.cluster import cluster_client, index_changes
 from indexer.cluster.cluster_address import Credentials
 from indexer.cluster.source_values import values
 from indexer.ledger.database import now
+from indexer.readers.records.source import Refusal
 from indexer.stores.attached.attached_address import Attachment
 from indexer.stores.attached.family_index import merged
 from indexer.stores.attached.users_index import UsersIndex, fields_of
@@ -131,6 +132,8 @@ def _drawn(client: "Elasticsearch", target: LookTarget) -> _Sample:
             sample = _Sample(users, 0, by_lang, "".join(vectors), of_hits)
             with users.index.store_errors():
                 return replace(sample, total=index_changes.count(client, sample.indices))
+        if isinstance(reading := users.document(hits[0]["_id"], hits[0]["_source"]), Refusal):
+            raise BadInput(f"no document of {target.index} can be read, as {reading.doc_id}: {reading.text}")
     lack = f"no document with text and a vector in {vectors[0]}" if vectors else "no document with text"
     raise BadInput(f"{target.server} has {lack} in {target.index}; see that it is there and open, or name its --text")
 

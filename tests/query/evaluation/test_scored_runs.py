@@ -106,8 +106,7 @@ def test_each_topic_language_has_a_run_and_all_have_one(evaluate: Evaluate, monk
     scored_runs = evaluate(step=steps.append)
     assert [run.name for run in scored_runs.runs] == ["de", "de-same", "de-bm25", "en", "en-same", "en-bm25", "all"]
     runs = scored_runs.of_kind("language")
-    assert set(runs["en"].topics) == {"1", "2"}
-    assert runs["de"].unjudged == ["3"]
+    assert (set(runs["en"].topics), runs["de"].unjudged) == ({"1", "2"}, ["3"])
     assert set(scored_runs.of_kind("pooled")["mul"].topics) == {"1.de", "2.de", "1.en", "2.en"}
     assert (sum(steps), max(steps)) == (len(TOPICS), 2)  # progress
     for kind in ("same", "bm25"):  # within its own language only that language's documents count

@@ -61,6 +61,8 @@ def test_languages_are_shown_with_what_vectors_do_to_them_or_what_attaching_cost
         before = state(client, prefix)
         seen = look()
         assert state(client, prefix) == before
+        copying = {"all": {"type": "text"}, "note": {"type": "text", "copy_to": "all"}}
+        client.indices.put_mapping(index=f"{prefix}-de", properties=copying)
     assert (seen["documents"], seen["languages"]) == (47, pytest.approx({"de": 30 / 47, "en": 15 / 47, "fr": 2 / 47}))
     if vectors:
         assert (seen["vector"], seen["own_language"]) == ("emb", {"de": 1.0, "en": 1.0, "fr": 0.1})
@@ -74,6 +76,7 @@ def test_languages_are_shown_with_what_vectors_do_to_them_or_what_attaching_cost
     for field in ("tag", "raw"):
         assert "has indexed vectors in no field" in look("--vector", field, status=1)
     assert "has no field 'nope'" in look("--text", "nope", status=1)
+    assert "text are empty: 'all' has copies (copy_to)" in look("--text", "all", status=1)
 
     def late(*_: object) -> int:
         raise ConnectionTimeout("late")
