@@ -49,7 +49,8 @@ def connect(server: str, credentials: Credentials) -> "Elasticsearch":
         from indexer.cluster.transport import PlainTransport  # noqa: PLC0415
     auth: dict[str, Any] = {}
     if urlsplit(server).port is None:
-        raise BadInput(f"{server} names no port; give one, as {server}:{443 if server.startswith('https') else 9200}")
+        port = 443 if server.startswith("https") else 9200
+        raise BadInput(f"{server} names no port; write it behind the host's name, perhaps :{port}")
     if credentials.api_key:
         auth["api_key"] = credentials.api_key
     elif credentials.user:

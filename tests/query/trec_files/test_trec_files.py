@@ -267,11 +267,9 @@ def test_judgements_of_several_files_of_any_encoding_are_one_list_where_each_cou
     ]
     topics = str(write(tmp_path / "t.tsv", "qid\tlang\ttitle\n1\tde\tMühle\n"))
     path = str(write(tmp_path / "q.txt", "1 1 a 1\n1 1 a 1\n1.de 2 a 1\n1 Q0 b 1\n1 0 b 1\n"))
-    judged = [("1", "a", 1, "1"), ("1", "a", 1, "2"), ("1", "b", 1, "Q0")]
-    assert read_judged([topics], [path, path])[1] == judged
-    paths = [write(tmp_path / "a.txt", "1 0 a 1\n"), write(tmp_path / "b.txt", "1 0 b 1\nC1 0 a 0\n")]
+    assert read_judged([topics], [path, path])[1] == [("1", "a", 1, "1"), ("1", "a", 1, "2"), ("1", "b", 1, "Q0")]
     with pytest.raises(BadInput, match=r"b\.txt:2 grades 'a' 0 for topic 1, and .*a\.txt:1 grades it 1"):
-        read_qrels(paths)
+        read_qrels([write(tmp_path / "a.txt", "1 0 a 1\n"), write(tmp_path / "b.txt", "1 0 b 1\nC1 0 a 0\n")])
     for encoding, end in (("utf-8", "\r"), ("utf-16", "\n"), ("utf-8-sig", "\r\n")):
         (tmp_path / "q.txt").write_bytes(f"1 0 a 1{end}1 0 b 0{end}".encode(encoding))
         assert [qrel.doc_id for qrel in read_qrels([tmp_path / "q.txt"])] == ["a", "b"]

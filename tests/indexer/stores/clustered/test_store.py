@@ -181,7 +181,7 @@ def test_a_server_that_can_not_be_reached_as_it_is_named_is_said_at_once(elastic
         (elastic_url.replace("http:", "https:"), "", "http and https are not mixed up"),
         ("https://127.0.0.1:9/p", "/nowhere.crt", r"the CA file /nowhere\.crt can't be read \(No such file"),
         ("https://127.0.0.1:9/p", __file__, r"the CA file .* can't be read \(.*NO_CERTIFICATE.*; name the certificate"),
-        ("https://127.0.0.1/p", "", "names no port; give one, as https://127.0.0.1:443"),
+        ("https://127.0.0.1/p", "", "names no port; write it behind the host's name, perhaps :443"),
     ):
         with pytest.raises((BadInput, StoreError), match=said):
             StoreLocation(url, "c", Credentials(ca=ca)).open()
