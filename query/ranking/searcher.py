@@ -346,7 +346,7 @@ class Searcher:
 
     def _check(self, k: Any, filters: Any = None) -> None:
         """Refuse a search for no hits, and a search that would wait for threads of another process."""
-        if not isinstance(k, int) or k < 1:
+        if not isinstance(k, int | np.integer) or k < 1:
             raise BadInput(f"k is {k!r}; ask for one hit or more")
         if filters is not None:
             require_filters(filters)
