@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock, Mock, patch
 from unittest.mock import call as mock_call
-from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -25,6 +24,7 @@ from encoders.errors import BadInput, StoreError
 from encoders.folder.model_folder import ModelFolder
 from encoders.inference.graph import GpuFailure, GpuFull
 from encoders.text.tokens import Tokenizer
+from indexer.cluster.cluster_address import Address
 from indexer.collection import collection as collections
 from indexer.collection.collection import require
 from indexer.collection.settings import Settings
@@ -191,22 +191,20 @@ def test_an_encoder_that_no_collection_needs_any_more_is_let_go(home: Home) -> N
 
 @pytest.mark.parametrize("companion", [[], ["--companion"]])
 def test_an_alias_that_moved_is_answered_from_no_other_index(
-    companion: list[str], elastic_url: str, small: ModelFolder, tmp_path: Path, monkeypatch: Patch
+    companion: list[str], elastic_url: str, small: ModelFolder, settings: Settings, monkeypatch: Patch
 ) -> None:
+    """Nor from a companion while the index is closed."""
     monkeypatch.setattr(open_collections, "_COUNT_SECONDS", 0.0)
-    place = urlsplit(elastic_url)
-    server, prefix = f"{place.scheme}://{place.netloc}", place.path.strip("/")
-    alias, home = f"{prefix}-news", ["-c", "news", "--home", str(tmp_path / "home")]
+    place = Address.parse(elastic_url)
+    alias, home = f"{place.prefix}-news", ["-c", "news", "--home", str(settings.home)]
     fields = ["--text", "body", "--lang-field", "lang", "--store", elastic_url, "--encoder", str(small.path)]
     attach = ["attach", alias, *fields, *companion, "--device", "cpu", "-q", *home]
-    with client_of(server) as client:
+    with client_of(place.server) as client:
         for number in (1, 2):
-            document = {"body": f"text {number} about rivers", "lang": "en"}
-            client.index(index=f"{alias}-{number}", id=f"d{number}", document=document, refresh=True)
+            client.index(index=f"{alias}-{number}", id=f"d{number}", document={"body": "rivers", "lang": "en"})
         client.indices.put_alias(index=f"{alias}-1", name=alias)
         assert run(attach) == 0
-        options = ServiceOptions(Settings.read(home=tmp_path / "home"), device="cpu")
-        with closing(OpenCollections(options, Metrics())) as served:
+        with closing(OpenCollections(ServiceOptions(settings, device="cpu"), Metrics())) as served:
 
             def found() -> list[str]:
                 with served.searcher("news") as searcher:
@@ -221,6 +219,9 @@ def test_an_alias_that_moved_is_answered_from_no_other_index(
                 assert found() == []  # a companion still has the vectors, and no document to show
             assert run(attach) == 0
             assert found() == ["d2"]
+            client.indices.close(index=f"{alias}-2")
+            with pytest.raises(BadInput, match=f"{alias}-2 is closed"):
+                found()
 
 
 def _do(settings: Settings, act: Callable[[], object], seconds: float = 60.0) -> tuple[object, float]:
@@ -343,10 +344,10 @@ def test_a_service_that_began_without_a_cluster_answers_for_an_index_that_is_att
     elastic_url: str, small: ModelFolder, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(collection_watch, "_EVERY", 0.1)
-    place = urlsplit(elastic_url)
-    index, home = f"{place.path.strip('/')}-late", tmp_path / "home"
+    place, home = Address.parse(elastic_url), tmp_path / "home"
+    index = f"{place.prefix}-late"
     with serving(ServiceOptions(Settings.read(home=home), device="cpu")) as service:
-        with client_of(f"{place.scheme}://{place.netloc}") as client:
+        with client_of(place.server) as client:
             client.index(index=index, id="d", document={"body": "a text about rivers", "lang": "en"}, refresh=True)
         fields = ["--text", "body", "--lang-field", "lang", "--store", elastic_url, "--encoder", str(small.path)]
         assert run(["attach", index, *fields, "--device", "cpu", "-q", "-c", "late", "--home", str(home)]) == 0
