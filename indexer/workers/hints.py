@@ -131,5 +131,5 @@ class Hints:
             raise StoreError(
                 f"the broker {_shown(self.broker)} can't be reached "
                 f"({str(error).splitlines()[0] if str(error) else type(error).__name__}); see that it runs and that "
-                "its URL is right (--broker); nothing is lost: dragoman resume goes on"
+                "its URL is right (--broker); nothing is lost: once it answers, the same command goes on"
             ) from error

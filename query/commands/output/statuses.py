@@ -11,7 +11,7 @@ from query.commands.output.reports import all_notes
 
 _ADVICE = {
     "interrupted": "interrupted, if no process is at it: give the same command again",
-    "running": "workers are at it: dragoman status --watch -c {}",
+    "running": "handed out to workers; see them: dragoman status --watch -c {}",
     "paused": "go on: dragoman resume -c {}",
     "reading": "its sources are being read; going on, if that broke off: give the same command again",
 }
