@@ -5,6 +5,7 @@ or that the document is new). So the server refuses a late, repeated or overtake
 """
 
 import json
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,6 +38,7 @@ _REQUEST = "it is larger than the server takes in a request (http.max_content_le
 _MEMORY = "it takes more memory than the server has for writes at once (indexing_pressure.memory.limit)"
 
 T = TypeVar("T")
+_logger = logging.getLogger("dragoman.stores")
 
 Action = dict[str, Any]
 """A bulk action in the format of ``elasticsearch.helpers``."""
@@ -65,6 +67,8 @@ class _Backoff:
         """Wait, or raise the cause if the waiting would exceed ``PATIENCE``; returns at once if a part gave up."""
         if time.monotonic() + self._pause > self._until:
             raise cause
+        if self._pause == 8 * _BACKOFF[0]:  # it is no hiccup
+            _logger.warning("%s; trying again for up to %d s", cause, PATIENCE)
         self._given_up.wait(self._pause)
         self._pause = min(2 * self._pause, _BACKOFF[1])
 

@@ -257,8 +257,7 @@ def test_documents_too_large_are_refused_and_those_too_large_together_are_writte
 
 @pytest.mark.skipif(VERSION.startswith("8."), reason="version 8 counts less for a document, and takes it")
 def test_a_document_that_takes_more_memory_than_the_server_has_is_refused(opened: Opener) -> None:
-    large = items(range(6, 7), "x" * (PRESSURE // 4))
-    refuses_alone(opened(), large, "more memory than the server has for writes")
+    refuses_alone(opened(), items(range(6, 7), "x" * (PRESSURE // 4)), "more memory than the server has for writes")
 
 
 @pytest.mark.parametrize("away", [0, pytest.param(30, marks=pytest.mark.long)])
@@ -309,10 +308,9 @@ def test_a_server_that_is_silent_is_waited_for(shop: Shop, opened: Opener, monke
     holds_exactly(opened(), items(range(100), "newest ", revision=2))
 
 
-def test_an_unreachable_server_is_given_up_and_a_hopeless_write_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    def deleting(doc_ids: Sequence[str]) -> dict[str, Any]:
-        return {doc_id: {"_op_type": "delete", "_index": "shop", "_id": doc_id} for doc_id in doc_ids}
-
+def test_an_unreachable_server_is_told_of_and_given_up_and_a_hopeless_write_at_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def failing(doc_ids: Sequence[str]) -> dict[str, Any]:
         if "500" in doc_ids:
             raise StoreError("the server writes nothing")
@@ -325,8 +323,10 @@ def test_an_unreachable_server_is_given_up_and_a_hopeless_write_at_once(monkeypa
             writing.write(client, url, map(str, range(512)), failing)
         assert time.monotonic() - started < writing.PATIENCE / 4
         monkeypatch.setattr(writing, "PATIENCE", 0.5)
+        monkeypatch.setattr(writing, "_BACKOFF", (0.01, 0.1))
         with pytest.raises(StoreError, match="can't be reached"):
-            writing.write(client, url, ["a"], deleting)
+            writing.write(client, url, ["a"], lambda _: {"a": {"_op_type": "delete", "_index": "shop", "_id": "a"}})
+        assert caplog.text.count("can't be reached") == 1
 
 
 @pytest.mark.elastic
