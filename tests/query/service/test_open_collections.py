@@ -190,10 +190,9 @@ def test_an_encoder_that_no_collection_needs_any_more_is_let_go(home: Home) -> N
 
 
 @pytest.mark.parametrize("companion", [[], ["--companion"]])
-def test_an_alias_that_moved_is_answered_from_no_other_index(
+def test_an_alias_that_moved_is_answered_from_no_other_index_and_a_closed_index_not_at_all(
     companion: list[str], elastic_url: str, small: ModelFolder, settings: Settings, monkeypatch: Patch
 ) -> None:
-    """Nor from a companion while the index is closed."""
     monkeypatch.setattr(open_collections, "_COUNT_SECONDS", 0.0)
     place = Address.parse(elastic_url)
     alias, home = f"{place.prefix}-news", ["-c", "news", "--home", str(settings.home)]
