@@ -10,37 +10,26 @@ from query.ranking.searcher import Searcher
 
 
 class CollectionSearch:
-    """Searches of a collection, which is opened once, by the first of them.
+    """Searches of a collection, which is opened once, by the first of them; a copy opens it again.
 
     Args:
         collection: the collection's name.
         home, store: where it is kept; by default as for the command (``DRAGOMAN_HOME``, ``DRAGOMAN_STORE``).
-        to: languages of the documents; by default all.
-        prefer: languages in which a subject's version is shown first; by default the query's.
-        subjects: whether versions of a document are one hit.
     """
 
-    def __init__(
-        self,
-        collection: str,
-        home: str | None = None,
-        store: str | None = None,
-        *,
-        to: Sequence[str] | None = None,
-        prefer: Sequence[str] = (),
-        subjects: bool = True,
-    ) -> None:
-        self.collection, self.home, self.store = collection, home, store
-        self.options: dict[str, Any] = {"to": to, "prefer": prefer, "subjects": subjects}
+    def __init__(self, collection: str, home: str | None, store: str | None) -> None:
+        self.place = (collection, home, store)
         self._searcher: Searcher | None = None
         self._opening = Lock()
 
-    def hits(self, query: str, k: int, filters: Mapping[str, Any] | None = None) -> Sequence[Hit]:
-        """The k best hits of a query, best first. Raises as ``Searcher.open`` and ``Searcher.search`` do."""
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self.place
+
+    def hits(self, query: str, k: int, filters: Mapping[str, Any] | None, **options: Any) -> Sequence[Hit]:
+        """The k best hits of a query, best first. Options and errors are those of ``Searcher``."""
         with self._opening:
-            searcher = self._searcher or Searcher.open(self.collection, Settings.read(self.home, self.store))
-            self._searcher = searcher
-        return searcher.search(query, k=k, filters=filters, **self.options)
+            searcher = self._searcher = self._searcher or Searcher.open(self.place[0], Settings.read(*self.place[1:]))
+        return searcher.search(query, k=k, filters=filters, **options)
 
 
 def metadata(hit: Hit) -> dict[str, Any]:

@@ -27,24 +27,23 @@ class DragomanRetriever:
         store: str | None = None,
     ) -> None:
         self.top_k, self.filters = top_k, filters
-        self._search = CollectionSearch(collection, home, store, to=to, prefer=prefer, subjects=subjects)
+        self._search = CollectionSearch(collection, home, store)
+        self._options = {"to": to, "prefer": prefer, "subjects": subjects}
 
     @component.output_types(documents=list[Document])
     def run(
         self, query: str, top_k: int | None = None, filters: dict[str, Any] | None = None
     ) -> dict[str, list[Document]]:
         """The best documents for a query, best first."""
-        hits = self._search.hits(query, self.top_k if top_k is None else top_k, filters or self.filters)
-        return {
-            "documents": [
-                Document(id=hit.id, content=hit.document.content, meta=metadata(hit), score=hit.score) for hit in hits
-            ]
-        }
+        k = self.top_k if top_k is None else top_k
+        hits = self._search.hits(query, k, filters or self.filters, **self._options)
+        found = [Document(id=hit.id, content=hit.document.content, meta=metadata(hit), score=hit.score) for hit in hits]
+        return {"documents": found}
 
     def to_dict(self) -> dict[str, Any]:
         """The retriever as a pipeline's file has it."""
-        where = {"collection": self._search.collection, "home": self._search.home, "store": self._search.store}
-        return default_to_dict(self, top_k=self.top_k, filters=self.filters, **where, **self._search.options)
+        place = dict(zip(("collection", "home", "store"), self._search.place, strict=True))
+        return default_to_dict(self, top_k=self.top_k, filters=self.filters, **place, **self._options)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "DragomanRetriever":

@@ -1,5 +1,6 @@
 """A retriever and embeddings for LangChain; they need the package ``langchain-core``."""
 
+from asyncio import to_thread
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -28,9 +29,7 @@ class DragomanRetriever(BaseRetriever):
 
     def model_post_init(self, _context: Any, /) -> None:
         """Name the collection; the first query opens it."""
-        self._search = CollectionSearch(
-            self.collection, self.home, self.store, to=self.to, prefer=self.prefer, subjects=self.subjects
-        )
+        self._search = CollectionSearch(self.collection, self.home, self.store)
 
     def _get_relevant_documents(
         self,
@@ -40,8 +39,14 @@ class DragomanRetriever(BaseRetriever):
         k: int | None = None,
         filters: Mapping[str, Any] | None = None,
     ) -> list[Document]:
-        hits = self._search.hits(query, self.k if k is None else k, filters or self.filters)
+        k, filters = self.k if k is None else k, self.filters if filters is None else filters
+        if self._search.place != (self.collection, self.home, self.store):  # a copy has another, or it was assigned
+            self.model_post_init(None)
+        hits = self._search.hits(query, k, filters, to=self.to, prefer=self.prefer, subjects=self.subjects)
         return [Document(id=hit.id, page_content=hit.document.content, metadata=metadata(hit)) for hit in hits]
+
+    async def _aget_relevant_documents(self, query: str, *, run_manager: Any, **options: Any) -> list[Document]:
+        return await to_thread(self._get_relevant_documents, query, run_manager=run_manager.get_sync(), **options)
 
 
 class DragomanEmbeddings(Embeddings):

@@ -26,10 +26,11 @@ class DragomanRetriever(BaseRetriever):
     ) -> None:
         super().__init__(**options)
         self.similarity_top_k, self.filters = similarity_top_k, filters
-        self._search = CollectionSearch(collection, home, store, to=to, prefer=prefer, subjects=subjects)
+        self._search = CollectionSearch(collection, home, store)
+        self._options = {"to": to, "prefer": prefer, "subjects": subjects}
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        hits = self._search.hits(query_bundle.query_str, self.similarity_top_k, self.filters)
+        hits = self._search.hits(query_bundle.query_str, self.similarity_top_k, self.filters, **self._options)
         return [
             NodeWithScore(node=TextNode(id_=hit.id, text=hit.document.content, metadata=metadata(hit)), score=hit.score)
             for hit in hits

@@ -1,5 +1,7 @@
 """The retrievers and embeddings of LangChain, Haystack and LlamaIndex; LangChain's by its own standard tests."""
 
+import asyncio
+import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -31,35 +33,28 @@ def rivers(tmp_path_factory: pytest.TempPathFactory, default_opened_once: None) 
 
 
 class TestLangChainRetriever(RetrieversIntegrationTests):
-    @property
-    def retriever_constructor(self) -> type[langchain.DragomanRetriever]:
-        return langchain.DragomanRetriever
+    retriever_constructor = langchain.DragomanRetriever
+    retriever_query_example = "river flood"
 
     @property
     def retriever_constructor_params(self) -> dict[str, Any]:
         return {"collection": "rivers"}
 
-    @property
-    def retriever_query_example(self) -> str:
-        return "river flood"
-
 
 class TestLangChainEmbeddings(EmbeddingsIntegrationTests):
-    @property
-    def embeddings_class(self) -> type[langchain.DragomanEmbeddings]:
-        return langchain.DragomanEmbeddings
+    embeddings_class = langchain.DragomanEmbeddings
 
 
 class TestLangChainEmbeddingsOpened(EmbeddingsUnitTests):
     """LangChain's standard tests of embeddings that are only made."""
 
-    @property
-    def embeddings_class(self) -> type[langchain.DragomanEmbeddings]:
-        return langchain.DragomanEmbeddings
+    embeddings_class = langchain.DragomanEmbeddings
 
 
-def _by_langchain(**options: Any) -> list[tuple[str | None, dict[str, Any]]]:
-    found = langchain.DragomanRetriever(collection="rivers", k=2, **options).invoke("river flood")
+def _by_langchain(filters: Any = None, **options: Any) -> list[tuple[str | None, dict[str, Any]]]:
+    """By a copy with other fields, which was pickled, and with values of an asynchronous call."""
+    copied = langchain.DragomanRetriever(collection="none").model_copy(update={"collection": "rivers", **options})
+    found = asyncio.run(pickle.loads(pickle.dumps(copied)).ainvoke("river flood", k=2, filters=filters))
     return [(document.id, document.metadata) for document in found]
 
 
