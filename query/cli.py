@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import click
 
-from encoders.errors import DragomanError
+from encoders.errors import DISK_FULL, DragomanError
 from encoders.printable import LineFormatter, fitted, one_line
 from query import __version__
 from query.commands.options.help import LazyGroup
@@ -102,6 +102,8 @@ def main(program: Callable[[list[str]], int] | None = None) -> None:
         logging.lastResort.setFormatter(LineFormatter())  # the handler of what commands and the service log
         logging.lastResort.addFilter(_is_no_interrupt)
     sys.unraisablehook = _show_unraisable
+    nowhere = open(os.devnull, "w")  # noqa: PTH123, SIM115 - it takes the place of a stream that the shell closed
+    sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # JSON is UTF-8, and other encodings lack what documents hold
             stream.reconfigure(encoding="utf-8", errors=stream.errors)
@@ -157,6 +159,8 @@ def _sentence(error: Exception) -> str:
         return str(error)
     if isinstance(error, OSError) and isinstance(error.filename, str | os.PathLike):
         return f"{_shortened(str(error.filename))} can't be used ({error.strerror}); name another file or folder"
+    if isinstance(error, OSError) and error.errno in DISK_FULL:
+        return f"the output can't be written ({error.strerror}); make room on its disk"
     if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
         return f"{_shortened(error.object)} is not UTF-8; write it in UTF-8, or rename the file"
     return ""

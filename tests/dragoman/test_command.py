@@ -57,12 +57,14 @@ def run(folder: Path, *program: str | Path) -> subprocess.CompletedProcess[str]:
     return python(*program, cwd=folder, env=os.environ | stated)
 
 
-def test_the_users_modules_are_left_alone_and_help_is_utf_8(users_folder: Path, tmp_path: Path) -> None:
+def test_the_users_modules_are_left_alone_and_output_is_utf_8_or_a_sentence(users_folder: Path, tmp_path: Path) -> None:
     (script := tmp_path / "dragoman").write_text(_SCRIPT)
     for called in ([script], ["-m", "dragoman"]):
         done = run(users_folder, *called, "search", "--help")
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.startswith("Usage: dragoman search")
+    for place, said in ((">&-", ""), (">/dev/full", "Error: the output can't be written (No space left on device)")):
+        assert subprocess.getoutput(f"{sys.executable} -m dragoman encoders list 2>&1 {place}")[:60] == said  # noqa: S605
 
 
 def test_spawned_processes_find_the_same_packages_and_the_users_modules(users_folder: Path, tmp_path: Path) -> None:
