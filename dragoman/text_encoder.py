@@ -13,6 +13,7 @@ from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED
 from encoders.machine.placement import Device
 from encoders.methods.combined_encoder import SEPARATOR
+from encoders.printable import has_surrogate
 from onnx_export.models import DEFAULT, open_named
 
 
@@ -138,8 +139,6 @@ def _documents(texts: object) -> Iterator[Document]:
     for number, text in enumerate(several, start=1):
         if not isinstance(text, str):
             raise BadInput(f"text {number} is no string; it is {type(text).__name__}; leave it out or give its text")
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise BadInput(f"text {number} has half of a surrogate pair, which is no character; leave it out") from None
+        if has_surrogate(text):
+            raise BadInput(f"text {number} has half of a surrogate pair, which is no character; leave it out")
         yield Document("", UNDETERMINED, text)

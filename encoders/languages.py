@@ -6,6 +6,7 @@ from functools import lru_cache
 from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.phrases import did_you_mean
+from encoders.printable import has_surrogate
 
 UNDETERMINED = "und"
 _NORWEGIAN = {"no": "nb"}
@@ -47,7 +48,7 @@ def normalise(code: str) -> str:
     only an unusual script stays (``zh-TW`` → ``zh-Hant``, ``zh-Hans`` → ``zh``). An empty code is ``und``. Raises
     BadInput: the code is no BCP 47 language tag.
     """
-    code = code.strip().replace("_", "-")
+    code = str(code).strip().replace("_", "-")
     if not code or code.lower() in {"und", "unknown", "mul", "zxx", "xx"}:
         return UNDETERMINED
     code = _WIKIS.get(code.lower(), code)
@@ -92,7 +93,7 @@ def stated_language(code: str) -> str:
 
     Raises BadInput: as ``normalise``, or the code stands for no language, such as ``xx``.
     """
-    tag = normalise(code)
+    tag = normalise(code := str(code))
     if tag in MISTAKABLE:
         Console().warn_once(f"{code!r} is {MISTAKABLE[tag]}")
     if tag == UNDETERMINED != code.strip().lower():
@@ -129,3 +130,5 @@ def require_list(values: Sequence[str], name: str, content: str = "languages") -
     if isinstance(values, str):
         listed = values.replace(",", " ").split()
         raise BadInput(f"{name} is the string {values!r}; give a list of {content}: {name}={listed}")
+    if has_surrogate(values):
+        raise BadInput(f"{name} has half of a surrogate pair, which is no character; leave it out")

@@ -87,3 +87,17 @@ class LineFormatter(logging.Formatter):
 
 def _escaped(character: re.Match[str]) -> str:
     return character.group().encode("unicode_escape").decode()
+
+
+def has_surrogate(value: Any) -> bool:
+    """Whether text in a JSON value has half of a surrogate pair, which is no character and can't be encoded."""
+    waiting = [value]  # no recursion: a value may be nested deeply
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str) and re.search("[\ud800-\udfff]", item):
+            return True
+        if isinstance(item, Mapping):
+            waiting += [*item, *item.values()]
+        elif isinstance(item, list | tuple):
+            waiting += item
+    return False

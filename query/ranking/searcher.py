@@ -124,6 +124,7 @@ class Searcher:
             if not languages:
                 raise EmptyCollection(row.emptiness)
             target_languages(collection, languages, to)
+            require_filters(filters)
             if filters and isinstance(store, ChecksFields):
                 store.require_fields(filters)
             detector = Detector(languages.keys())
@@ -273,8 +274,7 @@ class Searcher:
         lang = self.document(doc_id).lang
         targets = sorted(set(self.languages) - {lang}) if to is None else self.targets(to)
         if not targets:
-            only = f"collection {self.collection} has documents in {lang} alone"
-            raise BadInput(f"{only}; ask for similar documents in {lang}")
+            raise BadInput(f"{self.collection} has documents in {lang} alone; ask for similar documents in {lang}")
 
         def attempt(depth: int) -> list[Hit]:
             try:
@@ -348,8 +348,7 @@ class Searcher:
         """Refuse a search for no hits, and a search that would wait for threads of another process."""
         if not isinstance(k, int | np.integer) or k < 1:
             raise BadInput(f"k is {k!r}; ask for one hit or more")
-        if filters is not None:
-            require_filters(filters)
+        require_filters(filters)
         self.opening.check(self.collection)
 
     def targets(self, to: Sequence[str] | None) -> list[str]:

@@ -1,11 +1,11 @@
 """Requests and answers as JSON; OpenAPI shows their docstrings and descriptions."""
 
-import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
+from encoders.printable import has_surrogate
 from indexer.stores.collection_names import NAME
 from query.ranking.search_hits import LANGUAGE_FACET, ScoreParts
 
@@ -68,24 +68,6 @@ def unique_names(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) != len(pairs):
         raise RepeatedName("a name stands in it twice")
     return members
-
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-def has_surrogate(value: Any) -> bool:
-    """Whether text in a JSON value has half of a surrogate pair, which is no character and can't be encoded."""
-    waiting = [value]  # no recursion: a value may be nested deeply
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, str):
-            if _SURROGATE.search(item):
-                return True
-        elif isinstance(item, dict):
-            waiting += [*item, *item.values()]
-        elif isinstance(item, list):
-            waiting += item
-    return False
 
 
 class StrictModel(BaseModel):

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
 
-from query.service.api_messages import has_surrogate, unique_names
+from encoders.printable import has_surrogate
+from query.service.api_messages import unique_names
 from query.service.refusals import UNREADABLE_PATH, Refused
 
 _ENDPOINTS = ("_search", "_count", "_msearch")
@@ -86,9 +87,8 @@ def body_lines(call: Call, body: bytes, content_type: str, encoding: str) -> tup
     if not all(line.strip() for line in lines):
         raise Refused(400, "the body has a blank line; leave it out")
     try:
-        values = [
-            json.loads(line.decode(), object_pairs_hook=unique_names, parse_constant=_refuse_constant) for line in lines
-        ]
+        decoder = json.JSONDecoder(object_pairs_hook=unique_names, parse_constant=_refuse_constant)
+        values = [decoder.decode(line.decode()) for line in lines]
         _check_depth(values)
     except RecursionError:
         raise Refused(400, f"the body is nested too deeply; {_MAX_LEVELS} levels are read") from None

@@ -107,6 +107,9 @@ def test_what_can_not_be_searched_for_is_refused(searcher: Searcher) -> None:
         *((text, {}, "the query is empty") for text in ("", "  \n")),
         ("coffee", {"to": ["fi"]}, "no documents in 'fi'; it has ar, de, en"),
         ("coffee", {"to": "de,fr"}, "to is the string 'de,fr'; give a list of languages: to=['de', 'fr']"),
+        *(("coffee", wrong, "is no language code") for wrong in ({"to": [None]}, {"lang": 5}, {"lang": ["de"]})),
+        *(("coffee", {"filters": half}, "half of a surrogate") for half in ({"label": "\ud800"}, {"\ud800": 1})),
+        ("coffee", {"facets": ["\ud800"]}, "facets has half of a surrogate pair"),
         *(("coffee", {"k": k}, f"k is {k}; ask for one hit or more") for k in (0, -1)),
     ]
     for text, options, said in none:
