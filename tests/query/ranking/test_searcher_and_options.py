@@ -98,7 +98,7 @@ def test_the_hits_tell_the_language_of_the_query(searcher: Searcher) -> None:
     assert 0.9 < (detected.confidence or 0) <= 1
     for text, lang in (("家庭用太陽光発電の費用", "ja"), ("lune", "und"), ("pain", "und"), ("Wetter in Ägypten", "de")):
         assert searcher.search(text, k=1).lang == lang, searcher.detect(text)
-    stated = searcher.search("kahvi", lang="fin", k=np.int64(2), subjects=True)
+    stated = searcher.search("kahvi", lang="fin", k=np.int64(2), subjects=True)  # type: ignore[arg-type]
     assert (stated.lang, stated.confidence, len(stated)) == ("fi", None, 2)
 
 
