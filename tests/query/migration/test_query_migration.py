@@ -158,7 +158,7 @@ def test_an_encoder_that_says_nothing_is_advised_against_and_nothing_changes(
     assert "demo stays as it is: the map would find less than the old encoder does; --anyway migrates" in said.out
     assert "calibrating" in said.err
     assert "would be the same as before" in said.err
-    assert "the advice is that of 19 queries; a larger --sample says more" in said.err
+    assert "the advice is that of 19 queries; more documents, or a larger --sample, say more" in said.err
     assert calibration_table.all_calibrations(engine, "demo") == before
     assert first(home) == searched
 
