@@ -127,15 +127,16 @@ class JoinedStore(ServerStore, ABC):
         return self if visible == members else self.within(visible)
 
     def count(self, model: str = "", *, patient: bool = False) -> dict[str, int]:
-        """Number of documents by language.
-
-        Raises IndexGone: the attachment's alias has moved to another index; BadInput: the user's index can't be read.
-        """
-        users = self.users
-        if not users.attachment.family and UsersIndex.open(users.index.client, users.attachment).uuid != users.uuid:
+        """Number of documents by language. Raises IndexGone: the attachment's alias has moved to another index."""
+        if self.users.attachment.family:
+            return super().count(model, patient=patient)
+        name = self.users.attachment.index
+        with self._index.store_errors():
+            described = self._index.client.indices.get_settings(index=name, name="index.uuid", ignore_unavailable=True)
+        if any(entry["settings"]["index"]["uuid"] != self.users.uuid for entry in described.values()):
             raise IndexGone(
-                f"{users.attachment.index} on {self.address.server} is another index than {users.name} by now; "
-                "attach it: dragoman attach"
+                f"{name} on {self.address.server} is another index than {self.users.name} by now; attach it: "
+                "dragoman attach"
             )
         return super().count(model, patient=patient)
 
