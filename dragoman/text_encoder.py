@@ -13,7 +13,7 @@ from encoders.errors import BadInput
 from encoders.languages import UNDETERMINED
 from encoders.machine.placement import Device
 from encoders.methods.combined_encoder import SEPARATOR
-from encoders.printable import has_surrogate
+from encoders.printable import HALF_CHARACTER, has_surrogate
 from onnx_export.models import DEFAULT, open_named
 
 
@@ -140,5 +140,5 @@ def _documents(texts: object) -> Iterator[Document]:
         if not isinstance(text, str):
             raise BadInput(f"text {number} is no string; it is {type(text).__name__}; leave it out or give its text")
         if has_surrogate(text):
-            raise BadInput(f"text {number} has half of a surrogate pair, which is no character; leave it out")
+            raise BadInput(f"text {number} {HALF_CHARACTER}")
         yield Document("", UNDETERMINED, text)

@@ -6,7 +6,7 @@ from functools import lru_cache
 from encoders.console import Console
 from encoders.errors import BadInput
 from encoders.phrases import did_you_mean
-from encoders.printable import has_surrogate
+from encoders.printable import HALF_CHARACTER, has_surrogate
 
 UNDETERMINED = "und"
 _NORWEGIAN = {"no": "nb"}
@@ -131,4 +131,4 @@ def require_list(values: Sequence[str], name: str, content: str = "languages") -
         listed = values.replace(",", " ").split()
         raise BadInput(f"{name} is the string {values!r}; give a list of {content}: {name}={listed}")
     if has_surrogate(values):
-        raise BadInput(f"{name} has half of a surrogate pair, which is no character; leave it out")
+        raise BadInput(f"{name} {HALF_CHARACTER}")

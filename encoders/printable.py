@@ -13,6 +13,7 @@ from typing import Any
 
 _CONTROL = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
 """Controls of terminals, ends of lines, directions of writing that hide what stands there, and halves of characters."""
+HALF_CHARACTER = "has half of a surrogate pair, which is no character; leave it out"
 _IN_LINE = re.compile(f"[{_CONTROL}]")
 _IN_LINES = re.compile(f"(?![\\n\\t])[{_CONTROL}]")
 

@@ -37,8 +37,11 @@ class DragomanRetriever:
         """The best documents for a query, best first."""
         k = self.top_k if top_k is None else top_k
         hits = self._search.hits(query, k, filters or self.filters, **self._options)
-        found = [Document(id=hit.id, content=hit.document.content, meta=metadata(hit), score=hit.score) for hit in hits]
-        return {"documents": found}
+        return {
+            "documents": [
+                Document(id=hit.id, content=hit.document.content, meta=metadata(hit), score=hit.score) for hit in hits
+            ]
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """The retriever as a pipeline's file has it."""

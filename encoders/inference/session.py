@@ -79,7 +79,8 @@ class OnnxSession:
         self.budget = gpu_budget(placement.gpu.free, folder) if placement.gpu else CPU_TOKEN_BUDGET
         self._too_large, self._halved = sys.maxsize, 0
         """Padded tokens of the smallest batch that did not fit into memory, and the batches halved since."""
-        self._pool, self._process = ThreadPoolExecutor(self.threads, thread_name_prefix="encode"), 0
+        self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="encode")
+        self._process = 0  # the process whose threads compute, which the first call starts
         self._has_faster = not (unnormalised or folder.config.is_reranker) and folder.config.precision == "int8"
         self._faster: Graph | OpenVinoGraph | None = None  # of full batches; loaded for the first
         self._loading = Lock()

@@ -16,6 +16,7 @@ Device = str
 
 DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?")
 """The names of devices."""
+NO_DEVICE = "{!r} is no device; take auto, cpu, cuda or cuda:N"
 
 _CUDA_13 = (1, 27)
 """First version of ``onnxruntime-gpu`` that is for CUDA 13; earlier ones are for CUDA 12."""
@@ -84,7 +85,7 @@ def place(device: Device) -> Placement:
     Raises BadInput: it is no device; MissingPart: ONNX Runtime, or a card that runs them and is asked for, is missing.
     """
     if not DEVICES.fullmatch(str(device)):
-        raise BadInput(f"{device!r} is no device; take auto, cpu, cuda or cuda:N")
+        raise BadInput(NO_DEVICE.format(device))
     if device == "cpu":
         return CPU
     check_runtime()

@@ -180,10 +180,8 @@ class _Passes:
         return self.wrote
 
     def _read_shard(self, queue: EncodingQueue[_Page], shard: int, top: ShardPosition) -> None:
-        position = self.ledger.position(shard, top)
-        for hits in self.store.changes(
-            self.encoder.spec.model, shard, CHUNK_DOCUMENTS, above=position, upto=top.seq_no
-        ):
+        model, position = self.encoder.spec.model, self.ledger.position(shard, top)
+        for hits in self.store.changes(model, shard, CHUNK_DOCUMENTS, above=position, upto=top.seq_no):
             page = self._sorted_page(shard, replace(top, seq_no=hits[-1]["_seq_no"]), hits)
             queue.add(page, page.todo)
         queue.finish_all()

@@ -88,7 +88,7 @@ def _texts(part: MIMEPart, stated: str, options: ReadOptions) -> Iterator[tuple[
             yield from _texts(inner, stated, options)
     else:
         bodies = (part.get_body((kind,)) for kind in ("plain", "html"))
-        texts = (_text(body, stated, options) for body in bodies if body is not None)  # without headers it is false
+        texts = (_text(body, stated, options) for body in bodies if body is not None)  # a part without headers is false
         yield from islice((read for read in texts if read[0].strip()), 1)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from encoders.errors import BadInput
-from encoders.printable import has_surrogate
+from encoders.printable import HALF_CHARACTER, has_surrogate
 
 BOUNDS = ("gte", "lte")
 """Names of bounds: a value is at least this, or at most this."""
@@ -27,7 +27,7 @@ def missing_field(name: str, advice: str) -> BadInput:
 def require_filters(filters: Any) -> None:
     """Raise ``BadInput`` if there are filters that are no values and no bounds by the names of fields."""
     if has_surrogate(filters):
-        raise BadInput("a filter has half of a surrogate pair, which is no character; leave it out")
+        raise BadInput(f"a filter {HALF_CHARACTER}")
     if not isinstance(filters, Mapping | None) or not all(isinstance(name, str) for name in filters or ()):
         raise BadInput(f"filters are {filters!r}; give values by the names of fields, as in {{'year': 1995}}")
     for name, wanted in (filters or {}).items():

@@ -90,8 +90,8 @@ def draw_samples(
         logged = [Document("", lang, query.content) for query in logged_queries if query.lang == lang]
         order = np.random.default_rng(seed).permutation(len(logged))[: limit - len(encoded[lang])]
         pseudo += [*(logged[row] for row in sorted(order)), *of_documents][: BANK - len(encoded[lang])]
-    if others := sorted({query.lang for query in logged_queries} - encoded.keys()):
-        console.warn(f"queries in {', '.join(others)} are not used: the collection has no documents in their language")
+    if unused := sorted({query.lang for query in logged_queries} - encoded.keys()):
+        console.warn(f"queries in {', '.join(unused)} are not used: the collection has no documents in their language")
     with console.progress("calibrating", len(pseudo), "queries") as advance:
         batches = [nothing]
         for start in range(0, len(pseudo), _BATCH):

@@ -102,8 +102,8 @@ def by_topic_language(run: Run, topics: Mapping[str, Sequence[Topic]]) -> dict[s
             f"the run {run.tag!r} has none of the topics; name those of several languages like {min(names)}, or choose "
             f"the run's language with --langs; the run's own are like {min(run.rankings, default='')!r}"
         )
-    if others := len(rankings.keys() - names):
-        Console().warn_once(f"topics of the run {run.tag!r} that are not among the topics, and don't count: {others}")
+    if unknown := len(rankings.keys() - names):
+        Console().warn_once(f"topics of the run {run.tag!r} that are not among the topics, and don't count: {unknown}")
     return {
         lang: Run(run.tag, {qid: rankings[name] for name, qid in qids.items() if name in rankings})
         for lang, qids in named.items()

@@ -67,6 +67,6 @@ def read_queries(files: Sequence[str], kind: str) -> list[Document]:
 
 
 def read_judged(topic_files: Sequence[str], qrel_files: Sequence[str]) -> tuple[list[Document], list[Qrel]]:
-    """Queries of topics' files with judgements of these or of ``qid.lang``. Raises BadInput: as ``read_queries``."""
+    """Queries of topics' files, and judgements, which may name a topic ``qid.lang``. Raises as ``read_queries``."""
     queries = read_queries(topic_files, "topics")
     return queries, read_qrels(expand(qrel_files, "judgements"), [(query.doc_id, query.lang) for query in queries])

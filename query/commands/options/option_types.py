@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from encoders.machine.placement import DEVICES, Device
+from encoders.machine.placement import DEVICES, NO_DEVICE, Device
 from indexer.stores.collection_names import check_collection_name
 from query.commands.options import completion
 
@@ -68,7 +68,7 @@ class DeviceName(click.ParamType[Device]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Device:
         """The name."""
         if not DEVICES.fullmatch(value):
-            self.fail(f"{value!r} is no device; take auto, cpu, cuda or cuda:N", param, ctx)
+            self.fail(NO_DEVICE.format(value), param, ctx)
         return str(value)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
 
-from encoders.printable import has_surrogate
+from encoders.printable import HALF_CHARACTER, has_surrogate
 from query.service.api_messages import unique_names
 from query.service.refusals import UNREADABLE_PATH, Refused
 
@@ -100,7 +100,7 @@ def body_lines(call: Call, body: bytes, content_type: str, encoding: str) -> tup
             problem = f"from line {error.lineno}, column {error.colno} on"
         raise Refused(400, f"the body is no JSON that can be read ({problem})") from None
     if has_surrogate(values):
-        raise Refused(400, "the body has half of a surrogate pair, which is no character; leave it out")
+        raise Refused(400, f"the body {HALF_CHARACTER}")
     return lines, values
 
 
