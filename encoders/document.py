@@ -164,11 +164,11 @@ def encode_in_batches(
 
 def unit_rows(matrix: FloatArray | Int8Array) -> FloatArray:
     """Float32 rows of a float or quantised matrix, divided by their L2 norms; a zero row stays zero."""
-    matrix = matrix.astype(np.float32, copy=False)
-    norms = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))[:, None]
+    rows = matrix.astype(np.float32, copy=False)
+    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
     if norms.min(initial=np.inf) > 0:
-        return np.asarray(matrix / norms, dtype=np.float32)
-    return np.asarray(np.divide(matrix, norms, out=np.zeros_like(matrix), where=norms > 0))
+        return np.asarray(np.divide(rows, norms, out=None if rows is matrix else rows))
+    return np.asarray(np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0))
 
 
 def int8_rows(matrix: FloatArray) -> Int8Array:

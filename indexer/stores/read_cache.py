@@ -17,6 +17,7 @@ class ReadCache(Generic[_Key, _Value]):
         self._state: object = None
         self._values: OrderedDict[_Key, _Value] = OrderedDict()
         self._size = 0
+        self.was_full = False  # whether a value was dropped for lack of room
         self._lock = threading.Lock()
 
     def get(self, state: object, keys: Iterable[_Key]) -> dict[_Key, _Value]:
@@ -35,6 +36,7 @@ class ReadCache(Generic[_Key, _Value]):
             outdated = [self._values.pop(key) for key in values if key in self._values]
             self._values |= values
             self._size += size - sum(map(self._size_of, outdated))
+            self.was_full |= self._size > self._limit
             while self._size > self._limit:
                 self._size -= self._size_of(self._values.popitem(last=False)[1])
 

@@ -202,7 +202,8 @@ class Calibration:
         if share == 0.0 or not languages:
             return self.vector_parts.weighed(vectors)
         means = np.stack([self.mean(kind, lang) for lang in languages]) * np.float32(share)
-        corrected = vectors - np.repeat(means, [rows.stop - rows.start for rows in languages.values()], axis=0)
+        corrected = np.repeat(means, [rows.stop - rows.start for rows in languages.values()], axis=0)
+        np.subtract(vectors, corrected, out=corrected)
         if len(self.vector_parts.widths) == 1:
             return unit_or(corrected, vectors)
         known = self.vector_parts.known(vectors)

@@ -161,10 +161,10 @@ def read_space(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> S
 
 
 def unit_or(corrected: FloatArray, vectors: FloatArray) -> FloatArray:
-    """Unit rows of ``corrected``; a row that is nearly zero there is the unit row of ``vectors``."""
+    """Unit rows of ``corrected``, in its place; a row that is nearly zero there is the unit row of ``vectors``."""
     lengths = np.sqrt(np.einsum("ij,ij->i", corrected, corrected))[:, None]
     if lengths.min(initial=np.inf) > _SMALLEST_LENGTH:
-        return np.asarray(corrected / lengths, dtype=np.float32)
+        return np.asarray(np.divide(corrected, lengths, out=corrected))
     return unit_rows(np.where(lengths > _SMALLEST_LENGTH, corrected, vectors).astype(np.float32))
 
 

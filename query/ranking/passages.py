@@ -22,16 +22,13 @@ def with_passages(
     documents: CandidateDocuments, stored: Sequence[Passages], calibration: Calibration, share: float, query_lang: str
 ) -> CandidatesWithPassages:
     """Documents with their (n,) stored passages, corrected; a document without passages is its own segment."""
-    dim = documents.raw.shape[1]
     counts = np.array([len(passages.vectors) for passages in stored], dtype=np.intp)
     offsets = np.concatenate([np.zeros((0, 2), np.int32), *(passages.offsets for passages in stored)])
     has_title = counts > 1  # and the last passage begins at 0, as ``Passages.has_title`` says
     has_title[has_title] = offsets[np.cumsum(counts)[has_title] - 1, 0] == 0
     borders = np.concatenate(([0], np.cumsum(np.maximum(counts, 1))))
-    vectors = np.empty((int(borders[-1]), dim), dtype=np.float32)
-    filled = np.repeat(counts > 0, np.maximum(counts, 1))
-    vectors[filled] = np.concatenate([np.zeros((0, dim), np.int8), *(passages.vectors for passages in stored)])
-    vectors[~filled] = documents.raw[counts == 0]
+    segments = [of.vectors if len(of.vectors) else raw[None] for of, raw in zip(stored, documents.raw, strict=True)]
+    vectors = np.concatenate(segments or [documents.raw])
     spans = passage_rows_by_language(documents.languages, borders)
     corrected = calibration.correct_documents(unit_rows(vectors), spans, share, "passage", query_lang=query_lang)
     lengths = opening_lengths(offsets, counts, has_title)

@@ -5,14 +5,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from encoders.document import Document, Passages
 from indexer.stores.clustered.server_index import Hits
 from indexer.stores.read_cache import ReadCache
 
-_BYTES = 2**26
-"""Maximum bytes of a store's cached documents: some ten thousand pages."""
+_BYTES = 2**27
+"""Maximum bytes of a store's cached documents: some thirteen thousand pages."""
 _BESIDE = 1_000
 """Bytes that a cached document takes beside vectors, texts and fields."""
 _FIELD_BYTES = 10
@@ -21,6 +22,8 @@ _SAME_SECONDS = 2.0
 """Seconds until the server is asked again whether the indices are the same."""
 _MOST = 0.9
 """Share of a search's candidates. If as many are cached, the thread's next search does not ask for vectors."""
+_AHEAD = 50
+"""Maximum texts that a request reads ahead."""
 
 Write = tuple[int, int]
 """The numbers of a document's last write: the sequence number, and the primary term."""
@@ -36,13 +39,14 @@ class CachedDocument(NamedTuple):
     content: Document | None = None
 
 
-class _LastSearch(threading.local):
+class LastSearch(threading.local):
     """The last search of a thread."""
 
     def __init__(self) -> None:
         self.indices = frozenset[str]()  # uuids
-        self.candidates: Mapping[str, tuple[_Key, CachedDocument]] = {}  # by id; none once their passages were read
-        self.mostly_cached = False
+        # by id; none once their passages were read: documents that are read later may be newer
+        self.candidates: Mapping[str, tuple[_Key, CachedDocument]] = {}
+        self.mostly_cached = False  # whether most candidates were cached
 
 
 class DocumentCache:
@@ -50,17 +54,8 @@ class DocumentCache:
 
     def __init__(self, uuids: Callable[[], frozenset[str]]) -> None:
         """Make an empty cache for the indices with these ``uuids``; a new index may count writes as one before it."""
-        self._documents, self._search = ReadCache[_Key, CachedDocument](_size, _BYTES), _LastSearch()
+        self._documents, self.last_search = ReadCache[_Key, CachedDocument](_size, _BYTES), LastSearch()
         self._ask, self._uuids, self._asked = uuids, frozenset[str](), -math.inf
-
-    @property
-    def mostly_cached(self) -> bool:
-        """Whether most candidates of the thread's last search were cached."""
-        return self._search.mostly_cached
-
-    def forget_search(self) -> None:
-        """Forget the candidates of the thread's last search: documents that are read later may be newer."""
-        self._search.candidates = {}
 
     def vectors(
         self, model: str, hits: Hits, read: Callable[[Sequence[str]], Mapping[str, tuple[Write, bytes]]]
@@ -78,8 +73,9 @@ class DocumentCache:
             if doc_id not in cached and write == keys[doc_id][2]
         }
         self._documents.add(indices, {keys[doc_id]: document for doc_id, document in new.items()})
-        self._search.indices, self._search.mostly_cached = indices, bool(keys) and len(cached) >= _MOST * len(keys)
-        self._search.candidates = {doc_id: (keys[doc_id], document) for doc_id, document in (cached | new).items()}
+        search = self.last_search
+        search.indices, search.mostly_cached = indices, bool(keys) and len(cached) >= _MOST * len(keys)
+        search.candidates = {doc_id: (keys[doc_id], document) for doc_id, document in (cached | new).items()}
         return {
             **{doc_id: vector for doc_id, (_, vector) in vectors.items()},
             **{doc_id: document.vector for doc_id, document in cached.items()},
@@ -87,9 +83,16 @@ class DocumentCache:
 
     def candidates(self, model: str, doc_ids: Collection[str]) -> dict[str, CachedDocument]:
         """What is cached of candidates of the thread's last search, by id."""
-        candidates = self._search.candidates
+        candidates = self.last_search.candidates
         pairs = ((doc_id, candidates[doc_id]) for doc_id in doc_ids if doc_id in candidates)
         return {doc_id: document for doc_id, (key, document) in pairs if key[0] == model}
+
+    def worth_reading(self, model: str) -> list[str]:
+        """Candidates of the last search whose texts later searches may need, if most are cached and all find room."""
+        candidates = self.last_search.candidates.items()
+        unread = (doc_id for doc_id, (key, document) in candidates if key[0] == model and document.content is None)
+        worth = self.last_search.mostly_cached and not self._documents.was_full
+        return list(islice(unread, _AHEAD)) if worth else []
 
     def add(
         self, hits: Mapping[str, Mapping[str, Any]], passages: Mapping[str, Passages], contents: Mapping[str, Document]
@@ -97,10 +100,10 @@ class DocumentCache:
         """Add what was read with hits, by id, to candidates that have the same last write."""
         whole = {
             key: CachedDocument(candidate.vector, passages[doc_id], contents.get(doc_id))
-            for doc_id, (key, candidate) in self._search.candidates.items()
+            for doc_id, (key, candidate) in self.last_search.candidates.items()
             if doc_id in hits and key[2] == last_write(hits[doc_id])
         }
-        self._documents.add(self._search.indices, whole)
+        self._documents.add(self.last_search.indices, whole)
 
 
 def last_write(hit: Mapping[str, Any]) -> Write:

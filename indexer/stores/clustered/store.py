@@ -190,7 +190,7 @@ class ServerStore:
     def bodies(self, query: VectorQuery) -> list[dict[str, Any]]:
         """The bodies of the searches that are sent for a query."""
         listed = replace(query, filters=self._listed(query.filters))
-        bring_vectors = query.with_vectors and not self._cache.mostly_cached
+        bring_vectors = query.with_vectors and not self._cache.last_search.mostly_cached
         return knn_bodies(
             self._layout, self._mapped.of(query.model, query.vectors), listed, bring_vectors=bring_vectors
         )
@@ -216,16 +216,14 @@ class ServerStore:
 
     def _candidates(self, query: VectorQuery, answers: Sequence[Hits]) -> dict[str, list[NearestDocuments]]:
         nearest = candidates(query, iter(answers))
-        self._cache.forget_search()
+        self._cache.last_search.candidates = {}
         if not query.with_vectors:
             return nearest
         model, hits = query.model, list(itertools.chain(*answers))
-
-        def read(doc_ids: Sequence[str]) -> Mapping[str, tuple[Write, bytes]]:
-            in_hits = hits and self._layout.hit_vector(model, hits[0])
-            return self._hit_vectors(model, hits) if in_hits else self._vectors(model, doc_ids)
-
-        vectors = self._cache.vectors(model, hits, read)
+        in_hits = hits and self._layout.hit_vector(model, hits[0])
+        vectors = self._cache.vectors(
+            model, hits, lambda ids: self._hit_vectors(model, hits) if in_hits else self._vectors(model, ids)
+        )
         gone = {hit["_id"] for hit in hits} - vectors.keys()
 
         def with_vectors(of_query: NearestDocuments) -> NearestDocuments:
@@ -252,7 +250,7 @@ class ServerStore:
         return np.stack(rows) if rows else self._matrix(model, ())
 
     def passages(self, model: str, doc_ids: Sequence[str]) -> list[Passages]:
-        self._cache.forget_search()
+        self._cache.last_search.candidates = {}
         return self.passages_and_texts(model, doc_ids, ())[0]
 
     def passages_and_texts(
@@ -263,25 +261,23 @@ class ServerStore:
         columns = layout.bare([known, *layout.passages(model)])
         cached = self._cache.candidates(model, doc_ids)
         passages = {doc_id: document.passages for doc_id, document in cached.items() if document.passages is not None}
-        texts = {
-            doc_id: replace(document.content, fields=dict(document.content.fields))  # which a caller may change
-            for doc_id, document in cached.items()
-            if doc_id in texts_of and document.content is not None
-        }
+        texts = {doc_id: document.content for doc_id, document in cached.items() if document.content is not None}
         unread = set(texts_of) - texts.keys() if fields else set[str]()
         asked = [doc_id for doc_id in doc_ids if doc_id not in passages or doc_id in unread]
-        read: dict[str, Mapping[str, Any]] = {}
-
-        def has_model(hit: Mapping[str, Any]) -> bool:
-            return known in hit.get("fields", {})
-
-        for hits in hits_by_id(self._index, asked, columns, has_model, unread, fields):
-            read |= {hit["_id"]: hit for hit in hits}
+        if asked and fields:
+            ahead = self._cache.worth_reading(model)
+            asked, unread = [*asked, *ahead], unread.union(ahead)
+        pages_of_hits = hits_by_id(
+            self._index, asked, columns, lambda hit: known in hit.get("fields", {}), unread, fields
+        )
+        read = {hit["_id"]: hit for hits in pages_of_hits for hit in hits}
         passages |= {doc_id: layout.hit_passages(model, hit, dim) for doc_id, hit in read.items()}
         new = self._documents_of({doc_id: hit["_source"] for doc_id, hit in read.items() if "_source" in hit})
         self._cache.add(read, passages, new)
-        self._cache.forget_search()
-        return in_order(passages, doc_ids), texts | new
+        self._cache.last_search.candidates = {}
+        returned = {doc_id: text for doc_id, text in (texts | new).items() if doc_id in texts_of}
+        copies = {doc_id: replace(text, fields=dict(text.fields)) for doc_id, text in returned.items()}
+        return in_order(passages, doc_ids), copies  # whose fields a caller may change
 
     def _documents_of(self, sources: Mapping[str, Mapping[str, Any]]) -> dict[str, Document]:
         """The documents of sources with ``_text_fields``. Raises NotAllowed: the server hides a field."""

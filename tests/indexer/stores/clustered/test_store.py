@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 from unittest.mock import create_autospec
 
 import numpy as np
@@ -332,28 +332,30 @@ def test_what_a_search_found_is_read_again_once_somebody_wrote_it(
     monkeypatch.setattr(ServerIndex, "search", requests)
     monkeypatch.setattr(document_cache, "_SAME_SECONDS", 0.0)
 
-    def found(of: ElasticStore = store) -> tuple[int, dict[str, tuple[str, bytes]]]:
-        """The number of requests, and texts and vectors by id."""
+    def found(of: ElasticStore = store, only: str = "") -> tuple[int, dict[str, tuple[str, bytes]]]:
+        """The number of requests, and texts and vectors by id; a caller may change what it gets."""
         requests.reset_mock()
         hits = of.search(VectorQuery(MODEL, {"en": item("a").vector[None]}, 5, with_vectors=True))["en"][0]
-        passages, texts = of.passages_and_texts(MODEL, hits.doc_ids, set(hits.doc_ids))
-        assert [len(one.vectors) for one in passages] == [1] * len(hits.doc_ids)
-        assert hits.vectors is not None
-        by_id = dict(zip(hits.doc_ids, map(np.ndarray.tobytes, hits.vectors), strict=True))
-        return requests.call_count, {doc_id: (texts[doc_id].text, vector) for doc_id, vector in by_id.items()}
+        passages, texts = of.passages_and_texts(MODEL, only or hits.doc_ids, set(only or hits.doc_ids))
+        assert [len(one.vectors) for one in passages] == [1] * len(only or hits.doc_ids)
+        for text in texts.values():
+            assert not text.fields
+            cast("dict[str, bool]", text.fields)["changed"] = True
+        by_id = dict(zip(hits.doc_ids, map(np.ndarray.tobytes, cast("np.ndarray", hits.vectors)), strict=True))
+        return requests.call_count, {doc_id: (texts[doc_id].text, by_id[doc_id]) for doc_id in texts}
 
     def expected(*items: StoredDocument) -> dict[str, tuple[str, bytes]]:
         return {one.document.doc_id: (one.document.text, one.vector.tobytes()) for one in items}
 
-    items = [item("a"), item("b", "pond"), item("c", "a lake")]
-    store.put(MODEL, items)
+    store.put(MODEL, items := [item("a"), item("b", "pond"), item("c", "a lake")])
     assert [found() for _ in range(3)] == [(2, expected(*items)), (1, expected(*items)), (1, expected(*items))]
     assert found(store.narrowed((), "ApiKey a")) == (2, expected(*items))
+    with closing(ElasticStore(Address.parse(elastic_url), "c", Credentials())) as reader:
+        assert [found(reader, only)[0] for only in "abc"] == [2, 2, 1]  # "c" is read ahead, for "b" is new
     items[1] = item("b", "lake")  # of the same vector
     store.put(MODEL, items[1:2])
     assert found() == (3, expected(*items))
-    store.delete(["c"])
-    assert found() == (1, expected(*items[:2]))
+    assert (store.delete(["c"]), found()) == (1, (1, expected(*items[:2])))
     client.indices.delete(index=store.index)
     with closing(ElasticStore(Address.parse(elastic_url), "c", Credentials())) as again:
         again.create(MODEL, DIM)
