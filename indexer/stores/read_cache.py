@@ -17,7 +17,7 @@ class ReadCache(Generic[_Key, _Value]):
         self._state: object = None
         self._values: OrderedDict[_Key, _Value] = OrderedDict()
         self._size = 0
-        self.was_full = False  # whether a value was dropped for lack of room
+        self.was_full = False  # whether values found no room
         self._lock = threading.Lock()
 
     def get(self, state: object, keys: Iterable[_Key]) -> dict[_Key, _Value]:
@@ -31,17 +31,17 @@ class ReadCache(Generic[_Key, _Value]):
         """Add values that were read in a state; nothing if the cache is of another by now."""
         with self._lock:
             size = sum(map(self._size_of, values.values()))
+            self.was_full |= self._size + size > self._limit
             if state != self._state or size > self._limit:
                 return
             outdated = [self._values.pop(key) for key in values if key in self._values]
             self._values |= values
             self._size += size - sum(map(self._size_of, outdated))
-            self.was_full |= self._size > self._limit
             while self._size > self._limit:
                 self._size -= self._size_of(self._values.popitem(last=False)[1])
 
     def _empty(self, state: object) -> None:
-        self._state, self._values, self._size = state, OrderedDict(), 0
+        self._state, self._values, self._size, self.was_full = state, OrderedDict(), 0, False
 
     def clear(self) -> None:
         """Free the memory."""

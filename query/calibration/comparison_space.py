@@ -125,7 +125,7 @@ class MappedSpace(Space):
     def documents(self, rows: FloatArray, languages: Mapping[str, slice], query_lang: str) -> FloatArray:
         """Documents, mapped for queries of a language."""
         parts = [self.maps.mapped(query_lang, lang, rows[span]) for lang, span in languages.items()]
-        mapped = np.concatenate(parts) if parts else rows
+        mapped = np.concatenate(parts) if parts else rows.copy()
         return unit_or(mapped, mapped)
 
     def for_store(self, rows: FloatArray, lang: str, target: str) -> FloatArray:
@@ -161,7 +161,7 @@ def read_space(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> S
 
 
 def unit_or(corrected: FloatArray, vectors: FloatArray) -> FloatArray:
-    """Unit rows of ``corrected``, in its place; a row that is nearly zero there is the unit row of ``vectors``."""
+    """Unit rows of ``corrected``, which may be overwritten; of ``vectors`` where a row is nearly zero there."""
     lengths = np.sqrt(np.einsum("ij,ij->i", corrected, corrected))[:, None]
     if lengths.min(initial=np.inf) > _SMALLEST_LENGTH:
         return np.asarray(np.divide(corrected, lengths, out=corrected))

@@ -88,7 +88,7 @@ class DocumentCache:
         return {doc_id: document for doc_id, (key, document) in pairs if key[0] == model}
 
     def worth_reading(self, model: str) -> list[str]:
-        """Candidates of the last search whose texts later searches may need, if most are cached and all find room."""
+        """Candidates of the last search whose texts later searches may need, if most are cached and all found room."""
         candidates = self.last_search.candidates.items()
         unread = (doc_id for doc_id, (key, document) in candidates if key[0] == model and document.content is None)
         worth = self.last_search.mostly_cached and not self._documents.was_full

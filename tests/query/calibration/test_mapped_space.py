@@ -76,8 +76,8 @@ def test_a_mapped_query_ranks_as_mapped_documents(tmp_path: Path, maps: SpaceMap
     asked = asked_by_hand(query, statistics.mean("query", query_lang), maps, query_lang)[0]
     expected = {doc_id: float(vector @ asked) for some in vectors.values() for doc_id, vector in some.items()}
     found = dict(zip(ranking.doc_ids, ranking.scores.tolist(), strict=True))
-    assert found.keys() == expected.keys()
-    assert max(abs(found[doc_id] - expected[doc_id]) for doc_id in found) < 1e-5
+    assert found == pytest.approx(expected, abs=1e-5)
+    assert not len(MappedSpace(maps).documents(np.frombuffer(b"", np.float32)[:, None], {}, query_lang))  # read-only
 
 
 @KINDS
