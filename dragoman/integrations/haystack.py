@@ -37,11 +37,8 @@ class DragomanRetriever:
         """The best documents for a query, best first."""
         k = self.top_k if top_k is None else top_k
         hits = self._search.hits(query, k, filters or self.filters, **self._options)
-        return {
-            "documents": [
-                Document(id=hit.id, content=hit.document.content, meta=metadata(hit), score=hit.score) for hit in hits
-            ]
-        }
+        best = [Document(id=hit.id, content=hit.document.content, meta=metadata(hit), score=hit.score) for hit in hits]
+        return {"documents": best}
 
     def to_dict(self) -> dict[str, Any]:
         """The retriever as a pipeline's file has it."""

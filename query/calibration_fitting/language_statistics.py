@@ -21,8 +21,8 @@ SAMPLE = 2000
 BANK = 256
 """Maximum pseudo-queries of each language."""
 _SAMPLED, _OUT_OF = 512, 20
-"""Of so many documents of a language one's vector is kept, up to a maximum: the nearest is about the twentieth best.
-Forty candidates hold 99.95 % of the ten best (lohelp, ddtp, bible), with 512 of 800 to 2,500 99.5 to 99.8 %."""
+"""Maximum documents of a language in the sample, and of how many each is drawn; the nearest is about the twentieth
+best. Forty candidates hold 99.9 to 100 % of the ten best, with always 512 99.5 to 99.8 (docs/decisions/0006)."""
 _BATCH = 64
 _FULL = 32
 """Number of vectors with which a language has half of its full weight in the pooled mean."""
@@ -83,8 +83,8 @@ def draw_samples(
     for lang, doc_ids in draw_each(store, model, SAMPLE, seed=seed).items():
         stored = list(read_existing(partial(store.vectors, model), doc_ids).values())
         samples.documents[lang] = _moments(parts, [row[None] for row in stored])
-        kept = stored[: min(_SAMPLED, max(1, max(len(stored), counts.get(lang, 0)) // _OUT_OF))]
-        samples.sample[lang] = int8_rows(np.array(kept, dtype=np.float32).reshape(-1, spec.dim))
+        size = min(_SAMPLED, max(1, max(len(stored), counts.get(lang, 0)) // _OUT_OF))
+        samples.sample[lang] = int8_rows(np.array(stored[:size], dtype=np.float32).reshape(-1, spec.dim))
         passages = read_existing(partial(store.passages, model), doc_ids[:BANK]).values()
         samples.passages[lang] = _moments(parts, [rows.without_title().unit_vectors() for rows in passages])
         of_documents = pseudo_queries(list(read_existing(store.get, doc_ids[:BANK]).values()))

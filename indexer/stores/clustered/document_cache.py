@@ -5,7 +5,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from itertools import islice
 from typing import Any, NamedTuple
 
 from encoders.document import Document, Passages
@@ -23,7 +22,7 @@ _SAME_SECONDS = 2.0
 _MOST = 0.9
 """Share of a search's candidates. If as many are cached, the thread's next search does not ask for vectors."""
 _AHEAD = 50
-"""Maximum texts that a request reads ahead."""
+"""Maximum texts that a request reads ahead; texts that its search needs count, too."""
 
 Write = tuple[int, int]
 """The numbers of a document's last write: the sequence number, and the primary term."""
@@ -44,8 +43,7 @@ class LastSearch(threading.local):
 
     def __init__(self) -> None:
         self.indices = frozenset[str]()  # uuids
-        # by id; none once their passages were read: documents that are read later may be newer
-        self.candidates: Mapping[str, tuple[_Key, CachedDocument]] = {}
+        self.candidates: Mapping[str, tuple[_Key, CachedDocument]] = {}  # by id; none once their passages were read
         self.mostly_cached = False  # whether most candidates were cached
 
 
@@ -56,6 +54,10 @@ class DocumentCache:
         """Make an empty cache for the indices with these ``uuids``; a new index may count writes as one before it."""
         self._documents, self.last_search = ReadCache[_Key, CachedDocument](_size, _BYTES), LastSearch()
         self._ask, self._uuids, self._asked = uuids, frozenset[str](), -math.inf
+
+    def forget_candidates(self) -> None:
+        """Forget the candidates of the thread's last search: documents that are read later may be newer."""
+        self.last_search.candidates = {}
 
     def vectors(
         self, model: str, hits: Hits, read: Callable[[Sequence[str]], Mapping[str, tuple[Write, bytes]]]
@@ -87,12 +89,12 @@ class DocumentCache:
         pairs = ((doc_id, candidates[doc_id]) for doc_id in doc_ids if doc_id in candidates)
         return {doc_id: document for doc_id, (key, document) in pairs if key[0] == model}
 
-    def worth_reading(self, model: str) -> list[str]:
-        """Candidates of the last search whose texts later searches may need, if most are cached and all found room."""
-        candidates = self.last_search.candidates.items()
-        unread = (doc_id for doc_id, (key, document) in candidates if key[0] == model and document.content is None)
-        worth = self.last_search.mostly_cached and not self._documents.was_full
-        return list(islice(unread, _AHEAD)) if worth else []
+    def to_read_ahead(self, model: str) -> list[str]:
+        """Ids of the last search's candidates without a text, if most candidates are cached and none was dropped."""
+        pays = self.last_search.mostly_cached and not self._documents.was_full
+        candidates = self.last_search.candidates.items() if pays else ()
+        unread = [doc_id for doc_id, (key, document) in candidates if key[0] == model and document.content is None]
+        return unread[:_AHEAD]
 
     def add(
         self, hits: Mapping[str, Mapping[str, Any]], passages: Mapping[str, Passages], contents: Mapping[str, Document]

@@ -216,7 +216,7 @@ class ServerStore:
 
     def _candidates(self, query: VectorQuery, answers: Sequence[Hits]) -> dict[str, list[NearestDocuments]]:
         nearest = candidates(query, iter(answers))
-        self._cache.last_search.candidates = {}
+        self._cache.forget_candidates()
         if not query.with_vectors:
             return nearest
         model, hits = query.model, list(itertools.chain(*answers))
@@ -250,7 +250,7 @@ class ServerStore:
         return np.stack(rows) if rows else self._matrix(model, ())
 
     def passages(self, model: str, doc_ids: Sequence[str]) -> list[Passages]:
-        self._cache.last_search.candidates = {}
+        self._cache.forget_candidates()
         return self.passages_and_texts(model, doc_ids, ())[0]
 
     def passages_and_texts(
@@ -265,19 +265,17 @@ class ServerStore:
         unread = set(texts_of) - texts.keys() if fields else set[str]()
         asked = [doc_id for doc_id in doc_ids if doc_id not in passages or doc_id in unread]
         if asked and fields:
-            ahead = self._cache.worth_reading(model)
+            ahead = self._cache.to_read_ahead(model)
             asked, unread = [*asked, *ahead], unread.union(ahead)
-        pages_of_hits = hits_by_id(
-            self._index, asked, columns, lambda hit: known in hit.get("fields", {}), unread, fields
-        )
-        read = {hit["_id"]: hit for hits in pages_of_hits for hit in hits}
+        hit_pages = hits_by_id(self._index, asked, columns, lambda hit: known in hit.get("fields", {}), unread, fields)
+        read = {hit["_id"]: hit for hits in hit_pages for hit in hits}
         passages |= {doc_id: layout.hit_passages(model, hit, dim) for doc_id, hit in read.items()}
         new = self._documents_of({doc_id: hit["_source"] for doc_id, hit in read.items() if "_source" in hit})
         self._cache.add(read, passages, new)
-        self._cache.last_search.candidates = {}
+        self._cache.forget_candidates()
         returned = {doc_id: text for doc_id, text in (texts | new).items() if doc_id in texts_of}
         copies = {doc_id: replace(text, fields=dict(text.fields)) for doc_id, text in returned.items()}
-        return in_order(passages, doc_ids), copies  # whose fields a caller may change
+        return in_order(passages, doc_ids), copies  # a caller may change their fields
 
     def _documents_of(self, sources: Mapping[str, Mapping[str, Any]]) -> dict[str, Document]:
         """The documents of sources with ``_text_fields``. Raises NotAllowed: the server hides a field."""

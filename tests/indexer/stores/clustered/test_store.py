@@ -341,7 +341,8 @@ def test_what_a_search_found_is_read_again_once_somebody_wrote_it(
         for text in texts.values():
             assert not text.fields
             cast("dict[str, bool]", text.fields)["changed"] = True
-        by_id = dict(zip(hits.doc_ids, map(np.ndarray.tobytes, cast("np.ndarray", hits.vectors)), strict=True))
+        assert hits.vectors is not None
+        by_id = dict(zip(hits.doc_ids, map(np.ndarray.tobytes, hits.vectors), strict=True))
         return requests.call_count, {doc_id: (texts[doc_id].text, by_id[doc_id]) for doc_id in texts}
 
     def expected(*items: StoredDocument) -> dict[str, tuple[str, bytes]]:
@@ -353,8 +354,7 @@ def test_what_a_search_found_is_read_again_once_somebody_wrote_it(
     with closing(ElasticStore(Address.parse(elastic_url), "c", Credentials())) as reader:
         assert [found(reader, only)[0] for only in "abc"] == [2, 2, 1]  # "c" is read ahead, for "b" is new
     items[1] = item("b", "lake")  # of the same vector
-    store.put(MODEL, items[1:2])
-    assert found() == (3, expected(*items))
+    assert (store.put(MODEL, items[1:2]).stored, found()) == (1, (3, expected(*items)))
     assert (store.delete(["c"]), found()) == (1, (1, expected(*items[:2])))
     client.indices.delete(index=store.index)
     with closing(ElasticStore(Address.parse(elastic_url), "c", Credentials())) as again:
